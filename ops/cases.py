@@ -1,0 +1,48 @@
+"""Workload cases as generated modules carry them: every shape, dtype and generator argument settled at build time."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Generated:
+    """How a metadata tensor is filled: generator `name` called with `args`; seeded ones draw a stream of their own."""
+
+    name: str
+    args: tuple[Any, ...]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TensorCase:
+    """One input tensor of a case. `values` is None for data, which is filled at random."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    values: Generated | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class WorkloadCase:
+    """One workload row with one dtype assignment.
+
+    Attributes:
+      case_id: label, dtype case values in `forall` order, dtype parameters, joined with "-"; distinct within an entry.
+      label: the row's label.
+      params: construction parameters that the row writes; the rest take their defaults.
+      indices: the indices that the row writes.
+      dtypes: the dtype indices of this case.
+      tensors: the input tensors that the case passes, in signature order; those left out are absent.
+      input_bytes, output_bytes: sizes of what the case binds and returns, to judge what a machine can hold.
+    """
+
+    case_id: str
+    label: str
+    params: dict[str, Any]
+    indices: dict[str, Any]
+    dtypes: dict[str, str]
+    tensors: tuple[TensorCase, ...]
+    input_bytes: int
+    output_bytes: int

@@ -1,0 +1,45 @@
+"""Implementations of an op: functions `(op, call, *inputs) -> output or tuple of outputs`, by name, in order."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+from tileops.ops.checked_call import CheckedCall
+
+When = Callable[[CheckedCall], bool]
+_MARK = "_tileops_implementation"
+
+
+@dataclasses.dataclass(frozen=True)
+class Implementation:
+    """One way to compute an op; `when` says which checked calls it serves, None serves all."""
+
+    name: str
+    function: Callable[..., Any]
+    when: When | None = None
+
+    def serves(self, call: CheckedCall) -> bool:
+        """Whether this implementation can run `call`, judged before it runs."""
+        return self.when is None or bool(self.when(call))
+
+
+def implementation(name: str, when: When | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Mark a method of an op class as the implementation `name`; the first marked is the reference."""
+
+    def mark(function: Callable[..., Any]) -> Callable[..., Any]:
+        setattr(function, _MARK, Implementation(name, function, when))
+        return function
+
+    return mark
+
+
+def marked(namespace: dict[str, Any]) -> list[Implementation]:
+    """Implementations marked in a class body, in the order they stand there."""
+    return [getattr(value, _MARK) for value in namespace.values() if hasattr(value, _MARK)]
+
+
+def on_cuda(call: CheckedCall) -> bool:
+    """A `when`: the call's tensors are on an NVIDIA (or ROCm) GPU."""
+    return call.device.startswith("cuda")

@@ -1,0 +1,179 @@
+"""The base class of every op: construction, the checked call, implementations, and what prices the last call."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import torch
+
+from tileops.ops import checks
+from tileops.ops.cases import WorkloadCase
+from tileops.ops.checked_call import CheckedCall
+from tileops.ops.dtypes import BY_NAME
+from tileops.ops.errors import OpConstructionError, OpNotAvailableError
+from tileops.ops.implementations import Implementation, When, marked
+
+
+class Op:
+    """A manifest entry as a callable. Generated classes fill in the signature, hand-written subclasses the kernels.
+
+    A generated class defines `__init__` (the parameters), `forward` (the declared signature), `check` (the call's
+    checks) and `eval_roofline`. The public class of an entry is a subclass of the same name.
+
+    Attributes:
+      ENTRY, FAMILY, STATUS, REF_API: as the manifest says.
+      CASES: the entry's workload rows, one case per row and dtype assignment.
+      INPUT_NAMES, OUTPUT_NAMES: tensors in signature order.
+      MUTATED_NAMES: inputs that some branch writes.
+      METADATA_NAMES: inputs whose values decide the price or the shape of the work.
+    """
+
+    ENTRY: ClassVar[str] = ""
+    FAMILY: ClassVar[str] = ""
+    STATUS: ClassVar[str] = ""
+    REF_API: ClassVar[str] = ""
+    CASES: ClassVar[tuple[WorkloadCase, ...]] = ()
+    INPUT_NAMES: ClassVar[tuple[str, ...]] = ()
+    OUTPUT_NAMES: ClassVar[tuple[str, ...]] = ()
+    MUTATED_NAMES: ClassVar[tuple[str, ...]] = ()
+    METADATA_NAMES: ClassVar[tuple[str, ...]] = ()
+
+    _implementations: ClassVar[dict[str, Implementation]] = {}
+
+    def __init_subclass__(cls, generated: bool = False, **kwargs: Any) -> None:
+        """Collect marked implementations; refuse a hand-written price.
+
+        Raises:
+          TypeError: a hand-written class defines `eval_roofline`, which only the manifest may state.
+        """
+        super().__init_subclass__(**kwargs)
+        if "eval_roofline" in vars(cls) and not generated:
+            raise TypeError(
+                f"{cls.__module__}.{cls.__qualname__} defines eval_roofline(); the only price of an op is the one that"
+                f" its manifest entry states: change the entry's `roofline` block instead"
+            )
+        cls._implementations = dict(cls._implementations)
+        for found in marked(vars(cls)):
+            cls._implementations[found.name] = found
+
+    def __init__(self, params: Mapping[str, Any], target: str | None) -> None:
+        """Store checked parameters; `target` names the implementation to use, None lets each call choose.
+
+        Raises:
+          OpConstructionError: no implementation has the name `target`.
+        """
+        if target is not None and target not in self._implementations:
+            known = ", ".join(self._implementations) or "none"
+            raise OpConstructionError(f"{self.ENTRY}: no implementation is named {target!r}; there are: {known}")
+        self.params = params
+        self.target = target
+        self._last = threading.local()
+
+    @classmethod
+    def register(cls, name: str, function: Any, when: When | None = None) -> None:
+        """Add (or replace) an implementation from outside; it is preferred to those registered before it."""
+        cls._implementations.pop(name, None)
+        cls._implementations[name] = Implementation(name, function, when)
+
+    @classmethod
+    def implementation_names(cls) -> tuple[str, ...]:
+        """Names in order of registration, the reference first."""
+        return tuple(cls._implementations)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.forward(*args, **kwargs)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the op; generated with the signature that the manifest declares."""
+        raise NotImplementedError(f"{type(self).__name__} has no manifest entry")
+
+    def check(self, *args: Any, **kwargs: Any) -> CheckedCall:
+        """Check a call without running it and return what it binds; generated. Raises OpCallError."""
+        raise NotImplementedError(f"{type(self).__name__} has no manifest entry")
+
+    def serving(self, call: CheckedCall) -> tuple[str, ...]:
+        """Names of the implementations that serve `call`, in order of registration."""
+        return tuple(name for name, found in self._implementations.items() if found.serves(call))
+
+    def select(self, call: CheckedCall) -> Implementation:
+        """The implementation that runs `call`: the target, else the last registered one that serves it.
+
+        Raises:
+          OpNotAvailableError: none serves the call.
+        """
+        if self.target is not None:
+            chosen = self._implementations[self.target]
+            if chosen.serves(call):
+                return chosen
+            raise OpNotAvailableError(f"{self.ENTRY}: implementation {self.target!r} does not serve this call")
+        for chosen in reversed(self._implementations.values()):
+            if chosen.serves(call):
+                return chosen
+        raise OpNotAvailableError(
+            f"{self.ENTRY}: no implementation serves a call on {call.device};"
+            f" there are: {', '.join(self._implementations) or 'none'}"
+        )
+
+    @property
+    def last_call(self) -> CheckedCall:
+        """What the last completed call of this instance bound, in this thread.
+
+        Raises:
+          OpNotAvailableError: no call has completed in this thread.
+        """
+        call = getattr(self._last, "call", None)
+        if call is None:
+            raise OpNotAvailableError(
+                f"{self.ENTRY}: no call has completed yet in this thread; a price exists only for a completed call"
+            )
+        return call
+
+    def eval_roofline(self) -> tuple[int, int]:
+        """(flops, bytes) of the last completed call: the algorithm's minimum; generated from the manifest."""
+        raise NotImplementedError(f"{type(self).__name__} has no manifest entry")
+
+    def eval_roofline_read_bytes(self) -> int:
+        """Bytes of the last call's price that are reads.
+
+        Generated where the entry leaves `bytes` to the signature; else the op's author states it.
+
+        Raises:
+          OpNotAvailableError: nobody declared the read half.
+        """
+        raise OpNotAvailableError(f"{self.ENTRY}: no read half is declared")
+
+    def roofline_data_terms(self) -> dict[str, int]:
+        """What in the call's data decided its price, by name; empty where shapes alone decide."""
+        return {}
+
+    def roof_key(self) -> str:
+        """Key of the GPU-profile unit that prices the FLOPs of the last call: the unit an optimal implementation uses.
+
+        Raises:
+          OpNotAvailableError: no call has completed, so the dtype is not bound.
+        """
+        self.last_call  # noqa: B018  # a roof is valid exactly when a price is
+        return "cuda_core.fp32"
+
+    def specified_outputs(self, call: CheckedCall, outputs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+        """The part of the outputs whose contents the op defines, for comparing implementations."""
+        return outputs
+
+    def _complete(self, call: CheckedCall, inputs: tuple[Any, ...]) -> Any:
+        """Run a checked call, check what comes back and record it; on any failure the previous record stands."""
+        if call.device == "meta":
+            outputs = tuple(
+                torch.empty(record.shape, dtype=BY_NAME[record.dtype], device="meta")
+                for record in call.outputs.values()
+            )
+            result = outputs[0] if len(outputs) == 1 else outputs
+        else:
+            chosen = self.select(call)
+            result = chosen.function(self, call, *inputs)
+            checks.check_outputs(call, chosen.name, result)
+            call.implementation = chosen.name
+        call.seal()
+        self._last.call = call
+        return result

@@ -1,0 +1,70 @@
+"""From a workload case to the op and the tensors of one call."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+import torch
+
+from tileops.manifest import generators
+from tileops.ops.cases import TensorCase, WorkloadCase
+from tileops.ops.dtypes import BY_NAME
+from tileops.ops.op import Op
+
+# Integer data without a generator carries no meaning beyond its range; small values keep products representable.
+_INT_LOW, _INT_HIGH = 0, 8
+
+
+def construct(op_class: type[Op], case: WorkloadCase, target: str | None = None) -> Op:
+    """The op that `case` describes, with `target` as its implementation (None: each call chooses)."""
+    return op_class(**case.params, target=target)
+
+
+def build_inputs(
+    op_class: type[Op], case: WorkloadCase, device: torch.device | str, variant: int = 0
+) -> dict[str, torch.Tensor | None]:
+    """Contiguous, non-aliasing input tensors of a case by name, in signature order; absent ones are None.
+
+    Data is random from a fixed seed that is each tensor's own: it depends on op, case, tensor and `variant` alone.
+    Metadata tensors come from the entry's generators and never depend on `variant`, since they decide the price; on
+    `meta` they are built on the CPU with their values.
+    """
+    device = torch.device(device)
+    passed = {tensor.name: tensor for tensor in case.tensors}
+    return {
+        name: _build(op_class.ENTRY, case.case_id, passed[name], device, variant) if name in passed else None
+        for name in op_class.INPUT_NAMES
+    }
+
+
+def tensor_seed(op: str, case_id: str, tensor: str, variant: int = 0) -> int:
+    """Seed of one tensor's private stream: a draw added elsewhere never moves its values."""
+    return zlib.crc32("\0".join((op, case_id, tensor, str(variant))).encode())
+
+
+def _build(op: str, case_id: str, tensor: TensorCase, device: torch.device, variant: int) -> torch.Tensor:
+    dtype = BY_NAME[tensor.dtype]
+    if tensor.values is not None:
+        array = generators.generate(tensor.values.name, tensor.values.args, tensor_seed(op, case_id, tensor.name))
+        if tuple(array.shape) != tensor.shape:
+            raise ValueError(
+                f"{op}: case {case_id}: {tensor.values.name} fills {tensor.name!r} with shape {list(array.shape)}, and"
+                f" the row's is {list(tensor.shape)}"
+            )
+        # A GPU call holds its metadata on the GPU; a meta call on the CPU, where it keeps its values.
+        return torch.from_numpy(array).to(dtype).to("cpu" if device.type == "meta" else device)
+    if device.type == "meta":
+        return torch.empty(tensor.shape, dtype=dtype, device=device)
+    stream = torch.Generator(device=device).manual_seed(tensor_seed(op, case_id, tensor.name, variant))
+    return _random(tensor.shape, dtype, device, stream)
+
+
+def _random(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device, stream: torch.Generator) -> Any:
+    if dtype == torch.bool:
+        return torch.randint(0, 2, shape, generator=stream, device=device, dtype=torch.uint8).bool()
+    if not (dtype.is_floating_point or dtype.is_complex):
+        return torch.randint(_INT_LOW, _INT_HIGH, shape, generator=stream, device=device, dtype=torch.int64).to(dtype)
+    if dtype.is_floating_point and dtype.itemsize == 1:  # float8 has no normal_ of its own
+        return torch.randn(shape, generator=stream, device=device, dtype=torch.float32).to(dtype)
+    return torch.randn(shape, generator=stream, device=device, dtype=dtype)
