@@ -29,6 +29,10 @@ ANOMALY_EFFICIENCY = 1.05
 
 _NANOSECONDS_PER_SECOND = 1e9
 
+# Relative error that a handful of float operations may leave. Comparisons allow
+# for it, so that a row exactly on a line in decimal numbers is read as on it.
+_ROUNDING = 1e-12
+
 # Outcomes whose time, if the record has one, is not the time of the row's work.
 _FAILED_STATUSES = frozenset(
     (
@@ -135,7 +139,7 @@ def _breaches(
             theoretical_per_s=roof.theoretical_per_s,
         )
         for name, work, roof in roofs
-        if work / actual_time_s > roof.theoretical_per_s
+        if _exceeds(work / actual_time_s, roof.theoretical_per_s)
     ]
 
 
@@ -175,7 +179,7 @@ def _fill_sol_times(row: roofline_pb2.Row, profile: profiles.Profile) -> None:
     row.sol_time_s = max(row.memory_time_s, row.compute_time_s)
     row.bound = (
         roofline_pb2.BOUND_COMPUTE
-        if row.compute_time_s > row.memory_time_s
+        if _exceeds(row.compute_time_s, row.memory_time_s)
         else roofline_pb2.BOUND_MEMORY
     )
 
@@ -187,10 +191,17 @@ def _verdict(row: roofline_pb2.Row, profile: profiles.Profile | None) -> int:
     if row.blank_reason:
         return roofline_pb2.VERDICT_BLANK
     floor_s = profile.latency_floor_s
-    if floor_s is not None and row.sol_time_s < floor_s and row.actual_time_s < floor_s:
+    # The larger of the two decides: both have to lie below the floor.
+    slower_s = max(row.sol_time_s, row.actual_time_s)
+    if floor_s is not None and _exceeds(floor_s, slower_s):
         return roofline_pb2.VERDICT_LATENCY_BOUND
-    if row.efficiency > ANOMALY_EFFICIENCY:
+    if _exceeds(row.efficiency, ANOMALY_EFFICIENCY):
         return roofline_pb2.VERDICT_ANOMALY
-    if row.efficiency >= AT_CEILING_EFFICIENCY:
+    if not _exceeds(AT_CEILING_EFFICIENCY, row.efficiency):
         return roofline_pb2.VERDICT_AT_CEILING
     return roofline_pb2.VERDICT_BELOW
+
+
+def _exceeds(value: float, limit: float) -> bool:
+    """Whether `value` is above `limit` by more than rounding."""
+    return value > limit * (1 + _ROUNDING)

@@ -105,8 +105,7 @@ def load_profile(path: str | os.PathLike) -> Profile:
 
 def load_profiles() -> list[Profile]:
     """Reads the project's own profiles, in order of their file names."""
-    folder = paths.data_path("profiles")
-    return [load_profile(path) for path in sorted(folder.glob("*.textproto"))]
+    return [load_profile(path) for path in _profile_files()]
 
 
 def select(profiles: Iterable[Profile], device_name: str) -> Profile | None:
@@ -126,7 +125,11 @@ def select(profiles: Iterable[Profile], device_name: str) -> Profile | None:
 
 
 def find_profile(name_or_file: str) -> Profile:
-    """Returns the profile that a user asked for, by file or by device name.
+    """Returns the profile that a user asked for.
+
+    Args:
+      name_or_file: A file, the name of one in profiles/ without its ending, or a
+        device name.
 
     Raises:
       ProfileError: No such file and no such device.
@@ -134,6 +137,9 @@ def find_profile(name_or_file: str) -> Profile:
     path = paths.user_path(name_or_file)
     if name_or_file.endswith(".textproto") or path.is_file():
         return load_profile(path)
+    for path in _profile_files():
+        if path.stem == name_or_file:
+            return load_profile(path)
     profiles = load_profiles()
     profile = select(profiles, name_or_file)
     if profile is None:
@@ -166,6 +172,10 @@ def validate(message: gpu_profile_pb2.GpuProfile) -> list[str]:
             "measured values need provenance with the tool and the date of measurement"
         )
     return defects
+
+
+def _profile_files() -> list[pathlib.Path]:
+    return sorted(paths.data_path("profiles").glob("*.textproto"))
 
 
 def _check_memory(message: gpu_profile_pb2.GpuProfile, defects: list[str]) -> int:

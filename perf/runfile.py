@@ -14,6 +14,7 @@ import pathlib
 from collections.abc import Iterator
 
 from google.protobuf import json_format
+from google.protobuf import timestamp_pb2
 
 from tileops.perf import run_framing
 from tileops.proto import benchmark_pb2
@@ -204,7 +205,7 @@ class RunWriter:
         if exception_type is None:
             self.close()
         else:
-            self._file.close()
+            self.interrupt()
 
     def write(self, record: benchmark_pb2.BenchmarkRecord) -> None:
         """Appends a record.
@@ -216,11 +217,22 @@ class RunWriter:
         self._append(benchmark_pb2.RunEntry(record=record))
         count_record(self.counts, record)
 
-    def close(self) -> None:
-        """Writes the footer and closes the file. Closing twice does nothing."""
+    def interrupt(self) -> None:
+        """Closes the file as it is, without a footer. `close` then does nothing."""
+        self._file.close()
+
+    def close(self, finished_at: timestamp_pb2.Timestamp | None = None) -> None:
+        """Writes the footer and closes the file. Closing twice does nothing.
+
+        Args:
+          finished_at: When the run ended. Default: now, if the header says when it
+            began.
+        """
         if self._file.closed:
             return
-        if self._timed:
+        if finished_at is not None:
+            self.counts.finished_at.CopyFrom(finished_at)
+        elif self._timed:
             self.counts.finished_at.GetCurrentTime()
         try:
             self._append(benchmark_pb2.RunEntry(footer=self.counts))

@@ -1,0 +1,71 @@
+"""Prices recorded runs again by today's formulas: same times, new (flops, bytes,
+roof key).
+
+//perf:roofline on the result shows, without a GPU, what an edited formula makes
+of rows that were measured. What changed, vanished or appeared is said on stderr.
+Exits 1 if a recorded case is still a workload row and cannot be priced.
+"""
+
+from collections.abc import Sequence
+
+from absl import app
+from absl import flags
+
+from tileops.perf import bench_pricing
+from tileops.perf import command
+from tileops.perf import paths
+from tileops.perf import report_rows
+from tileops.perf import reprice_join
+from tileops.perf import runfile
+
+_RUN = flags.DEFINE_multi_string(
+    "run",
+    [],
+    "Run file, .binpb or .jsonl; repeatable, then the newest record of a case and"
+    " implementation counts. Default: every recorded H200 file of the repository.",
+)
+_OUT = flags.DEFINE_string(
+    "out", "tileops-repriced.binpb", "Run file to write, .binpb or .jsonl."
+)
+
+
+def main(argv: Sequence[str]) -> int:
+    """Writes the repriced run; returns the exit status."""
+    del argv
+    try:
+        readers = [runfile.read_run(path) for path in report_rows.run_paths(_RUN.value)]
+        runs = report_rows.read_runs(
+            readers, report_rows.Selection(implementation=report_rows.ALL)
+        )
+        joined = reprice_join.join(
+            runs.newest.values(), bench_pricing.price_cases()
+        )
+        _write(joined, report_rows.newest_run(readers))
+    except (
+        runfile.RunFileError,
+        report_rows.MixedDevicesError,
+        report_rows.NoRecordedRunsError,
+    ) as error:
+        raise app.UsageError(str(error)) from error
+    for line in reprice_join.describe(joined):
+        command.say(line)
+    command.say(
+        f"{len(joined.records)} records priced again, written to"
+        f" {paths.user_path(_OUT.value)}"
+    )
+    return command.EXIT_FOUND if joined.unpriced else command.EXIT_OK
+
+
+def _write(joined: reprice_join.Joined, measured: runfile.RunReader) -> None:
+    """Writes the records under the header and end time of the run they are from."""
+    with runfile.RunWriter(paths.user_path(_OUT.value), measured.header) as writer:
+        for record in joined.records:
+            writer.write(record)
+        if measured.footer is None:
+            writer.interrupt()
+        else:
+            writer.close(measured.footer.finished_at)
+
+
+if __name__ == "__main__":
+    command.run(main)

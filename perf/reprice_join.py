@@ -1,0 +1,156 @@
+"""Joins recorded times with today's prices: the pure part of //perf:reprice."""
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+
+from tileops.proto import benchmark_pb2
+
+# Fields of a record that the op states and no clock measures.
+_PRICE_FIELDS = ("flops", "bytes", "read_bytes", "roof_key", "data_terms")
+
+_CaseKey = tuple[str, str]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Change:
+    """A field of a case's price that is no longer what was recorded.
+
+    Attributes:
+      op: The case's op.
+      case_id: The case.
+      field: Name of the field in `BenchmarkRecord`.
+      recorded: Its value in the run file; None where absent.
+      today: Its value now; None where absent.
+    """
+
+    op: str
+    case_id: str
+    field: str
+    recorded: object
+    today: object
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Joined:
+    """Recorded times under today's prices.
+
+    Attributes:
+      records: The recorded ones that still have a price, in their order.
+      changes: What differs from the recorded prices, once a case and field.
+      vanished: Recorded cases, (op, case_id), that nothing prices today.
+      appeared: Cases priced today that were not recorded.
+      unpriced: Cases that are there today and failed to be priced, with the
+        message; they count neither as vanished nor as appeared.
+    """
+
+    records: Sequence[benchmark_pb2.BenchmarkRecord]
+    changes: Sequence[Change]
+    vanished: Sequence[_CaseKey]
+    appeared: Sequence[_CaseKey]
+    unpriced: Sequence[tuple[_CaseKey, str]]
+
+
+def join(
+    recorded: Iterable[benchmark_pb2.BenchmarkRecord],
+    priced: Iterable[benchmark_pb2.BenchmarkRecord],
+) -> Joined:
+    """Gives each recorded case the price that it has today.
+
+    Args:
+      recorded: Records of a run, any number of implementations a case.
+      priced: Records with today's prices, one or more a case, with no time.
+
+    Returns:
+      The joined records and what differs. A record keeps everything but its
+      price. Neither argument's records are modified.
+    """
+    today: dict[_CaseKey, benchmark_pb2.BenchmarkRecord] = {}
+    failed: dict[_CaseKey, str] = {}
+    for record in priced:
+        key = (record.op, record.case_id)
+        if record.status == benchmark_pb2.STATUS_OK:
+            today.setdefault(key, record)
+        else:
+            failed.setdefault(key, record.message)
+    records = []
+    changes: dict[tuple[_CaseKey, str], Change] = {}
+    recorded_keys: dict[_CaseKey, None] = {}
+    for record in recorded:
+        key = (record.op, record.case_id)
+        recorded_keys[key] = None
+        if key not in today:
+            continue
+        joined = benchmark_pb2.BenchmarkRecord()
+        joined.CopyFrom(record)
+        for change in _reprice(joined, today[key]):
+            changes.setdefault((key, change.field), change)
+        records.append(joined)
+    return Joined(
+        records=records,
+        changes=list(changes.values()),
+        vanished=[k for k in recorded_keys if k not in today and k not in failed],
+        appeared=[k for k in today if k not in recorded_keys],
+        unpriced=[(k, message) for k, message in failed.items() if k not in today],
+    )
+
+
+def describe(joined: Joined) -> list[str]:
+    """Returns what a user should hear of a join, one line each."""
+    lines = []
+    by_field: dict[tuple[str, str], list[Change]] = {}
+    for change in joined.changes:
+        by_field.setdefault((change.op, change.field), []).append(change)
+    for (op, field), changes in sorted(by_field.items()):
+        first = changes[0]
+        lines.append(
+            f"{op}: {field} changed in {len(changes)} cases, as in {first.case_id}:"
+            f" {_text(first.recorded)} -> {_text(first.today)}"
+        )
+    for (op, case_id), message in joined.unpriced:
+        lines.append(f"{op} {case_id}: cannot be priced today: {message}")
+    for op, case_id in joined.vanished:
+        lines.append(f"{op} {case_id}: recorded, and no longer a workload row; left out")
+    for op, case_id in joined.appeared:
+        lines.append(f"{op} {case_id}: a workload row that was not recorded")
+    return lines
+
+
+def _reprice(
+    record: benchmark_pb2.BenchmarkRecord, price: benchmark_pb2.BenchmarkRecord
+) -> list[Change]:
+    """Overwrites the record's price; returns what changed."""
+    changes = []
+    for field in _PRICE_FIELDS:
+        recorded, today = _value(record, field), _value(price, field)
+        if recorded == today:
+            continue
+        changes.append(
+            Change(
+                op=record.op,
+                case_id=record.case_id,
+                field=field,
+                recorded=recorded,
+                today=today,
+            )
+        )
+        record.ClearField(field)
+        if field == "data_terms":
+            record.data_terms.update(today)
+        elif today is not None:
+            setattr(record, field, today)
+    return changes
+
+
+def _value(record: benchmark_pb2.BenchmarkRecord, field: str) -> object:
+    """Returns a price field, detached from the record; None where it is absent."""
+    if field == "data_terms":
+        return dict(record.data_terms)
+    if field == "read_bytes" and not record.HasField(field):
+        return None
+    return getattr(record, field)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name}={term}" for name, term in sorted(value.items()))
+    return "absent" if value is None or value == "" else str(value)

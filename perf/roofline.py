@@ -1,0 +1,163 @@
+"""Reads run files against a GPU profile and reports how far from the speed of
+light each row is.
+
+Without flags: the runs recorded on an H200 in this repository. Exits 1 if a row
+is physically impossible (a formula error), 2 if something cannot be read.
+"""
+
+import io
+import sys
+from collections.abc import Sequence
+from typing import TextIO
+
+from absl import app
+from absl import flags
+
+from tileops.perf import command
+from tileops.perf import paths
+from tileops.perf import profiles
+from tileops.perf import report_json
+from tileops.perf import report_rows
+from tileops.perf import report_table
+from tileops.perf import runfile
+from tileops.proto import roofline_pb2
+
+_RUN = flags.DEFINE_multi_string(
+    "run",
+    [],
+    "Run file, .binpb or .jsonl; repeatable. Default: every recorded H200 file of"
+    " the repository. The newest record of a case and implementation counts.",
+)
+_PROFILE = flags.DEFINE_string(
+    "profile",
+    None,
+    "GPU profile: a device name or a .textproto file. Default: the one that names"
+    " the measured device.",
+)
+_FORMAT = flags.DEFINE_enum(
+    "format", "table", ["table", "json", "csv"], "Form of the report."
+)
+_OUT = flags.DEFINE_string("out", None, "File to write. Default: stdout.")
+_OP = flags.DEFINE_list("op", [], "Globs of op names, separated by commas.")
+_FAMILY = flags.DEFINE_list("family", [], "Globs of families, separated by commas.")
+_IMPLEMENTATION = flags.DEFINE_string(
+    "implementation",
+    report_rows.BEST,
+    "An implementation's name, 'all', or 'best': the fastest correct one of each"
+    " case.",
+)
+_SORT = flags.DEFINE_enum(
+    "sort",
+    "headroom",
+    sorted(report_rows.SORT_KEYS),
+    "headroom: most time to win first. time: slowest first. efficiency: lowest"
+    " first. op: by name.",
+)
+_PREDICT = flags.DEFINE_bool(
+    "predict",
+    False,
+    "Leave measured times out and give each row's SOL time on --profile, whatever"
+    " was measured: a bound, not a measurement.",
+)
+_REPRODUCIBLE = flags.DEFINE_bool(
+    "reproducible", False, "Leave out run id, time, host and revision."
+)
+
+# What --reproducible leaves out of each run's summary.
+_VARYING_FIELDS = ("run_id", "started_at", "hostname_hash", "project_revision")
+
+
+def main(argv: Sequence[str]) -> int:
+    """Makes the report; returns the exit status."""
+    del argv
+    try:
+        report = _make_report()
+    except (
+        runfile.RunFileError,
+        profiles.ProfileError,
+        report_rows.MixedDevicesError,
+        report_rows.NoRecordedRunsError,
+    ) as error:
+        raise app.UsageError(str(error)) from error
+    for run in report.runs:
+        for problem in run.problems:
+            command.say(f"{run.file}: {problem}")
+    _write(report)
+    failed = report.health == roofline_pb2.HEALTH_FAILED
+    return command.EXIT_FOUND if failed else command.EXIT_OK
+
+
+def _make_report() -> roofline_pb2.Report:
+    selection = report_rows.Selection(
+        ops=_OP.value, families=_FAMILY.value, implementation=_IMPLEMENTATION.value
+    )
+    runs = report_rows.read_runs(
+        [runfile.read_run(path) for path in report_rows.run_paths(_RUN.value)],
+        selection,
+    )
+    profile = _profile_for(runs.device_name)
+    if _PREDICT.value:
+        rows = report_rows.predicted_rows(runs, selection, profile)
+    else:
+        rows = report_rows.priced_rows(runs, selection, profile)
+    if not rows:
+        command.say("no record passes --op, --family and --implementation")
+    report_rows.sort_rows(rows, _SORT.value)
+    if _REPRODUCIBLE.value:
+        for summary in runs.summaries:
+            for field in _VARYING_FIELDS:
+                summary.ClearField(field)
+    summary = report_rows.summarize(rows)
+    return roofline_pb2.Report(
+        profile=profile.message if profile else None,
+        is_prediction=_PREDICT.value,
+        runs=runs.summaries,
+        health=report_rows.health(summary),
+        summary=summary,
+        rows=rows,
+    )
+
+
+def _profile_for(device_name: str) -> profiles.Profile | None:
+    if _PROFILE.value is None:
+        profile = profiles.select(profiles.load_profiles(), device_name)
+        if profile is None and _PREDICT.value:
+            raise app.UsageError(
+                f"no profile names the device {device_name!r}; say with --profile"
+                " which GPU to predict for"
+            )
+        return profile
+    profile = profiles.find_profile(_PROFILE.value)
+    if not _PREDICT.value and not profile.matches(device_name):
+        raise app.UsageError(
+            f"--profile={_PROFILE.value} is of {profile.gpu!r}, the run was measured"
+            f" on {device_name!r}; with --predict it gives bounds instead"
+        )
+    return profile
+
+
+def _write(report: roofline_pb2.Report) -> None:
+    if _OUT.value is None:
+        _render(report, sys.stdout)
+        return
+    # Rendered first, so that a failure leaves no half a report behind.
+    rendered = io.StringIO()
+    _render(report, rendered)
+    path = paths.user_path(_OUT.value)
+    try:
+        path.write_text(rendered.getvalue(), encoding="utf-8")
+    except OSError as error:
+        raise app.UsageError(f"cannot write {path}: {error.strerror}") from error
+
+
+def _render(report: roofline_pb2.Report, out: TextIO) -> None:
+    if _FORMAT.value == "table":
+        report_table.write_table(report, out)
+    elif _FORMAT.value == "json":
+        report_json.write_json(report, out)
+    else:
+        report_json.write_csv(report.rows, out)
+
+
+if __name__ == "__main__":
+    command.run(main)
