@@ -1,0 +1,250 @@
+"""Time one call: `measure(call, ...) -> Measurement`. Bench and calibration share it, so they share its clock.
+
+    from tileops.perf.clock.measure import measure
+    from tileops.perf.clock.measurement import Budget, Flush
+
+    found = measure(lambda: torch.add(a, b, out=c), device="cuda:0")
+    found.source            # TimingSource.CUPTI, or CUDA_EVENTS / HOST_CLOCK, which are not to be priced
+    found.device_busy_ns    # median device-busy time of a call: the union of its kernels, copies and fills
+    found.sample_ns         # every sample, for who wants the fastest or a longer series
+
+What happens, for each call: `prepare()`; the flush; a device-wide wait; **the window opens**; `call()`; a device-wide
+wait; **the window closes**; `inspect(result)`. Preparation, flush and inspection may launch what they like on the device:
+it is theirs by launch, never the call's. First calls are made for the warm-up budget (compilation and autotuning happen
+there), then recorded in short discovery sessions until two consecutive calls run the same device work, and then one
+session takes the samples, each of which must run exactly that work.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from tileops.perf.clock import device_state, profiler
+from tileops.perf.clock.activities import Activity, ClockError, attribute, busy_ns, check_signature, signature
+from tileops.perf.clock.cold_cache import ColdCache
+from tileops.perf.clock.measurement import MIN_WARMUP, Budget, Flush, Measurement, TimingSource
+from tileops.perf.clock.samples import summarize
+
+# Bound here, before any op's code runs: an op that patches `time` or `torch.cuda` changes nothing for this clock.
+_now_ns = time.perf_counter_ns
+_synchronize = torch.cuda.synchronize
+
+_DISCOVERY_CALLS = 3
+_DISCOVERY_SESSIONS = 6
+
+
+def measure(
+    call: Callable[[], Any],
+    *,
+    device: torch.device | str,
+    prepare: Callable[[], None] | None = None,
+    inspect: Callable[[Any], None] | None = None,
+    budget: Budget | None = None,
+    flush: Flush = Flush.DIRTY,
+) -> Measurement:
+    """Time `call` on `device`.
+
+    Args:
+      call: what is timed; its result is handed to `inspect` and dropped.
+      device: "cuda", "cuda:N" or "cpu". Must be the device that the call works on.
+      prepare: runs before each call, outside the window: new inputs, restoring what an in-place call wrote.
+      inspect: runs after each sampled call, outside the window, with what the call returned.
+      budget: how long to warm up and measure; the default is for one row of a long list.
+      flush: how the last-level cache is emptied before each call. A CPU run flushes nothing.
+
+    Returns:
+      The measurement. Its `source` says which clock: CUPTI on a GPU whose profiler reports device work, CUDA_EVENTS
+      where it reports none at all, HOST_CLOCK on a CPU.
+
+    Raises:
+      ClockError: the call ran no device work, its device work differs from call to call, or some of it cannot be
+        attributed to a call.
+      Exception: whatever `call`, `prepare` or `inspect` raises.
+    """
+    device = torch.device(device)
+    budget = budget or Budget()
+    steps = _Steps(call, prepare or _nothing, inspect or _nothing_of)
+    if device.type == "cpu":
+        return _on_host(steps, budget)
+    with torch.cuda.device(device):
+        return _on_gpu(steps, budget, ColdCache(device, flush), device)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Steps:
+    call: Callable[[], Any]
+    prepare: Callable[[], None]
+    inspect: Callable[[Any], None]
+
+
+def _nothing() -> None:
+    pass
+
+
+def _nothing_of(result: Any) -> None:
+    pass
+
+
+# ---- GPU
+
+
+def _on_gpu(steps: _Steps, budget: Budget, cache: ColdCache, device: torch.device) -> Measurement:
+    start = device_state.read(device)
+    calls = _warm_up(steps, budget, cache)
+    for _ in range(_DISCOVERY_SESSIONS):
+        found = _batch(dataclasses.replace(steps, inspect=_nothing_of), cache, _DISCOVERY_CALLS)
+        calls += _DISCOVERY_CALLS
+        count = budget.samples(found.seconds_per_call)
+        if not found.device_is_seen:
+            busy, wall = _with_events(steps, cache, count)
+            return _measurement(
+                TimingSource.CUDA_EVENTS, busy, wall, calls,
+                flush=cache.flush, flush_bytes=cache.bytes, start=start, end=device_state.read(device),
+            )  # fmt: skip
+        before, settled = (signature(call) for call in found.calls[-2:])
+        if before == settled:
+            break
+    else:
+        check_signature(before, settled, f"after {calls} calls, the last")
+    if not settled:
+        raise ClockError("the call ran no device work: no kernel, copy or fill was launched inside its window")
+    found = _batch(steps, cache, count)
+    for index, call in enumerate(found.calls):
+        check_signature(settled, signature(call), f"timed call {index + 1} of {count}")
+    return _measurement(
+        TimingSource.CUPTI, [float(busy_ns(call)) for call in found.calls], found.wall_ns, calls,
+        activity_names=tuple(name for _, name in settled),
+        flush=cache.flush, flush_bytes=cache.bytes, start=start, end=device_state.read(device),
+    )  # fmt: skip
+
+
+def _warm_up(steps: _Steps, budget: Budget, cache: ColdCache) -> int:
+    """Calls made, outside any profiler session, until the budget is used up."""
+    deadline = _now_ns() + int(budget.warmup_s * 1e9)
+    calls = 0
+    while calls < MIN_WARMUP or _now_ns() < deadline:
+        steps.prepare()
+        cache.empty()
+        steps.call()
+        _synchronize()
+        calls += 1
+    return calls
+
+
+@dataclasses.dataclass(frozen=True)
+class _Batch:
+    """What one profiler session saw.
+
+    Attributes:
+      calls: device work of each call, in launch order.
+      wall_ns: host time of each call. Nanoseconds.
+      seconds_per_call: the shortest from one call's preparation to its end.
+      device_is_seen: whether the session reported any device work, the harness's own included.
+    """
+
+    calls: list[tuple[Activity, ...]]
+    wall_ns: list[float]
+    seconds_per_call: float
+    device_is_seen: bool
+
+
+def _batch(steps: _Steps, cache: ColdCache, count: int) -> _Batch:
+    """Make `count` calls in one profiler session."""
+    canary = torch.zeros(1, device="cuda")
+    wall, whole = [], []
+
+    def step(session: profiler.Session, index: int) -> None:
+        began = _now_ns()
+        with session.range(f"before{index}"):
+            steps.prepare()
+            canary.fill_(1)  # shows whether the profiler reports device work at all
+            cache.empty()
+        _synchronize()
+        with session.range(f"call{index}", any_thread=True):
+            called = _now_ns()
+            result = steps.call()
+            _synchronize()
+            ended = _now_ns()
+        wall.append(float(ended - called))
+        whole.append((ended - began) / 1e9)
+        with session.range(f"after{index}"):
+            steps.inspect(result)
+
+    owned = attribute(profiler.record(count, step))
+    return _Batch(
+        calls=[owned[f"call{index}"] for index in range(count)],
+        wall_ns=wall,
+        seconds_per_call=min(whole),
+        device_is_seen=any(owned.values()),
+    )
+
+
+def _with_events(steps: _Steps, cache: ColdCache, count: int) -> tuple[list[float], list[float]]:
+    """Times between events and wall times of `count` calls, where no device work is reported. Nanoseconds.
+
+    Launch overhead is in these times, and their label says so.
+    """
+    between, wall = [], []
+    before, after = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    for _ in range(count):
+        steps.prepare()
+        cache.empty()
+        _synchronize()
+        called = _now_ns()
+        before.record()
+        result = steps.call()
+        after.record()
+        _synchronize()
+        wall.append(float(_now_ns() - called))
+        between.append(before.elapsed_time(after) * 1e6)
+        steps.inspect(result)
+    return between, wall
+
+
+# ---- CPU
+
+
+def _on_host(steps: _Steps, budget: Budget) -> Measurement:
+    deadline = _now_ns() + int(budget.warmup_s * 1e9)
+    calls, fastest = 0, None
+    while calls < MIN_WARMUP or _now_ns() < deadline:
+        begin = _now_ns()
+        steps.prepare()
+        steps.call()
+        elapsed = (_now_ns() - begin) / 1e9
+        fastest = elapsed if fastest is None else min(fastest, elapsed)
+        calls += 1
+    wall = []
+    for _ in range(budget.samples(fastest)):
+        steps.prepare()
+        begin = _now_ns()
+        result = steps.call()
+        wall.append(float(_now_ns() - begin))
+        steps.inspect(result)
+    return _measurement(TimingSource.HOST_CLOCK, wall, wall, calls)
+
+
+def _measurement(
+    source: TimingSource, busy: list[float], wall: list[float], calls: int, activity_names: tuple[str, ...] = (), **rest: Any
+) -> Measurement:
+    found = summarize(busy)
+    return Measurement(
+        source=source,
+        device_busy_ns=found.median,
+        device_busy_p10_ns=found.p10,
+        device_busy_p90_ns=found.p90,
+        wall_ns=summarize(wall).median,
+        samples=found.count,
+        activities=len(activity_names),
+        sample_ns=tuple(busy),
+        warmup_calls=calls,
+        activity_names=activity_names,
+        # A shared CPU's times wander for reasons of its own, and they are never priced.
+        doubts=found.doubts if source is not TimingSource.HOST_CLOCK else (),
+        **rest,
+    )

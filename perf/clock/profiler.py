@@ -1,0 +1,108 @@
+"""One profiler session around a batch of calls: torch's events as a `Trace`, and the ranges that own launches.
+
+The profiler is asked for host and device activities both: without the host's, launches and with them the ownership of
+device work are unknown.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import secrets
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch.profiler import ProfilerActivity, profile, record_function
+
+from tileops.perf.clock.activities import Activity, Kind, Launch, Range, Trace
+
+# Host events of the CUDA runtime and driver (cudaLaunchKernel, cuLaunchKernelEx, cudaGraphLaunch) or of HIP; host
+# operators are named `namespace::operator`. Both number their events, from unrelated counters.
+_DRIVER_CALL = re.compile(r"(cuda|cu|hip)[A-Z]\w*")
+
+
+class Session:
+    """Ranges of one profiler session and, once it has ended, its trace."""
+
+    def __init__(self) -> None:
+        """Nothing is recorded before `recording` is entered."""
+        # An op may name ranges too; it cannot guess this session's.
+        self._prefix = f"tileops.{secrets.token_hex(8)}."
+        self._any_thread: dict[str, bool] = {}
+        self._profile: Any = None
+
+    @contextlib.contextmanager
+    def recording(self) -> Iterator[None]:
+        """Record host and device activities while the block runs; device work in flight at its end is waited for."""
+        with warnings.catch_warnings():
+            # That a session keeps the events of one cycle only is what is wanted.
+            warnings.filterwarnings("ignore", message=".*Profiler clears events at the end of each cycle")
+            self._profile = profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])
+            self._profile.start()
+        try:
+            yield
+            torch.cuda.synchronize()
+        finally:
+            self._profile.stop()
+
+    def range(self, name: str, any_thread: bool = False) -> Any:
+        """A context manager: launches inside it belong to `name`, of all threads or of this one alone."""
+        self._any_thread[name] = any_thread
+        return record_function(self._prefix + name)
+
+    def trace(self) -> Trace:
+        """What the session recorded."""
+        ranges, launches, activities = [], [], []
+        for event in self._profile.profiler.kineto_results.events():
+            name = event.name()
+            if event.device_type() == torch.autograd.DeviceType.CPU:
+                if event.is_user_annotation():
+                    if name.startswith(self._prefix):
+                        own = name[len(self._prefix) :]
+                        ranges.append(
+                            Range(
+                                name=own,
+                                start_ns=event.start_ns(),
+                                end_ns=event.start_ns() + event.duration_ns(),
+                                thread=event.device_resource_id(),
+                                any_thread=self._any_thread[own],
+                            )
+                        )
+                elif _DRIVER_CALL.fullmatch(name):
+                    launches.append(
+                        Launch(
+                            correlation=event.correlation_id(),
+                            start_ns=event.start_ns(),
+                            thread=event.device_resource_id(),
+                        )
+                    )
+            elif not event.is_user_annotation():
+                activities.append(
+                    Activity(
+                        kind=_kind(name),
+                        name=name,
+                        start_ns=event.start_ns(),
+                        end_ns=event.start_ns() + event.duration_ns(),
+                        stream=event.device_resource_id(),
+                        correlation=event.correlation_id(),
+                    )
+                )
+        return Trace(ranges=tuple(ranges), launches=tuple(launches), activities=tuple(activities))
+
+
+def record(calls: int, step: Callable[[Session, int], None]) -> Trace:
+    """The trace of `calls` steps, each of which opens the ranges it needs: `step(session, index)`."""
+    session = Session()
+    with session.recording():
+        for index in range(calls):
+            step(session, index)
+    return session.trace()
+
+
+def _kind(name: str) -> Kind:
+    """Kind by the name that the profiler itself gives to copies and fills ("Memcpy DtoD (...)", "Memset (Device)")."""
+    if name.startswith("Memcpy "):
+        return Kind.MEMCPY
+    return Kind.MEMSET if name.startswith("Memset ") else Kind.KERNEL
