@@ -1,0 +1,89 @@
+"""Diagnostics: what is wrong with a spec file, where, under a stable code; and the table of those codes."""
+
+from __future__ import annotations
+
+import dataclasses
+
+# Code -> what it says, in one line. `docs/defect-codes.md` explains each; M belongs to the manifest, R to the roofline.
+CODES: dict[str, str] = {
+    "M001": "the file cannot be read or is not YAML",
+    "M002": "a key stands twice in one mapping",
+    "M003": "a document is too large or too deep",
+    "M010": "a required field is missing",
+    "M011": "a field is unknown",
+    "M012": "a field has the wrong type",
+    "M013": "a name is not allowed",
+    "M014": "a name is declared twice",
+    "M015": "an op stands in two files",
+    "M016": "an entry's family differs from its file's",
+    "M020": "an expression is not in the language",
+    "M021": "an expression reads an unknown name",
+    "M022": "an expression has the wrong kind",
+    "M023": "a kind or parameter type is not in the language",
+    "M024": "a dtype is unknown",
+    "M025": "a value is read where a guard does not show it present",
+    "M030": "a type family is misused",
+    "M031": "a type family's cases do not match its discriminant",
+    "M040": "an index cannot be solved from the inputs",
+    "M041": "a `let` or family refers to itself",
+    "M042": "an entry has too many discriminant points",
+    "M050": "an effect is inconsistent",
+    "M060": "a workload row does not fit the signature",
+    "M061": "a workload case id is not distinct",
+    "M062": "a workload row's tensors do not infer back to the row",
+    "M063": "an optional tensor is not covered by the rows",
+    "R001": "the roofline block is missing or mixes its modes",
+    "R002": "a roofline field is not a non-empty string",
+    "R010": "a formula is not in the expression language",
+    "R011": "a formula reads an unknown name",
+    "R012": "a formula has the wrong kind",
+    "R013": "a formula reads an absent tensor",
+    "R014": "a formula is not a finite non-negative integer on a workload row",
+    "R020": "a func path has the wrong form",
+    "R021": "a func path does not resolve",
+}
+
+
+@dataclasses.dataclass(frozen=True, order=True)
+class Diagnostic:
+    """One defect: `file:line: Op: field: message [CODE]`. `line` counts from 1."""
+
+    file: str
+    line: int
+    op: str
+    field: str
+    message: str
+    code: str
+
+    def __str__(self) -> str:
+        place = ": ".join(part for part in (self.op, self.field) if part)
+        return f"{self.file}:{self.line}: {place + ': ' if place else ''}{self.message} [{self.code}]"
+
+
+class Diagnostics:
+    """Collects the defects of one or more files; each is reported once."""
+
+    def __init__(self) -> None:
+        self._found: dict[Diagnostic, None] = {}
+
+    def add(self, file: str, line: int, op: str, field: str, code: str, message: str) -> None:
+        """Record a defect. `code` is a key of CODES."""
+        if code not in CODES:
+            raise KeyError(f"unknown defect code {code}")
+        self._found.setdefault(Diagnostic(file, line, op, field, printable(message), code))
+
+    def __iter__(self):
+        """In order of file and line; the order found, where those are equal."""
+        return iter(sorted(self._found, key=lambda found: (found.file, found.line)))
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def of(self, op: str) -> list[Diagnostic]:
+        """The defects of one entry."""
+        return [found for found in self if found.op == op]
+
+
+def printable(text: str) -> str:
+    """Text from a spec file as one line that no terminal or log takes for anything else."""
+    return "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in text)

@@ -1,0 +1,415 @@
+"""The closed expression language: its syntax tree, and the parser that refuses everything else.
+
+Python's own parser reads the text and this module admits only the forms that the language lists; no expression is ever
+evaluated by Python from its text.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import math
+from collections.abc import Iterator
+from typing import Any
+
+# A formula that a person can review is far shorter; the bounds keep hostile ones cheap to refuse.
+MAX_CHARS = 4_000
+MAX_TERMS = 1_000
+MAX_DEPTH = 60
+
+
+@dataclasses.dataclass(frozen=True)
+class Expr:
+    """Base of all expressions; equality is structural."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Literal(Expr):
+    """An int, finite float, bool, None, str, or the float infinity (written `inf`)."""
+
+    value: Any
+
+    def __eq__(self, other: object) -> bool:  # 1, 1.0 and True are three different literals
+        return isinstance(other, Literal) and (type(self.value), self.value) == (type(other.value), other.value)
+
+    def __hash__(self) -> int:
+        return hash((type(self.value), self.value))
+
+
+@dataclasses.dataclass(frozen=True)
+class Name(Expr):
+    """An index, parameter, `let`, comprehension variable, tensor (inside present and bytes) or dtype."""
+
+    id: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Value(Expr):
+    """`x.value`: the contents of a Maybe that is known to be present."""
+
+    name: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Unary(Expr):
+    """`-a`, `+a` or `not a`."""
+
+    op: str
+    operand: Expr
+
+
+@dataclasses.dataclass(frozen=True)
+class Binary(Expr):
+    """`a + b`, `a - b`, `a * b`, `a // b` or `a % b`."""
+
+    op: str
+    left: Expr
+    right: Expr
+
+
+@dataclasses.dataclass(frozen=True)
+class Compare(Expr):
+    """`a < b <= c`: operators between consecutive operands."""
+
+    ops: tuple[str, ...]
+    operands: tuple[Expr, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Logic(Expr):
+    """`a and b and c`, or the same with `or`."""
+
+    op: str
+    operands: tuple[Expr, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Conditional(Expr):
+    """`then if test else otherwise`."""
+
+    test: Expr
+    then: Expr
+    otherwise: Expr
+
+
+@dataclasses.dataclass(frozen=True)
+class Subscript(Expr):
+    """`sequence[index]`."""
+
+    sequence: Expr
+    index: Expr
+
+
+@dataclasses.dataclass(frozen=True)
+class Slice(Expr):
+    """`sequence[start:stop]`; either bound may be absent."""
+
+    sequence: Expr
+    start: Expr | None
+    stop: Expr | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Tuple(Expr):
+    """`(a, b)`."""
+
+    items: tuple[Expr, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Call(Expr):
+    """A call of a built-in primitive, `present(x)` or `bytes(t)`."""
+
+    function: str
+    args: tuple[Expr, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Comprehension(Expr):
+    """`element for variable in sequence if condition`: only as the argument of all, sum, max or min."""
+
+    element: Expr
+    variable: str
+    sequence: Expr
+    condition: Expr | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Splice(Expr):
+    """`*S` among the axes of a shape."""
+
+    sequence: Expr
+
+
+@dataclasses.dataclass(frozen=True)
+class ShapeTerm(Expr):
+    """`[axis, *S, axis]`."""
+
+    axes: tuple[Expr, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class FamilyTerm(Expr):
+    """`Mat[trans_a, M, K]`: one application of a type family."""
+
+    family: str
+    args: tuple[Expr, ...]
+
+
+class ExprError(Exception):
+    """Text outside the language; the message says which form and what is allowed."""
+
+
+FORMS = (
+    "literals, names, present(x), x.value, + - * // %, comparisons, and/or/not, in, a if c else b, subscripts and"
+    " slices, calls of built-in primitives, and comprehensions inside all, sum, max and min"
+)
+
+_BINARY = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "//", ast.Mod: "%"}
+_COMPARE = {
+    ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.In: "in",
+    ast.NotIn: "not in",
+}
+_UNARY = {ast.USub: "-", ast.UAdd: "+", ast.Not: "not"}
+COMPREHENSION_CALLS = ("all", "sum", "max", "min")
+
+
+def parse(text: str) -> Expr:
+    """Parse an expression. Raises ExprError."""
+    return _Parser(text).expression(_python(text), 0)
+
+
+def parse_shape(text: str) -> Expr:
+    """Parse the shape of a tensor: a ShapeTerm or a FamilyTerm. Raises ExprError."""
+    tree, parser = _python(text), _Parser(text)
+    if isinstance(tree, ast.List):
+        return ShapeTerm(
+            tuple(
+                Splice(parser.expression(axis.value, 1)) if isinstance(axis, ast.Starred) else parser.expression(axis, 1)
+                for axis in tree.elts
+            )
+        )
+    if isinstance(tree, ast.Subscript) and isinstance(tree.value, ast.Name):
+        args = tree.slice.elts if isinstance(tree.slice, ast.Tuple) else [tree.slice]
+        return FamilyTerm(tree.value.id, tuple(parser.expression(arg, 1) for arg in args))
+    raise ExprError(f"{text!r} is no shape; write \"[axis, ...]\" or one type-family application \"Family[...]\"")
+
+
+def _python(text: str) -> ast.expr:
+    if len(text) > MAX_CHARS:
+        raise ExprError(f"longer than {MAX_CHARS} characters")
+    try:
+        return ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError) as error:
+        reason = error.msg if isinstance(error, SyntaxError) else str(error)
+        raise ExprError(f"{text!r} is no expression: {reason}") from None
+    except (RecursionError, MemoryError):
+        raise ExprError("nested too deeply") from None
+
+
+class _Parser:
+    """Translates Python's tree form by form; counts terms and depth."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._terms = 0
+
+    def expression(self, node: ast.expr, depth: int) -> Expr:
+        self._terms += 1
+        if self._terms > MAX_TERMS:
+            raise ExprError(f"more than {MAX_TERMS} terms")
+        if depth > MAX_DEPTH:
+            raise ExprError(f"nested deeper than {MAX_DEPTH} levels")
+        translate = getattr(self, f"_{type(node).__name__}", None)
+        if translate is None:
+            raise self._refused(node)
+        return translate(node, depth + 1)
+
+    def _refused(self, node: ast.AST) -> ExprError:
+        part = ast.get_source_segment(self._text.strip(), node) if hasattr(node, "lineno") else None
+        return ExprError(f"{part or self._text!r} is not in the language; allowed are {FORMS}")
+
+    def _Constant(self, node: ast.Constant, depth: int) -> Expr:
+        value = node.value
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ExprError("a float literal must be finite; write inf for infinity")
+        if value is None or isinstance(value, (bool, int, float, str)):
+            return Literal(value)
+        raise self._refused(node)
+
+    def _Name(self, node: ast.Name, depth: int) -> Expr:
+        return Literal(math.inf) if node.id == "inf" else Name(node.id)
+
+    def _Attribute(self, node: ast.Attribute, depth: int) -> Expr:
+        if isinstance(node.value, ast.Name) and node.attr == "value":
+            return Value(node.value.id)
+        raise self._refused(node)
+
+    def _UnaryOp(self, node: ast.UnaryOp, depth: int) -> Expr:
+        if type(node.op) not in _UNARY:
+            raise self._refused(node)
+        return Unary(_UNARY[type(node.op)], self.expression(node.operand, depth))
+
+    def _BinOp(self, node: ast.BinOp, depth: int) -> Expr:
+        if type(node.op) not in _BINARY:
+            raise self._refused(node)
+        return Binary(_BINARY[type(node.op)], self.expression(node.left, depth), self.expression(node.right, depth))
+
+    def _Compare(self, node: ast.Compare, depth: int) -> Expr:
+        if any(type(op) not in _COMPARE for op in node.ops):
+            raise ExprError("`is` is not in the language; write present(t) or not present(t), or ==")
+        operands = tuple(self.expression(part, depth) for part in (node.left, *node.comparators))
+        return Compare(tuple(_COMPARE[type(op)] for op in node.ops), operands)
+
+    def _BoolOp(self, node: ast.BoolOp, depth: int) -> Expr:
+        op = "and" if isinstance(node.op, ast.And) else "or"
+        return Logic(op, tuple(self.expression(part, depth) for part in node.values))
+
+    def _IfExp(self, node: ast.IfExp, depth: int) -> Expr:
+        return Conditional(*(self.expression(part, depth) for part in (node.test, node.body, node.orelse)))
+
+    def _Subscript(self, node: ast.Subscript, depth: int) -> Expr:
+        sequence = self.expression(node.value, depth)
+        if not isinstance(node.slice, ast.Slice):
+            return Subscript(sequence, self.expression(node.slice, depth))
+        if node.slice.step is not None:
+            raise self._refused(node)
+        bounds = (None if part is None else self.expression(part, depth) for part in (node.slice.lower, node.slice.upper))
+        return Slice(sequence, *bounds)
+
+    def _Tuple(self, node: ast.Tuple, depth: int) -> Expr:
+        return Tuple(tuple(self.expression(item, depth) for item in node.elts))
+
+    def _Call(self, node: ast.Call, depth: int) -> Expr:
+        if node.keywords or any(isinstance(arg, ast.Starred) for arg in node.args):
+            raise ExprError("a primitive takes its arguments by position, without * and without names")
+        function = _dotted(node.func)
+        if function is None:
+            raise self._refused(node)
+        if len(node.args) == 1 and isinstance(node.args[0], ast.GeneratorExp):
+            if function not in COMPREHENSION_CALLS:
+                raise ExprError(f"a comprehension may only be the argument of {', '.join(COMPREHENSION_CALLS)}")
+            return Call(function, (self._comprehension(node.args[0], depth),))
+        return Call(function, tuple(self.expression(arg, depth) for arg in node.args))
+
+    def _comprehension(self, node: ast.GeneratorExp, depth: int) -> Expr:
+        loop = node.generators[0]
+        if len(node.generators) != 1 or loop.is_async or not isinstance(loop.target, ast.Name) or len(loop.ifs) > 1:
+            raise ExprError("a comprehension has one loop over one variable and at most one condition")
+        return Comprehension(
+            self.expression(node.elt, depth),
+            loop.target.id,
+            self.expression(loop.iter, depth),
+            self.expression(loop.ifs[0], depth) if loop.ifs else None,
+        )
+
+
+def _dotted(node: ast.expr) -> str | None:
+    """`prod` or `conv.out`; None for anything else."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        return f"{node.value.id}.{node.attr}"
+    return None
+
+
+def children(node: Expr) -> Iterator[Expr]:
+    """Direct sub-expressions, in reading order of the fields."""
+    for field in dataclasses.fields(node):
+        part = getattr(node, field.name)
+        for item in part if isinstance(part, tuple) else (part,):
+            if isinstance(item, Expr):
+                yield item
+
+
+def walk(node: Expr) -> Iterator[Expr]:
+    """The expression and everything in it."""
+    yield node
+    for child in children(node):
+        yield from walk(child)
+
+
+def names(node: Expr) -> list[str]:
+    """Names read, each once, in reading order, comprehension variables left out."""
+    found: dict[str, None] = {}
+
+    def visit(part: Expr, bound: frozenset[str]) -> None:
+        if isinstance(part, Comprehension):
+            visit(part.sequence, bound)
+            inner = bound | {part.variable}
+            visit(part.element, inner)
+            if part.condition is not None:
+                visit(part.condition, inner)
+            return
+        if isinstance(part, (Name, Value)):
+            name = part.id if isinstance(part, Name) else part.name
+            if name not in bound:
+                found[name] = None
+        for child in children(part):
+            visit(child, bound)
+
+    visit(node, frozenset())
+    return list(found)
+
+
+# Python's precedence, loosest first; a child looser than its place is put in parentheses.
+_LEVEL = {"if": 0, "or": 1, "and": 2, "not": 3, "compare": 4, "+": 5, "-": 5, "*": 6, "//": 6, "%": 6, "unary": 7, "atom": 9}
+
+
+def to_source(node: Expr) -> str:
+    """The expression as text of the language (also plain Python), with the parentheses it needs and no others."""
+    return _source(node)[0]
+
+
+def _source(node: Expr) -> tuple[str, int]:
+    def place(child: Expr, level: int) -> str:
+        text, own = _source(child)
+        return text if own >= level else f"({text})"
+
+    if isinstance(node, Literal):
+        return ("inf" if node.value == math.inf and isinstance(node.value, float) else _literal(node.value)), _LEVEL["atom"]
+    if isinstance(node, Name):
+        return node.id, _LEVEL["atom"]
+    if isinstance(node, Value):
+        return f"{node.name}.value", _LEVEL["atom"]
+    if isinstance(node, Unary):
+        level = _LEVEL["not" if node.op == "not" else "unary"]
+        return f"{node.op}{' ' if node.op == 'not' else ''}{place(node.operand, level)}", level
+    if isinstance(node, Binary):
+        level = _LEVEL[node.op]
+        return f"{place(node.left, level)} {node.op} {place(node.right, level + 1)}", level
+    if isinstance(node, Compare):
+        level = _LEVEL["compare"]
+        text = place(node.operands[0], level + 1)
+        for op, operand in zip(node.ops, node.operands[1:], strict=True):
+            text += f" {op} {place(operand, level + 1)}"
+        return text, level
+    if isinstance(node, Logic):
+        level = _LEVEL[node.op]
+        return f" {node.op} ".join(place(operand, level + 1) for operand in node.operands), level
+    if isinstance(node, Conditional):
+        return f"{place(node.then, 1)} if {place(node.test, 1)} else {place(node.otherwise, 0)}", _LEVEL["if"]
+    if isinstance(node, Subscript):
+        return f"{place(node.sequence, 9)}[{to_source(node.index)}]", _LEVEL["atom"]
+    if isinstance(node, Slice):
+        start, stop = ("" if part is None else to_source(part) for part in (node.start, node.stop))
+        return f"{place(node.sequence, 9)}[{start}:{stop}]", _LEVEL["atom"]
+    if isinstance(node, Tuple):
+        inner = ", ".join(to_source(item) for item in node.items)
+        return f"({inner}{',' if len(node.items) == 1 else ''})", _LEVEL["atom"]
+    if isinstance(node, Call):
+        return f"{node.function}({', '.join(to_source(arg) for arg in node.args)})", _LEVEL["atom"]
+    if isinstance(node, Comprehension):
+        condition = "" if node.condition is None else f" if {place(node.condition, 1)}"
+        return f"{to_source(node.element)} for {node.variable} in {place(node.sequence, 1)}{condition}", 0
+    if isinstance(node, Splice):
+        return f"*{place(node.sequence, 9)}", _LEVEL["atom"]
+    if isinstance(node, ShapeTerm):
+        return f"[{', '.join(to_source(axis) for axis in node.axes)}]", _LEVEL["atom"]
+    if isinstance(node, FamilyTerm):
+        return f"{node.family}[{', '.join(to_source(arg) for arg in node.args)}]", _LEVEL["atom"]
+    raise TypeError(f"no source form for {type(node).__name__}")
+
+
+def _literal(value: Any) -> str:
+    return f'"{value}"' if isinstance(value, str) and '"' not in value and "\\" not in value and value.isprintable() else repr(value)

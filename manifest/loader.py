@@ -1,0 +1,70 @@
+"""Loads spec files: one flat mapping from op name to entry a file, names distinct across files."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import re
+
+from tileops.manifest import source
+from tileops.manifest.diagnostics import Diagnostics
+from tileops.manifest.model import Entry
+from tileops.manifest.parse import parse_entry
+
+_FILE_NAME = re.compile(r"([a-z][a-z0-9]*)(_[a-z0-9]+)*\.yaml")
+
+
+@dataclasses.dataclass(frozen=True)
+class Manifest:
+    """Entries by op name, in file then source order, and every defect found while reading them."""
+
+    entries: dict[str, Entry]
+    diagnostics: Diagnostics
+
+
+def spec_files(spec_dir: str) -> list[str]:
+    """The spec files of a folder, sorted. Raises FileNotFoundError where there is none."""
+    files = sorted(str(path) for path in pathlib.Path(spec_dir).glob("*.yaml"))
+    if not files:
+        raise FileNotFoundError(f"{spec_dir}: no spec file (*.yaml)")
+    return files
+
+
+def load(files: list[str]) -> Manifest:
+    """Read spec files. Defects are in the result; nothing is raised for bad content."""
+    diagnostics = Diagnostics()
+    entries: dict[str, Entry] = {}
+    for path in files:
+        for entry in _load_file(path, diagnostics):
+            if entry.op in entries:
+                first = entries[entry.op]
+                diagnostics.add(
+                    entry.file, entry.line, entry.op, "", "M015", f"the op stands in {first.file}:{first.line} already"
+                )
+            else:
+                entries[entry.op] = entry
+    return Manifest(entries, diagnostics)
+
+
+def _load_file(path: str, diagnostics: Diagnostics) -> list[Entry]:
+    file = pathlib.Path(path).as_posix()
+    root = source.read(path, file, diagnostics)
+    if root is None:
+        return []
+    if not isinstance(root, source.Mapping) or not root.entries:
+        diagnostics.add(file, root.line, "", "", "M012", "must be a mapping from op name to entry, with at least one")
+        return []
+    stem = pathlib.Path(path).stem
+    if not _FILE_NAME.fullmatch(pathlib.Path(path).name):
+        diagnostics.add(file, 1, "", "", "M016", f"the file's name must be <family>[_<shard>].yaml, not {stem!r}")
+    entries = []
+    for op, node in root.entries.items():
+        line = root.key_lines[op]
+        if not isinstance(op, str):
+            diagnostics.add(file, line, "", "", "M013", f"{op!r} is no op name; write {{Pascal}}[Fwd|Bwd]Op")
+            continue
+        entry = parse_entry(op, node, line, file, diagnostics)
+        if entry.family and stem != entry.family and not stem.startswith(entry.family + "_"):
+            diagnostics.add(file, line, op, "family", "M016", f"is {entry.family!r} in a file of {stem!r}")
+        entries.append(entry)
+    return entries

@@ -1,0 +1,266 @@
+"""The inference plan: in which order a call's indices are solved from its inputs, and what is checked against them.
+
+The order comes from what each axis needs, not from where it stands, so declaring inputs in another order solves the
+same indices.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from tileops.manifest import expr, kinds
+from tileops.manifest.model import Signature, Tensor
+from tileops.manifest.points import Point
+from tileops.manifest.shapes import shape_at
+
+
+@dataclasses.dataclass(frozen=True)
+class Offset:
+    """A position among a tensor's axes: a number of axes plus the lengths of runs already known."""
+
+    axes: int
+    runs: tuple[expr.Expr, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Rank:
+    """Tensor `tensor` has `least` axes, exactly or (`open`: one run is unknown) at least."""
+
+    tensor: str
+    term: str
+    least: Offset
+    open: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class SolveDType:
+    """`index` := dtype of `tensor`, which must be one of `allowed`."""
+
+    tensor: str
+    index: str
+    allowed: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class CheckDType:
+    """The dtype of `tensor` is what `term` gives."""
+
+    tensor: str
+    term: expr.Expr
+
+
+@dataclasses.dataclass(frozen=True)
+class SolveAxis:
+    """`index` := (size - offset) / factor, exact and >= 0, of the axis at `at` from the front or the back."""
+
+    tensor: str
+    index: str
+    term: expr.Expr
+    factor: int
+    offset: expr.Expr
+    at: Offset
+    from_back: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class CheckAxis:
+    """The axis at `at` is what `term` gives."""
+
+    tensor: str
+    term: expr.Expr
+    at: Offset
+    from_back: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class SolveRun:
+    """`index` := the axes after `front` and before `back`."""
+
+    tensor: str
+    index: str
+    front: Offset
+    back: Offset
+
+
+@dataclasses.dataclass(frozen=True)
+class CheckRun:
+    """The axes from `at` on are what `term` (of known length) gives."""
+
+    tensor: str
+    term: expr.Expr
+    at: Offset
+    from_back: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class SolveLet:
+    """`name` := what its expression gives."""
+
+    name: str
+    term: expr.Expr
+
+
+Step = Rank | SolveDType | CheckDType | SolveAxis | CheckAxis | SolveRun | CheckRun | SolveLet
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """Steps in order; `unsolved` names the indices that no input determines."""
+
+    steps: tuple[Step, ...]
+    unsolved: tuple[str, ...]
+
+
+def build(signature: Signature, point: Point) -> Plan:
+    """The plan at one discriminant point. Optional tensors are only checked: presence must not decide an index."""
+    planner = _Planner(signature, point)
+    planner.run()
+    unsolved = tuple(
+        name for name, kind in signature.forall.items()
+        if name not in planner.known and not (isinstance(kind, kinds.Seq) and not isinstance(kind, kinds.Shape))
+    )
+    return Plan(tuple(planner.steps), unsolved)
+
+
+class _Planner:
+    def __init__(self, signature: Signature, point: Point) -> None:
+        self.signature = signature
+        self.steps: list[Step] = []
+        self.known: set[str] = set(signature.params)
+        self._shapes = {name: shape_at(signature, tensor, point) for name, tensor in signature.inputs.items()}
+        self._opened: dict[str, int | None] = {}
+        self._pending: dict[str, list[int]] = {}
+        self._dtypes = set(signature.inputs)
+        self._lets = dict(signature.lets)
+
+    def run(self) -> None:
+        # A step that solves and one that checks are both progress; each tensor, axis and let is done once.
+        while any([self._pass(tensor) for tensor in self.signature.inputs.values()]) or self._let():
+            pass
+
+    def _knows(self, node: expr.Expr) -> bool:
+        return all(
+            name in self.known or name in kinds.ALL_DTYPES.values or name in self.signature.inputs
+            for name in expr.names(node)
+        )
+
+    def _let(self) -> bool:
+        for name, let in self._lets.items():
+            if self._knows(let.expr):
+                self.steps.append(SolveLet(name, let.expr))
+                self.known.add(name)
+                del self._lets[name]
+                return True
+        return False
+
+    def _pass(self, tensor: Tensor) -> bool:
+        moved = self._dtype(tensor)
+        if tensor.name not in self._opened:
+            if not self._open(tensor):
+                return moved
+            moved = True
+        axes = self._shapes[tensor.name].axes
+        for position in list(self._pending[tensor.name]):
+            if self._axis(tensor, axes, position):
+                self._pending[tensor.name].remove(position)
+                moved = True
+        return moved
+
+    def _dtype(self, tensor: Tensor) -> bool:
+        if tensor.name not in self._dtypes:
+            return False
+        term = tensor.dtype.expr
+        if isinstance(term, expr.Name) and term.id in self.signature.forall and term.id not in self.known:
+            if tensor.optional:
+                return False
+            self.steps.append(SolveDType(tensor.name, term.id, self.signature.forall[term.id].values))
+            self.known.add(term.id)
+        elif self._knows(term):
+            self.steps.append(CheckDType(tensor.name, term))
+        else:
+            return False
+        self._dtypes.remove(tensor.name)
+        return True
+
+    def _open(self, tensor: Tensor) -> bool:
+        """Fix the tensor's rank; at most one run of axes may be unknown, and it must be a Shape index by itself."""
+        axes = self._shapes[tensor.name].axes
+        unknown = [
+            position for position, axis in enumerate(axes)
+            if isinstance(axis, expr.Splice) and not self._knows(axis.sequence)
+        ]
+        if len(unknown) > 1:
+            return False
+        if unknown:
+            run = axes[unknown[0]].sequence
+            if tensor.optional or not (isinstance(run, expr.Name) and isinstance(self.signature.forall.get(run.id), kinds.Shape)):
+                return False
+        self._opened[tensor.name] = unknown[0] if unknown else None
+        self._pending[tensor.name] = list(range(len(axes)))
+        rest = [axis for position, axis in enumerate(axes) if position not in unknown]
+        self.steps.append(Rank(tensor.name, expr.to_source(self._shapes[tensor.name]), _offset(rest), bool(unknown)))
+        return True
+
+    def _axis(self, tensor: Tensor, axes: tuple[expr.Expr, ...], position: int) -> bool:
+        split = self._opened[tensor.name]
+        axis = axes[position]
+        if position == split:
+            self.steps.append(
+                SolveRun(tensor.name, axis.sequence.id, _offset(axes[:position]), _offset(axes[position + 1 :]))
+            )
+            self.known.add(axis.sequence.id)
+            return True
+        from_back = split is not None and position > split
+        at = _offset(axes[position:]) if from_back else _offset(axes[:position])
+        if isinstance(axis, expr.Splice):
+            self.steps.append(CheckRun(tensor.name, axis.sequence, at, from_back))
+            return True
+        if self._knows(axis):
+            self.steps.append(CheckAxis(tensor.name, axis, at, from_back))
+            return True
+        solved = None if tensor.optional else affine(axis, self.known)
+        if solved is None:
+            return False
+        index, factor, offset = solved
+        self.steps.append(SolveAxis(tensor.name, index, axis, factor, offset, at, from_back))
+        self.known.add(index)
+        return True
+
+
+def _offset(axes) -> Offset:
+    runs = tuple(axis.sequence for axis in axes if isinstance(axis, expr.Splice))
+    return Offset(len(axes) - len(runs), runs)
+
+
+def affine(node: expr.Expr, known: set[str]) -> tuple[str, int, expr.Expr] | None:
+    """(index, factor, offset) of an axis `factor * index + offset`: the index its only unknown, the factor constant."""
+    unknown = [name for name in expr.names(node) if name not in known]
+    if len(unknown) != 1:
+        return None
+    index = unknown[0]
+
+    def split(part: expr.Expr) -> tuple[int, expr.Expr] | None:
+        """`part` as factor * index + offset."""
+        if part == expr.Name(index):
+            return 1, expr.Literal(0)
+        if not isinstance(part, expr.Binary):
+            return None
+        inside_left = index in expr.names(part.left)
+        inner, other = (part.left, part.right) if inside_left else (part.right, part.left)
+        if index in expr.names(other):
+            return None
+        found = split(inner)
+        if found is None:
+            return None
+        factor, offset = found
+        if part.op == "+":
+            return factor, other if offset == expr.Literal(0) else expr.Binary("+", offset, other)
+        if part.op == "-" and inside_left:
+            return factor, expr.Binary("-", offset, other)
+        if part.op == "*" and isinstance(other, expr.Literal) and type(other.value) is int and other.value > 0:
+            scaled = offset if offset == expr.Literal(0) else expr.Binary("*", offset, other)
+            return factor * other.value, scaled
+        return None
+
+    found = split(node)
+    return None if found is None else (index, *found)
