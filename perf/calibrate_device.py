@@ -1,0 +1,103 @@
+"""Measures trials on a GPU with the bench's own clock and cold-cache rule."""
+
+import torch
+
+from tileops.perf import calibrate_kernels
+from tileops.perf import calibrate_matrix
+from tileops.perf import calibrate_model as model
+from tileops.perf import calibrate_plan
+from tileops.perf.clock import activities
+from tileops.perf.clock import measure as clock
+from tileops.perf.clock.measurement import Budget, Flush, TimingSource
+
+# Windows like those of the bench's rows, neither shorter nor longer: a ceiling has
+# to hold for what is judged by it, at the clocks that such windows run at.
+_FULL_BUDGET = Budget(warmup_s=0.05, measure_s=0.1, min_samples=10, max_samples=60)
+_QUICK_BUDGET = Budget(warmup_s=0.02, measure_s=0.03, min_samples=10, max_samples=20)
+
+
+def describe(device: torch.device) -> calibrate_plan.Device:
+    """Returns what a plan needs to know of a CUDA device."""
+    properties = torch.cuda.get_device_properties(device)
+    free_bytes, _ = torch.cuda.mem_get_info(device)
+    return calibrate_plan.Device(
+        name=properties.name,
+        multiprocessors=properties.multi_processor_count,
+        threads_per_multiprocessor=properties.max_threads_per_multi_processor,
+        l2_bytes=properties.L2_cache_size,
+        free_bytes=free_bytes,
+        compute_capability=(properties.major, properties.minor),
+    )
+
+
+class Meter:
+    """Measures one trial after another; the arrays of bandwidth trials are kept."""
+
+    def __init__(self, device: torch.device, facts: calibrate_plan.Device, quick: bool):
+        """Allocates nothing yet."""
+        self._device = device
+        self._facts = facts
+        self._budget = _QUICK_BUDGET if quick else _FULL_BUDGET
+        self._bandwidth: calibrate_kernels.Bandwidth | None = None
+
+    def reserve(self, array_bytes: int) -> None:
+        """Allocates the arrays that bandwidth trials of up to this size use."""
+        self._bandwidth = calibrate_kernels.Bandwidth(
+            calibrate_kernels.Arrays(array_bytes, self._device),
+            self._facts.multiprocessors,
+            self._facts.threads_per_multiprocessor,
+        )
+
+    def release(self) -> None:
+        """Frees them."""
+        self._bandwidth = None
+        torch.cuda.empty_cache()
+
+    def __call__(self, trial: model.Trial) -> model.Reading:
+        """Measures one trial.
+
+        Raises:
+          TrialError: It cannot be measured here.
+          CalibrationError: Nothing can: no priced clock, or a wrong kernel.
+        """
+        seconds, samples = self.time(trial)
+        return model.Reading(
+            trial=trial, rate_per_s=trial.work / seconds, samples=samples
+        )
+
+    def time(self, trial: model.Trial) -> tuple[float, int]:
+        """Returns the median time of the trial's calls (seconds) and their count.
+
+        Raises:
+          As for a call of the meter.
+        """
+        if isinstance(trial, model.MatrixTrial):
+            with calibrate_matrix.tf32_allowed():
+                call = calibrate_matrix.matrix_call(trial, self._device)
+                return self._timed(call, trial, Flush.DIRTY)
+        if isinstance(trial, model.ArithmeticTrial):
+            call = calibrate_kernels.arithmetic_call(trial, self._device)
+            return self._timed(call, trial, Flush.DIRTY)
+        if self._bandwidth is None:
+            raise model.CalibrationError("no arrays were reserved for bandwidth trials")
+        # What a call writes stays in the cache in part, and pushes out what was
+        # there. Dirty lines before it are written back in its time, as its own are
+        # after it: the traffic adds up. A pure read would pay for lines of others.
+        flush = Flush.CLEAN if trial.mix == "READ" else Flush.DIRTY
+        return self._timed(self._bandwidth.call(trial), trial, flush)
+
+    def _timed(self, call, trial: model.Trial, flush: Flush) -> tuple[float, int]:
+        try:
+            found = clock.measure(
+                call, device=self._device, budget=self._budget, flush=flush
+            )
+        except activities.ClockError as error:
+            raise model.TrialError(str(error)) from error
+        if found.source is not TimingSource.CUPTI:
+            raise model.CalibrationError(
+                "the profiler reports no device activity here (CUPTI), and no other"
+                " clock may set a ceiling"
+            )
+        if found.device_busy_ns <= 0:
+            raise model.CalibrationError(f"{trial}: the clock gave no time at all")
+        return found.device_busy_ns / 1e9, found.samples

@@ -1,0 +1,214 @@
+"""What a calibration is made of: trials, readings, outcomes. No torch.
+
+A *quantity* is one number of a GPU profile that has to be measured: the
+bandwidth of an access mix, or the peak of a compute unit. A *trial* is one way to
+reach for it (a kernel variant and a size, a matrix shape and a layout). Measuring
+a trial gives a *reading*; the best reading of a quantity's trials is its
+*outcome*.
+"""
+
+import dataclasses
+from typing import Union
+
+# Arrays of the size of a trial's `array_bytes` that one call reads or writes.
+ARRAYS_MOVED = {"COPY": 2, "TRIAD": 3, "READ": 1, "WRITE": 1}
+
+GIB = 1 << 30
+MIB = 1 << 20
+
+
+def written_size(size: int) -> str:
+    """Returns a number of bytes in the largest binary unit that it fills."""
+    for unit, name in ((GIB, "GiB"), (MIB, "MiB"), (1 << 10, "KiB")):
+        if size >= unit:
+            return f"{size / unit:g} {name}"
+    return f"{size} B"
+
+
+class CalibrationError(Exception):
+    """A calibration that must not become a profile; the message says why."""
+
+
+class TrialError(Exception):
+    """One trial that cannot be measured here; others may still be."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BandwidthTrial:
+    """One call that moves arrays through device memory.
+
+    Attributes:
+      mix: COPY, TRIAD, READ or WRITE.
+      array_bytes: Size of each array that the call reads or writes.
+      block: Threads of a block.
+      unroll: 16-byte accesses a thread has in flight before the first use.
+      streaming: Whether accesses are marked as used once.
+      waves: Blocks launched, in multiples of what the device holds at a time, each
+        striding over the array; 0 is a block for every tile.
+      torch_copy: The copy is torch's own; the fields of a kernel mean nothing.
+    """
+
+    mix: str
+    array_bytes: int
+    block: int = 0
+    unroll: int = 0
+    streaming: bool = False
+    waves: int = 0
+    torch_copy: bool = False
+
+    @property
+    def work(self) -> int:
+        """Bytes that one call reads and writes."""
+        return ARRAYS_MOVED[self.mix] * self.array_bytes
+
+    def __str__(self) -> str:
+        size = f"arrays of {written_size(self.array_bytes)}"
+        if self.torch_copy:
+            return f"torch copy_, {size}"
+        grid = f"{self.waves} wave(s)" if self.waves else "a block a tile"
+        policy = "streaming" if self.streaming else "default"
+        return (
+            f"16-byte {policy} accesses, {self.unroll} in flight, blocks of"
+            f" {self.block}, {grid}, {size}"
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ArithmeticTrial:
+    """One call that does multiply-adds in registers.
+
+    Attributes:
+      key: Roof key, such as "cuda_core.fp32".
+      kernel: Name of the kernel in kernels/arithmetic.cu.
+      lanes: Numbers in a register; 2 for packed types.
+      block: Threads of a block.
+      blocks: Blocks of the call.
+      chains: Independent accumulators of a thread.
+      steps: Multiply-adds of a chain in one pass of the loop.
+      iterations: Passes of the loop.
+    """
+
+    key: str
+    kernel: str
+    lanes: int
+    block: int
+    blocks: int
+    chains: int
+    steps: int
+    iterations: int
+
+    @property
+    def work(self) -> int:
+        """Operations of one call; a multiply-add is two."""
+        per_thread = self.iterations * self.steps * self.chains * self.lanes
+        return 2 * per_thread * self.block * self.blocks
+
+    def __str__(self) -> str:
+        return (
+            f"{self.kernel} in registers, {self.chains} chains a thread,"
+            f" {self.blocks} blocks of {self.block}, {self.iterations * self.steps}"
+            " multiply-adds a chain"
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MatrixTrial:
+    """One matrix product [m, k] x [k, n] -> [m, n] through torch's library.
+
+    Attributes:
+      key: Roof key, such as "tensor_core.bf16".
+      m, n, k: Extents.
+      layout: "TN": the second operand is stored as [n, k]; "NN": as [k, n].
+      fast_accumulation: fp8 alone: whether partial sums may stay in the tensor
+        core's own, shorter accumulator.
+    """
+
+    key: str
+    m: int
+    n: int
+    k: int
+    layout: str = "TN"
+    fast_accumulation: bool = False
+
+    @property
+    def work(self) -> int:
+        """Operations of one call; a multiply-add is two."""
+        return 2 * self.m * self.n * self.k
+
+    def __str__(self) -> str:
+        fast = ", fast accumulation" if self.fast_accumulation else ""
+        return f"{self.m}x{self.n}x{self.k} {self.layout}{fast}"
+
+
+Trial = Union[BandwidthTrial, ArithmeticTrial, MatrixTrial]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Quantity:
+    """A number of the profile to be measured, and how hard to try.
+
+    Attributes:
+      name: "hbm.COPY" and so on, or a roof key.
+      theoretical_per_s: The base profile's figure. Bytes or operations a second.
+      sweep: Trials that are all measured once.
+      finalists: How many of the best are measured again, round by round.
+      final_array_bytes: For bandwidth: sizes at which each finalist is measured in
+        the rounds; empty leaves them as they are.
+      tolerance: How much the best of the last rounds may vary. A fraction.
+      max_rounds: Rounds after which it is called unstable.
+      budget_s: Wall-clock time for all of it. Seconds.
+    """
+
+    name: str
+    theoretical_per_s: float
+    sweep: tuple[Trial, ...]
+    finalists: int
+    tolerance: float
+    max_rounds: int
+    budget_s: float
+    final_array_bytes: tuple[int, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Reading:
+    """What one trial reached: the median of its calls.
+
+    Attributes:
+      trial: The trial.
+      rate_per_s: Bytes or operations a second.
+      samples: Measured calls behind the median.
+    """
+
+    trial: Trial
+    rate_per_s: float
+    samples: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What a quantity's trials reached.
+
+    Attributes:
+      quantity: What was measured.
+      best: The best reading of all.
+      samples: Measured calls of all readings.
+      round_bests: Best rate of each round, in order. Bytes or operations a second.
+      spread: Of the last rounds: (largest - smallest) / largest.
+      stable: Whether the spread came below the tolerance.
+      failures: Why trials could not be measured, one line each.
+      conditions: Clocks, power and temperature meanwhile, in words.
+    """
+
+    quantity: Quantity
+    best: Reading
+    samples: int
+    round_bests: tuple[float, ...]
+    spread: float
+    stable: bool
+    failures: tuple[str, ...] = ()
+    conditions: str = ""
+
+    @property
+    def fraction(self) -> float:
+        """The best rate as a fraction of the theoretical one; not yet judged."""
+        return self.best.rate_per_s / self.quantity.theoretical_per_s

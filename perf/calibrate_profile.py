@@ -1,0 +1,202 @@
+"""Merges what was measured into a base profile, and writes it. No torch."""
+
+import os
+import pathlib
+import re
+import tempfile
+from collections.abc import Mapping, Sequence
+
+from google.protobuf import text_format
+
+from tileops.perf import calibrate_fit
+from tileops.perf import calibrate_model as model
+from tileops.perf import profiles
+from tileops.proto import gpu_profile_pb2
+
+# Decimals of a fraction that a repeated measurement confirms.
+_DECIMALS = 4
+
+# protobuf writes 989500000000000.0 for what a person reads as 9.895e+14.
+_LARGE_NUMBER = re.compile(r"^(\s*\w+: )(\d{7,}\.0)$", re.MULTILINE)
+
+_HEADER = """\
+# proto-file: proto/gpu_profile.proto
+# proto-message: tileops.gpu_profile.GpuProfile
+#
+# {gpu}. Theoretical figures as their sources state them; calibration factors
+# written by //perf:calibrate, which measured them on such a device.
+
+"""
+
+
+def check_fractions(outcomes: Sequence[model.Outcome]) -> None:
+    """Refuses rates above the theoretical ones.
+
+    Raises:
+      CalibrationError: Names every such rate, the theoretical one and the likely
+        causes.
+    """
+    excesses = [_excess(outcome) for outcome in outcomes if outcome.fraction > 1]
+    if excesses:
+        raise model.CalibrationError("; ".join(excesses))
+
+
+def _excess(outcome: model.Outcome) -> str:
+    quantity = outcome.quantity
+    if quantity.name.startswith("hbm."):
+        unit = "TB/s"
+        cause = (
+            "the base profile is another card's or states a lower memory clock, or"
+            " the arrays are served from the cache"
+        )
+    else:
+        unit = "TFLOP/s"
+        cause = (
+            "the base profile is another card's, its figure holds at a lower clock"
+            " than this device runs at, or counts a multiply-add as one"
+        )
+    if outcome.conditions:
+        cause += f"; seen here: {outcome.conditions}"
+    return (
+        f"{quantity.name}: measured {outcome.best.rate_per_s / 1e12:.4g} {unit}"
+        f" ({outcome.best.trial}) exceeds the theoretical"
+        f" {quantity.theoretical_per_s / 1e12:.4g} {unit} of the base profile."
+        f" Likely: {cause}"
+    )
+
+
+def merge(
+    base: gpu_profile_pb2.GpuProfile,
+    outcomes: Sequence[model.Outcome],
+    start_up: calibrate_fit.StartUp,
+    provenance: Mapping[str, str],
+) -> gpu_profile_pb2.GpuProfile:
+    """Returns the base profile with everything measured replaced.
+
+    Theoretical figures, sources and notes stay. A calibration of the base that was
+    not measured this time is removed: one profile has one provenance.
+
+    Args:
+      base: Not changed.
+      outcomes: Of all four mixes, and of any units of the base.
+      provenance: `tool`, `date`, `driver`, `clocks` and `software`.
+
+    Raises:
+      CalibrationError: A mix is missing, an outcome has no place in the base, a
+        fraction exceeds 1, or the result is no valid profile.
+    """
+    check_fractions(outcomes)
+    by_name = {outcome.quantity.name: outcome for outcome in outcomes}
+    result = gpu_profile_pb2.GpuProfile()
+    result.CopyFrom(base)
+    _set_memory(result.hbm, by_name)
+    for unit in result.unit:
+        unit.ClearField("calibration")
+        unit.ClearField("calibration_method")
+        outcome = by_name.pop(unit.key, None)
+        if outcome is not None:
+            unit.calibration = _fraction(outcome)
+            unit.calibration_method = _method(outcome, "FLOP/s")
+    if by_name:
+        raise model.CalibrationError(
+            f"the base profile of {base.gpu!r} has no {', '.join(sorted(by_name))}"
+        )
+    # Two significant digits are what repeated fits agree on; three lose nothing.
+    result.latency_floor_s = float(f"{start_up.floor_s:.3g}")
+    result.latency_floor_method = (
+        f"{calibrate_fit.START_UPS_IN_FLOOR} x t0; t0 = {start_up.t0_s * 1e6:.3f} us from"
+        f" the best line t0 + traffic / {start_up.bytes_per_s / 1e12:.2f} TB/s through"
+        f" {start_up.points} cold copies of arrays of 32 KiB to 8 MiB, worst miss"
+        f" {start_up.worst_miss:.0%}"
+    )
+    result.ClearField("provenance")
+    for field, value in provenance.items():
+        setattr(result.provenance, field, value)
+    # The proto promises so many calls behind each factor.
+    result.provenance.samples = min(outcome.samples for outcome in outcomes)
+    defects = profiles.validate(result)
+    if defects:
+        raise model.CalibrationError("the merged profile is not valid: " + "; ".join(defects))
+    return result
+
+
+def _set_memory(hbm: gpu_profile_pb2.Hbm, by_name: dict[str, model.Outcome]) -> None:
+    missing = [mix for mix in model.ARRAYS_MOVED if f"hbm.{mix}" not in by_name]
+    if missing:
+        raise model.CalibrationError(
+            f"the envelope needs all four access mixes; not measured: {', '.join(missing)}"
+        )
+    hbm.ClearField("mix")
+    methods = []
+    for mix in model.ARRAYS_MOVED:
+        outcome = by_name.pop(f"hbm.{mix}")
+        hbm.mix.add(
+            kind=gpu_profile_pb2.AccessKind.Value(mix), fraction=_fraction(outcome)
+        )
+        methods.append(f"{mix}: {_method(outcome, 'B/s')}")
+    hbm.calibration = max(mix.fraction for mix in hbm.mix)
+    hbm.calibration_method = "largest of the mixes. " + ". ".join(methods)
+
+
+def _fraction(outcome: model.Outcome) -> float:
+    return round(outcome.fraction, _DECIMALS)
+
+
+def _method(outcome: model.Outcome, unit: str) -> str:
+    """Returns how an outcome was measured, on one line."""
+    agreement = (
+        f"the best of the last {min(len(outcome.round_bests), 3)} rounds agree within"
+        f" {outcome.spread:.2%}"
+        if outcome.stable
+        else f"NOT STABLE: after {len(outcome.round_bests)} rounds their best vary by"
+        f" {outcome.spread:.2%}, more than {outcome.quantity.tolerance:.1%}"
+    )
+    parts = [
+        f"{outcome.best.rate_per_s / 1e12:.4g} T{unit}, {outcome.best.trial}",
+        f"median of {outcome.best.samples} calls, best of"
+        f" {outcome.samples} calls in all; {agreement}",
+    ]
+    if outcome.conditions:
+        parts.append(outcome.conditions)
+    return "; ".join(parts)
+
+
+def to_text(profile: gpu_profile_pb2.GpuProfile) -> str:
+    """Returns the profile as a text file with its header; it reads back as it is.
+
+    Raises:
+      CalibrationError: A number needs more digits than the text has.
+    """
+    body = _LARGE_NUMBER.sub(
+        lambda found: found[1] + f"{float(found[2]):.12g}",
+        text_format.MessageToString(profile, as_utf8=True),
+    )
+    back = text_format.Parse(body, gpu_profile_pb2.GpuProfile())
+    if back != profile:
+        raise model.CalibrationError(
+            "a figure of the base profile has more than 12 significant digits"
+        )
+    return _HEADER.format(gpu=profile.gpu) + body
+
+
+def write(profile: gpu_profile_pb2.GpuProfile, path: str | os.PathLike) -> None:
+    """Writes the profile: wholly, or not at all.
+
+    Raises:
+      CalibrationError: As `to_text`.
+      OSError: The file cannot be written.
+    """
+    path = pathlib.Path(path)
+    text = to_text(profile)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        # mkstemp makes it the user's alone; a profile is as readable as any file.
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(temporary, 0o666 & ~umask)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise

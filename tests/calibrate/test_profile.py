@@ -1,0 +1,163 @@
+"""Merging into a base profile, refusing what is impossible, and writing."""
+
+import os
+
+from google.protobuf import text_format
+import pytest
+
+from tileops.perf import calibrate_fit
+from tileops.perf import calibrate_model as model
+from tileops.perf import calibrate_profile
+from tileops.perf import profiles
+from tileops.proto import gpu_profile_pb2
+
+PROVENANCE = {"tool": "test", "date": "2026-01-31", "driver": "1.2", "clocks": "as found"}
+START_UP = calibrate_fit.StartUp(t0_s=1.1234e-6, bytes_per_s=4e12, worst_miss=0.1, points=9)
+
+BASE = """
+gpu: "Some GPU" alias: "Another name" compute_capability: "9.0"
+hbm {
+  theoretical_bytes_per_s: 4.8e12 calibration: 0.5 mix { kind: COPY fraction: 0.5 }
+  source: "a sheet" doubt: "a doubt"
+}
+unit { key: "cuda_core.fp32" theoretical_flops_per_s: 67e12 source: "a sheet" }
+unit { key: "tensor_core.bf16" theoretical_flops_per_s: 989.5e12 calibration: 0.1 calibration_method: "old" }
+unit { key: "tensor_core.fp8" theoretical_flops_per_s: 1979e12 calibration: 0.2 calibration_method: "old" }
+latency_floor_s: 1e-5
+source: "a sheet"
+note: "a note"
+provenance { tool: "old" date: "2020-01-01" software: "old" }
+"""
+
+
+def _base():
+    return text_format.Parse(BASE, gpu_profile_pb2.GpuProfile())
+
+
+def _outcome(name, fraction, theoretical=100.0, stable=True, conditions="700 W"):
+    if name.startswith("hbm."):
+        trial = model.BandwidthTrial(mix=name[4:], array_bytes=model.GIB, block=256, unroll=4)
+    else:
+        trial = model.MatrixTrial(key=name, m=8, n=8, k=8)
+    quantity = model.Quantity(
+        name=name, theoretical_per_s=theoretical, sweep=(trial,), finalists=1,
+        tolerance=0.01, max_rounds=3, budget_s=1.0,
+    )  # fmt: skip
+    return model.Outcome(
+        quantity=quantity,
+        best=model.Reading(trial=trial, rate_per_s=fraction * theoretical, samples=20),
+        samples=60 if name != "hbm.READ" else 40,
+        round_bests=(1.0, 1.0, 1.0),
+        spread=0.001 if stable else 0.2,
+        stable=stable,
+        conditions=conditions,
+    )
+
+
+def _outcomes(**fractions):
+    values = {"COPY": 0.891234, "TRIAD": 0.9, "READ": 0.93456, "WRITE": 0.88, **fractions}
+    return [_outcome(f"hbm.{mix}", value) for mix, value in values.items()]
+
+
+def _merge(outcomes):
+    return calibrate_profile.merge(_base(), outcomes, START_UP, PROVENANCE)
+
+
+def test_the_envelope_is_the_largest_mix_and_each_is_kept():
+    merged = _merge(_outcomes())
+    fractions = {gpu_profile_pb2.AccessKind.Name(m.kind): m.fraction for m in merged.hbm.mix}
+    assert fractions == {"COPY": 0.8912, "TRIAD": 0.9, "READ": 0.9346, "WRITE": 0.88}
+    assert merged.hbm.calibration == 0.9346
+
+
+def test_theoretical_values_and_words_stay():
+    merged, base = _merge(_outcomes()), _base()
+    assert merged.hbm.theoretical_bytes_per_s == 4.8e12
+    assert [u.theoretical_flops_per_s for u in merged.unit] == [67e12, 989.5e12, 1979e12]
+    assert list(merged.alias) == list(base.alias) and list(merged.note) == ["a note"]
+    assert merged.hbm.source == "a sheet" and merged.hbm.doubt == "a doubt"
+
+
+def test_an_older_calibration_does_not_survive_unmeasured():
+    merged = _merge(_outcomes() + [_outcome("tensor_core.bf16", 0.8)])
+    fp32, bf16, fp8 = merged.unit
+    assert bf16.calibration == 0.8 and "8x8x8" in bf16.calibration_method
+    assert not fp32.HasField("calibration")
+    assert not fp8.HasField("calibration") and not fp8.calibration_method
+    assert merged.provenance.tool == "test" and not merged.provenance.software
+    assert merged.provenance.samples == 40
+
+
+def test_the_floor_is_five_start_ups():
+    merged = _merge(_outcomes())
+    assert merged.latency_floor_s == 5.62e-6
+    assert "t0 = 1.123 us" in merged.latency_floor_method
+
+
+def test_methods_name_conditions_and_stability():
+    merged = _merge(_outcomes() + [_outcome("tensor_core.bf16", 0.8, stable=False)])
+    assert "NOT STABLE" in merged.unit[1].calibration_method
+    assert "700 W" in merged.unit[1].calibration_method
+    assert "NOT STABLE" not in merged.hbm.calibration_method
+
+
+def test_a_rate_above_the_theoretical_one_is_refused_with_both_and_a_cause():
+    outcomes = _outcomes() + [_outcome("tensor_core.bf16", 1.02, theoretical=989.5e12)]
+    with pytest.raises(model.CalibrationError) as error:
+        _merge(outcomes)
+    text = str(error.value)
+    assert "tensor_core.bf16: measured 1009 TFLOP/s" in text
+    assert "theoretical 989.5 TFLOP/s" in text
+    assert "lower clock" in text and "700 W" in text
+
+
+def test_a_bandwidth_above_the_theoretical_one_suspects_the_cache():
+    outcomes = _outcomes()[:3] + [_outcome("hbm.WRITE", 1.1, theoretical=4.8e12)]
+    with pytest.raises(model.CalibrationError, match=r"hbm\.WRITE: measured 5\.28 TB/s.*4\.8 TB/s.*cache"):
+        _merge(outcomes)
+
+
+def test_a_missing_mix_is_refused():
+    with pytest.raises(model.CalibrationError, match="not measured: WRITE"):
+        _merge(_outcomes()[:3])
+
+
+def test_a_unit_without_a_place_in_the_base_is_refused():
+    with pytest.raises(model.CalibrationError, match=r"'Some GPU' has no tensor_core\.int8"):
+        _merge(_outcomes() + [_outcome("tensor_core.int8", 0.5)])
+
+
+def test_no_date_is_no_valid_profile():
+    with pytest.raises(model.CalibrationError, match="not valid.*provenance"):
+        calibrate_profile.merge(_base(), _outcomes(), START_UP, {"tool": "test"})
+
+
+def test_the_base_is_not_changed():
+    base = _base()
+    calibrate_profile.merge(base, _outcomes(), START_UP, PROVENANCE)
+    assert base == _base()
+
+
+def test_what_is_written_reads_back_and_is_valid(tmp_path):
+    merged = _merge(_outcomes() + [_outcome("tensor_core.bf16", 0.8)])
+    path = tmp_path / "some.textproto"
+    calibrate_profile.write(merged, path)
+    assert profiles.load_profile(path).message == merged
+    text = path.read_text(encoding="utf-8")
+    assert text.startswith("# proto-file: proto/gpu_profile.proto\n")
+    assert "theoretical_flops_per_s: 9.895e+14" in text
+    assert os.listdir(tmp_path) == ["some.textproto"]
+
+
+def test_a_failed_write_leaves_what_was_there(tmp_path, monkeypatch):
+    path = tmp_path / "some.textproto"
+    path.write_text("before")
+
+    def refuse(*args):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(calibrate_profile.os, "replace", refuse)
+    with pytest.raises(OSError, match="No space"):
+        calibrate_profile.write(_merge(_outcomes()), path)
+    assert path.read_text() == "before"
+    assert os.listdir(tmp_path) == ["some.textproto"]
