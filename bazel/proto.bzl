@@ -1,0 +1,40 @@
+"""Python modules from .proto files."""
+
+load(":python.bzl", "py_library")
+
+def py_proto(name, src, imports = [], visibility = None):
+    """Compiles proto/<stem>.proto into the importable tileops.proto.<stem>_pb2.
+
+    Expands to a genrule that runs protoc (:<stem>_pb2.py, never committed) and the py_library <name> around it.
+
+    Args:
+      name: name of the py_library.
+      src: the .proto file, in the calling package.
+      imports: names of py_proto targets of this package whose files it imports; each is called as its file and _py.
+      visibility: of the library.
+    """
+    if not src.endswith(".proto"):
+        fail("py_proto %s: src %s is no .proto file" % (name, src))
+    package = native.package_name()
+    module = src[:-len(".proto")] + "_pb2.py"
+    native.genrule(
+        name = name + "_protoc",
+        srcs = [src] + [target[:-len("_py")] + ".proto" for target in imports],
+        outs = [module],
+        # protoc writes below the import path of the file, tileops/<package>/.
+        cmd = " && ".join([
+            "out=$$(mktemp -d)",
+            "$(execpath //bazel:protoc) -Itileops/{package}={package} --python_out=$$out tileops/{package}/{src}",
+            "mv $$out/tileops/{package}/{module} $@",
+            "rm -r $$out",
+        ]).format(package = package, src = src, module = module),
+        message = "Compiling " + src,
+        tools = ["//bazel:protoc"],
+        visibility = ["//visibility:private"],
+    )
+    py_library(
+        name = name,
+        srcs = [module],
+        visibility = visibility,
+        deps = [":" + target for target in imports] + ["//bazel/pip:protobuf"],
+    )

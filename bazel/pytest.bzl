@@ -1,0 +1,34 @@
+"""Tests written for pytest."""
+
+load(":python.bzl", "py_test")
+
+_MAIN = "//bazel:pytest_main.py"
+
+def pytest_test(name, srcs, deps = [], data = [], args = [], size = "small", **kwargs):
+    """Runs pytest on `srcs`; fails where that collects no test.
+
+    Expands to one py_test whose main file is pytest_main.py, so --test_filter (pytest's -k), --test_output and the
+    XML report work as for any Bazel test.
+
+    Args:
+      name: name of the test.
+      srcs: files with tests, and conftest.py files beside them.
+      deps: libraries they import; pytest itself is added.
+      data: files they read.
+      args: further options of pytest.
+      size: as of py_test.
+      **kwargs: anything else that py_test takes.
+    """
+    tests = [src for src in srcs if not src.endswith("conftest.py")]
+    if not tests:
+        fail("pytest_test %s: srcs names no file with tests" % name)
+    py_test(
+        name = name,
+        size = size,
+        srcs = srcs + [_MAIN],
+        args = args + ["$(rootpath %s)" % src for src in tests],
+        data = data,
+        main = _MAIN,
+        deps = deps + ["//bazel/pip:pytest"],
+        **kwargs
+    )
