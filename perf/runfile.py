@@ -95,17 +95,17 @@ class RunReader:
                 self._report(piece.start, piece.reason)
                 continue
             kind = piece.entry.WhichOneof("entry")
+            if kind == "header" and piece.start > 0:
+                self._report(
+                    piece.start,
+                    "a second header: what follows belongs to another run and is"
+                    " not read",
+                )
+                return
             if self.footer is not None:
                 self._report(piece.start, f"a {kind} behind the footer; not read")
                 continue
             if kind == "header":
-                if piece.start > 0:
-                    self._report(
-                        piece.start,
-                        "a second header: what follows belongs to another run and"
-                        " is not read",
-                    )
-                    return
                 self._take_header(piece.entry.header)
             elif piece.start == 0:
                 self._report(0, "no header: the device is not known")

@@ -1,0 +1,102 @@
+"""Small records, runs and profiles for the tests of this folder."""
+
+from google.protobuf import text_format
+from google.protobuf import timestamp_pb2
+
+from tileops.perf import profiles
+from tileops.perf import runfile
+from tileops.proto import benchmark_pb2
+from tileops.proto import gpu_profile_pb2
+
+DEVICE = "Test GPU"
+
+# Round figures: effective bandwidth 8e11 bytes/s, effective fp32 peak 5e12.
+PROFILE_TEXT = """
+    gpu: "Test GPU"
+    alias: "Test GPU 8GB"
+    hbm {
+      theoretical_bytes_per_s: 1e12
+      calibration: 0.8
+      mix { kind: COPY fraction: 0.7 }
+      mix { kind: READ fraction: 0.8 }
+      source: "a datasheet"
+    }
+    unit {
+      key: "cuda_core.fp32"
+      theoretical_flops_per_s: 1e13
+      calibration: 0.5
+      source: "a datasheet"
+    }
+    unit {
+      key: "tensor_core.bf16"
+      theoretical_flops_per_s: 1e14
+      source: "a datasheet"
+    }
+    latency_floor_s: 10e-6
+    provenance { tool: "a tool" date: "2026-01-01" }
+"""
+
+
+def profile_message(text: str = PROFILE_TEXT) -> gpu_profile_pb2.GpuProfile:
+    """Returns a parsed profile."""
+    return text_format.Parse(text, gpu_profile_pb2.GpuProfile())
+
+
+def profile(tmp_path, text: str = PROFILE_TEXT) -> profiles.Profile:
+    """Returns a validated profile."""
+    path = tmp_path / "test_gpu.textproto"
+    path.write_text(text)
+    return profiles.load_profile(path)
+
+
+def record(
+    *,
+    ns: float | None = 100_000.0,
+    source: int = benchmark_pb2.TIMING_SOURCE_CUPTI,
+    copy_ns: float = 0.0,
+    **fields,
+) -> benchmark_pb2.BenchmarkRecord:
+    """Returns a record: of a measured row, unless `ns` is None."""
+    values = {
+        "op": "SiluFwdOp",
+        "family": "elementwise",
+        "case_id": "a-float16",
+        "implementation": "torch",
+        "status": benchmark_pb2.STATUS_OK,
+        "roof_key": "cuda_core.fp32",
+        "flops": 1_000_000,
+        "bytes": 40_000_000,
+    } | fields
+    made = benchmark_pb2.BenchmarkRecord(**values)
+    if ns is not None:
+        made.timing.source = source
+        made.timing.device_busy_ns = ns
+        made.timing.excluded_copy_ns = copy_ns
+        made.timing.samples = 50
+    return made
+
+
+def header(device: str = DEVICE, started_s: int = 1_000) -> benchmark_pb2.RunHeader:
+    """Returns a run's header; `started_s` is its start in seconds of the epoch."""
+    made = benchmark_pb2.RunHeader(
+        run_id=f"run-{started_s}",
+        environment=benchmark_pb2.Environment(
+            device_name=device,
+            device_kind="cuda",
+            driver_version="1.2",
+            project_revision="abc",
+            hostname_hash="def",
+        ),
+    )
+    made.started_at.FromSeconds(started_s)
+    return made
+
+
+def write_run(path, *records, device: str = DEVICE, started_s: int = 1_000):
+    """Writes a complete run; returns its path."""
+    finished_at = timestamp_pb2.Timestamp(seconds=started_s + 60)
+    with runfile.RunWriter(path, header(device, started_s)) as writer:
+        for each in records:
+            writer.write(each)
+        writer.close(finished_at)
+    return path

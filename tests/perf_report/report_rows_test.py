@@ -1,0 +1,203 @@
+"""Selection over runs: the newest record, the best implementation, the order."""
+
+import pytest
+
+from tileops.perf import report_rows
+from tileops.perf import runfile
+from tileops.proto import benchmark_pb2
+from tileops.proto import roofline_pb2
+from tileops.tests.perf_report import builders
+
+ALL = report_rows.Selection(implementation=report_rows.ALL)
+BEST = report_rows.Selection()
+ERROR = benchmark_pb2.STATUS_ERROR
+EVENTS = benchmark_pb2.TIMING_SOURCE_CUDA_EVENTS
+
+
+@pytest.fixture
+def profile(tmp_path):
+    return builders.profile(tmp_path)
+
+
+def read(tmp_path, *records, selection=ALL):
+    path = builders.write_run(tmp_path / "run.binpb", *records)
+    return report_rows.read_runs([runfile.read_run(path)], selection)
+
+
+def best(tmp_path, profile, *records):
+    return report_rows.priced_rows(read(tmp_path, *records), BEST, profile)
+
+
+def test_the_newest_record_of_a_case_and_implementation_counts(tmp_path):
+    old = builders.write_run(
+        tmp_path / "z-old.binpb",
+        builders.record(ns=1),
+        builders.record(ns=2, implementation="triton"),
+        started_s=1_000,
+    )
+    new = builders.write_run(
+        tmp_path / "a-new.binpb", builders.record(ns=3), started_s=2_000
+    )
+    for order in ([old, new], [new, old]):
+        runs = report_rows.read_runs([runfile.read_run(path) for path in order], ALL)
+        times = {key[2]: r.timing.device_busy_ns for key, r in runs.newest.items()}
+        assert times == {"torch": 3, "triton": 2}
+        assert [summary.file for summary in runs.summaries] == [p.name for p in order]
+        assert (
+            report_rows.newest_run([runfile.read_run(path) for path in order]).path
+            == new
+        )
+
+
+def test_of_one_run_the_later_record_counts(tmp_path):
+    runs = read(tmp_path, builders.record(ns=1), builders.record(ns=2))
+    (record,) = runs.newest.values()
+    assert record.timing.device_busy_ns == 2
+
+
+def test_runs_of_several_devices_are_refused(tmp_path):
+    first = builders.write_run(tmp_path / "a.binpb", builders.record())
+    second = builders.write_run(
+        tmp_path / "b.binpb", builders.record(), device="Other GPU"
+    )
+    with pytest.raises(report_rows.MixedDevicesError, match="Test GPU.*Other GPU"):
+        report_rows.read_runs([runfile.read_run(p) for p in (first, second)], ALL)
+
+
+def test_globs_select_ops_and_families(tmp_path):
+    records = [
+        builders.record(op="SiluFwdOp"),
+        builders.record(op="GemmFwdOp", family="gemm"),
+        builders.record(op="AddFwdOp"),
+    ]
+
+    def ops(**globs):
+        runs = read(tmp_path, *records, selection=report_rows.Selection(**globs))
+        return [key[0] for key in runs.newest]
+
+    assert ops() == ["SiluFwdOp", "GemmFwdOp", "AddFwdOp"]
+    assert ops(ops=["Silu*", "Add*"]) == ["SiluFwdOp", "AddFwdOp"]
+    assert ops(families=["ge*"]) == ["GemmFwdOp"]
+    assert ops(ops=["silu*"]) == []
+
+
+def test_best_is_the_fastest_correct_implementation(tmp_path, profile):
+    (row,) = best(
+        tmp_path,
+        profile,
+        builders.record(implementation="torch", ns=300_000),
+        builders.record(implementation="triton", ns=200_000),
+        builders.record(implementation="wrong", ns=100_000, status=ERROR),
+        builders.record(implementation="events", ns=150_000, source=EVENTS),
+    )
+    assert row.implementation == "triton"
+
+
+def test_best_counts_excluded_copies(tmp_path, profile):
+    (row,) = best(
+        tmp_path,
+        profile,
+        builders.record(implementation="copies", ns=200_000, copy_ns=200_000),
+        builders.record(implementation="plain", ns=300_000),
+    )
+    assert row.implementation == "plain"
+
+
+def test_best_of_what_has_no_time_is_one_that_says_why(tmp_path, profile):
+    (row,) = best(
+        tmp_path,
+        profile,
+        builders.record(implementation="a", ns=None),
+        builders.record(implementation="b", ns=None, status=ERROR, message="crashed"),
+        builders.record(implementation="c", ns=None, message="skipped"),
+    )
+    assert row.message == "skipped"
+
+
+def test_an_impossible_time_is_reported_and_never_the_best(tmp_path, profile):
+    rows = best(
+        tmp_path,
+        profile,
+        builders.record(implementation="torch", ns=100_000),
+        builders.record(implementation="impossible", ns=1_000),
+    )
+    assert {row.implementation: row.verdict for row in rows} == {
+        "torch": roofline_pb2.VERDICT_BELOW,
+        "impossible": roofline_pb2.VERDICT_FORMULA_ERROR,
+    }
+
+
+def test_one_implementation_by_name(tmp_path, profile):
+    selection = report_rows.Selection(implementation="triton")
+    records = [builders.record(implementation=name) for name in ("torch", "triton")]
+    runs = read(tmp_path, *records, selection=selection)
+    (row,) = report_rows.priced_rows(runs, selection, profile)
+    assert row.implementation == "triton"
+
+
+def test_predictions_are_one_a_case_and_prefer_a_priced_record(tmp_path, profile):
+    runs = read(
+        tmp_path,
+        builders.record(implementation="failed", ns=None, bytes=0, message="crashed"),
+        builders.record(implementation="torch"),
+        builders.record(implementation="other", ns=None, bytes=0),
+    )
+    (row,) = report_rows.predicted_rows(runs, BEST, profile)
+    assert (row.implementation, row.message) == ("", "")
+    assert row.HasField("sol_time_s")
+    assert len(report_rows.predicted_rows(runs, ALL, profile)) == 3
+
+
+def sorted_cases(tmp_path, profile, key):
+    runs = read(
+        tmp_path,
+        builders.record(case_id="blank", ns=None),
+        builders.record(case_id="large", ns=900_000, bytes=640_000_000),  # 100 us left
+        builders.record(case_id="slow", ns=400_000, bytes=40_000_000),  # 350 us left
+        builders.record(case_id="done", ns=50_000, bytes=40_000_000),
+    )
+    rows = report_rows.priced_rows(runs, ALL, profile)
+    report_rows.sort_rows(rows, key)
+    return [row.case_id for row in rows]
+
+
+@pytest.mark.parametrize(
+    "key, expected",
+    [
+        ("headroom", ["slow", "large", "done", "blank"]),
+        ("time", ["large", "slow", "done", "blank"]),
+        ("efficiency", ["slow", "large", "done", "blank"]),
+        ("op", ["blank", "done", "large", "slow"]),
+    ],
+)
+def test_order(tmp_path, profile, key, expected):
+    assert sorted_cases(tmp_path, profile, key) == expected
+
+
+def test_summary_and_health(tmp_path, profile):
+    records = [
+        builders.record(case_id="below"),
+        builders.record(case_id="ceiling", bytes=72_000_000),
+        builders.record(case_id="floor", ns=5_000, bytes=8_000),
+        builders.record(case_id="anomaly", bytes=95_000_000),
+        builders.record(case_id="blank", ns=None),
+    ]
+    rows = report_rows.priced_rows(read(tmp_path, *records), ALL, profile)
+    summary = report_rows.summarize(rows)
+    assert summary == roofline_pb2.Summary(
+        rows=5, below=1, at_ceiling=1, latency_bound=1, anomaly=1, blank=1
+    )
+    assert report_rows.health(summary) == roofline_pb2.HEALTH_OK
+    summary.formula_error = 1
+    assert report_rows.health(summary) == roofline_pb2.HEALTH_FAILED
+
+
+def test_summaries_carry_environment_and_problems(tmp_path):
+    path = builders.write_run(tmp_path / "run.binpb", builders.record())
+    path.write_bytes(path.read_bytes()[:-1])
+    runs = report_rows.read_runs([runfile.read_run(path)], ALL)
+    (summary,) = runs.summaries
+    assert (summary.device_name, summary.driver_version) == (builders.DEVICE, "1.2")
+    assert summary.started_at == "1970-01-01T00:16:40Z"
+    assert (summary.records, summary.complete) == (1, False)
+    assert len(summary.problems) == 2

@@ -1,0 +1,322 @@
+"""Run files: what is written is read, and damage is told and costs nothing else."""
+
+import pytest
+from hypothesis import given
+from hypothesis import settings
+from hypothesis import strategies
+
+from tileops.perf import run_framing
+from tileops.perf import runfile
+from tileops.proto import benchmark_pb2
+from tileops.tests.perf_report import builders
+
+BOTH_FORMATS = pytest.mark.parametrize("suffix", ["binpb", "jsonl"])
+
+TEXTS = strategies.text(max_size=12)
+FINITE = strategies.floats(min_value=1e-3, max_value=1e12)
+RECORDS = strategies.builds(
+    builders.record,
+    op=strategies.text("abcAB01", min_size=1, max_size=12),
+    case_id=TEXTS,
+    message=TEXTS,
+    ns=strategies.none() | FINITE,
+    flops=strategies.integers(0, 2**64 - 1),
+    bytes=strategies.integers(0, 2**64 - 1),
+    read_bytes=strategies.none() | strategies.integers(0, 2**64 - 1),
+    bindings=strategies.dictionaries(TEXTS, TEXTS, max_size=3),
+    data_terms=strategies.dictionaries(
+        TEXTS, strategies.integers(-(2**63), 2**63 - 1), max_size=3
+    ),
+    status=strategies.sampled_from(list(benchmark_pb2.Status.values())),
+)
+
+
+def records_of(path):
+    return list(runfile.read_run(path).records())
+
+
+def whole_run(path, count=4):
+    records = [builders.record(case_id=f"case-{i}") for i in range(count)]
+    return builders.write_run(path, *records), records
+
+
+@BOTH_FORMATS
+@settings(max_examples=40, deadline=None)
+@given(records=strategies.lists(RECORDS, max_size=5))
+def test_round_trip(tmp_path_factory, suffix, records):
+    path = tmp_path_factory.mktemp("run") / f"run.{suffix}"
+    builders.write_run(path, *records)
+    reader = runfile.read_run(path)
+    assert list(reader.records()) == records
+    assert reader.problems == []
+    assert reader.header.environment.device_name == builders.DEVICE
+    assert reader.header.schema_version == runfile.SCHEMA_VERSION
+    assert reader.footer.records == len(records)
+    assert reader.footer.HasField("finished_at")
+
+
+@BOTH_FORMATS
+def test_footer_counts_by_status(tmp_path, suffix):
+    statuses = [1, 1, 1, 2, 2, 3, 4]
+    records = [builders.record(status=status) for status in statuses]
+    reader = runfile.read_run(
+        builders.write_run(tmp_path / f"run.{suffix}", *records)
+    )
+    footer = list(reader)[-1].footer
+    assert (footer.records, footer.ok, footer.skipped) == (7, 3, 2)
+    assert (footer.errors, footer.timeouts) == (1, 1)
+
+
+def test_a_run_without_times_has_none_in_its_footer(tmp_path):
+    header = benchmark_pb2.RunHeader()
+    first, second = tmp_path / "a.binpb", tmp_path / "b.binpb"
+    for path in (first, second):
+        with runfile.RunWriter(path, header) as writer:
+            writer.write(builders.record(bindings={"b": "1", "a": "2"}))
+    assert first.read_bytes() == second.read_bytes()
+    assert not list(runfile.read_run(first))[-1].footer.HasField("finished_at")
+
+
+def test_entries_are_on_disk_before_the_next_one(tmp_path):
+    path = tmp_path / "run.binpb"
+    writer = runfile.RunWriter(path, builders.header())
+    assert records_of(path) == []
+    writer.write(builders.record())
+    assert records_of(path) == [builders.record()]
+    writer.close()
+    writer.close()
+    assert len(list(runfile.read_run(path))) == 3
+
+
+@BOTH_FORMATS
+def test_truncation_at_every_byte(tmp_path, suffix):
+    path, records = whole_run(tmp_path / f"run.{suffix}")
+    data = path.read_bytes()
+    ends = [piece.end for piece in runfile.scan_run(path)]
+    for size in range(1, len(data)):
+        path.write_bytes(data[:size])
+        # A JSON line is whole without its line end.
+        slack = 1 if suffix == "jsonl" else 0
+        whole = sum(end - slack <= size for end in ends)
+        if whole == 0:
+            with pytest.raises(runfile.RunFileError, match="not a run file"):
+                runfile.read_run(path)
+            continue
+        reader = runfile.read_run(path)
+        assert list(reader.records()) == records[: whole - 1]
+        if whole == len(ends):
+            continue
+        assert reader.footer is None
+        assert "no footer" in str(reader.problems[-1])
+        torn = size not in (ends[whole - 1], ends[whole - 1] - slack)
+        assert len(reader.problems) == 1 + torn
+        if torn:
+            assert reader.problems[0].offset == ends[whole - 1]
+
+
+@BOTH_FORMATS
+def test_resuming_at_every_byte_gives_a_whole_run(tmp_path, suffix):
+    path, records = whole_run(tmp_path / f"run.{suffix}")
+    data = path.read_bytes()
+    header_end = next(runfile.scan_run(path)).end
+    for size in range(header_end, len(data) + 1):
+        path.write_bytes(data[:size])
+        kept = records_of(path)
+        with runfile.RunWriter(path, builders.header(), append=True) as writer:
+            for record in records[len(kept) :]:
+                writer.write(record)
+        reader = runfile.read_run(path)
+        assert list(reader.records()) == records
+        assert reader.problems == []
+        assert reader.footer.records == len(records)
+
+
+@settings(max_examples=300, deadline=None)
+@given(data=strategies.data())
+def test_a_flipped_bit_is_told_or_changes_one_record(tmp_path_factory, data):
+    path, records = whole_run(tmp_path_factory.mktemp("run") / "run.binpb")
+    content = bytearray(path.read_bytes())
+    position = data.draw(strategies.integers(0, len(content) - 1))
+    content[position] ^= 1 << data.draw(strategies.integers(0, 7))
+    path.write_bytes(content)
+    pieces = list(runfile.scan_run(path))
+    # Nothing is skipped: the pieces cover the file.
+    assert [piece.start for piece in pieces[1:]] == [p.end for p in pieces[:-1]]
+    assert (pieces[0].start, pieces[-1].end) == (0, len(content))
+    reader = runfile.read_run(path)
+    read = list(reader.records())
+    untouched = [record for record in records if record in read]
+    assert len(untouched) >= len(records) - 1
+    broken = [piece for piece in pieces if isinstance(piece, run_framing.Broken)]
+    assert len(broken) <= 1
+    for piece in broken:
+        assert piece.start <= position < piece.end
+        assert piece.start in [problem.offset for problem in reader.problems]
+
+
+@settings(max_examples=200, deadline=None)
+@given(garbage=strategies.binary(max_size=60), place=strategies.integers(0, 5))
+def test_garbage_between_entries_costs_nothing_else(tmp_path_factory, garbage, place):
+    path, records = whole_run(tmp_path_factory.mktemp("run") / "run.binpb")
+    data = path.read_bytes()
+    ends = [0] + [piece.end for piece in runfile.scan_run(path)]
+    cut = ends[place]
+    path.write_bytes(data[:cut] + garbage + data[cut:])
+    reader = runfile.read_run(path)
+    read = list(reader.records())
+    assert all(record in read for record in records)
+    if garbage:
+        assert reader.problems[0].offset >= cut
+
+
+def test_json_line_that_is_no_entry_is_told_with_its_offset(tmp_path):
+    path, records = whole_run(tmp_path / "run.jsonl")
+    lines = path.read_bytes().splitlines(keepends=True)
+    lines[2] = b'{"record": {"op": "X", "no_such_field": 1}}\n'
+    path.write_bytes(b"".join(lines))
+    reader = runfile.read_run(path)
+    assert list(reader.records()) == [records[0]] + records[2:]
+    assert reader.problems[0].offset == len(lines[0]) + len(lines[1])
+    assert "no_such_field" in reader.problems[0].message
+    assert "footer counts 4 records, 3 were read" in reader.problems[1].message
+
+
+def test_json_lines_written_by_hand(tmp_path):
+    path = tmp_path / "run.jsonl"
+    path.write_text(
+        '{"header": {"environment": {"device_name": "NVIDIA H200"}}}\n\n'
+        '{"record": {"op": "SiluFwdOp", "case_id": "a-float16", "implementation":'
+        ' "torch", "status": "STATUS_OK", "roof_key": "cuda_core.fp32", "flops":'
+        ' "1000", "bytes": "2000", "timing": {"source": "TIMING_SOURCE_CUPTI",'
+        ' "device_busy_ns": 5000.0, "samples": 50}}}\n'
+    )
+    reader = runfile.read_run(path)
+    (record,) = reader.records()
+    assert reader.header.environment.device_name == "NVIDIA H200"
+    assert (record.flops, record.bytes) == (1000, 2000)
+    assert record.timing.source == benchmark_pb2.TIMING_SOURCE_CUPTI
+    assert [problem.message.split(":")[0] for problem in reader.problems] == [
+        "no footer"
+    ]
+
+
+def test_a_run_without_header_is_read_and_told(tmp_path):
+    path = tmp_path / "run.binpb"
+    path.write_bytes(
+        run_framing.frame(benchmark_pb2.RunEntry(record=builders.record()))
+    )
+    reader = runfile.read_run(path)
+    assert list(reader.records()) == [builders.record()]
+    assert "no header" in reader.problems[0].message
+
+
+def test_a_second_run_in_one_file_is_not_read(tmp_path):
+    path, records = whole_run(tmp_path / "run.binpb")
+    path.write_bytes(path.read_bytes() * 2)
+    reader = runfile.read_run(path)
+    assert list(reader.records()) == records
+    assert len(reader.problems) == 1
+
+
+def test_a_newer_schema_is_told(tmp_path):
+    header = builders.header()
+    header.schema_version = runfile.SCHEMA_VERSION + 1
+    path = tmp_path / "run.binpb"
+    path.write_bytes(run_framing.frame(benchmark_pb2.RunEntry(header=header)))
+    reader = runfile.read_run(path)
+    assert list(reader.records()) == []
+    assert "schema version 2" in reader.problems[0].message
+
+
+@pytest.mark.parametrize("content", [b"", b"no run file", b"\x00" * 40])
+def test_what_is_no_run_file_is_an_error(tmp_path, content):
+    path = tmp_path / "run.binpb"
+    path.write_bytes(content)
+    with pytest.raises(runfile.RunFileError, match="run.binpb: not a run file"):
+        runfile.read_run(path)
+
+
+def test_a_missing_file_is_an_error(tmp_path):
+    with pytest.raises(runfile.RunFileError, match="cannot read .*No such file"):
+        runfile.read_run(tmp_path / "missing.binpb")
+
+
+def test_an_unwritable_path_is_an_error(tmp_path):
+    with pytest.raises(runfile.RunFileError, match="cannot write .*No such file"):
+        runfile.RunWriter(tmp_path / "missing" / "run.binpb", builders.header())
+
+
+def test_a_full_disk_is_an_error():
+    with pytest.raises(runfile.RunFileError, match="/dev/full.*No space left"):
+        runfile.RunWriter("/dev/full", builders.header())
+
+
+def test_what_was_written_before_the_disk_filled_up_stays_whole(tmp_path, monkeypatch):
+    path = tmp_path / "run.binpb"
+    writer = runfile.RunWriter(path, builders.header())
+    writer.write(builders.record(case_id="before"))
+    real = writer._file
+
+    class FullDisk:
+        """Takes ten bytes, then nothing."""
+
+        def __init__(self):
+            self.room = 10
+
+        def write(self, data):
+            if not self.room:
+                raise OSError(28, "No space left on device")
+            written = real.write(data[: self.room])
+            self.room -= written
+            return written
+
+        def __getattr__(self, name):
+            return getattr(real, name)
+
+    monkeypatch.setattr(writer, "_file", FullDisk())
+    with pytest.raises(runfile.RunFileError, match="its 1 records are whole"):
+        writer.write(builders.record(case_id="too much"))
+    monkeypatch.undo()
+    assert [record.case_id for record in records_of(path)] == ["before"]
+    writer.write(builders.record(case_id="room again"))
+    writer.close()
+    assert len(records_of(path)) == 2
+
+
+def test_an_exception_leaves_an_interrupted_run(tmp_path):
+    path = tmp_path / "run.binpb"
+    with pytest.raises(KeyboardInterrupt):
+        with runfile.RunWriter(path, builders.header()) as writer:
+            writer.write(builders.record())
+            raise KeyboardInterrupt
+    reader = runfile.read_run(path)
+    assert list(reader.records()) == [builders.record()]
+    assert reader.footer is None
+
+
+def test_resuming_refuses_another_environment(tmp_path):
+    path, _ = whole_run(tmp_path / "run.binpb")
+    before = path.read_bytes()
+    with pytest.raises(runfile.RunFileError, match="device_name 'Test GPU'.*'Other'"):
+        runfile.RunWriter(path, builders.header(device="Other"), append=True)
+    assert path.read_bytes() == before
+
+
+def test_resuming_keeps_damage_in_the_midst(tmp_path):
+    path, records = whole_run(tmp_path / "run.binpb")
+    data = bytearray(path.read_bytes())
+    ends = [piece.end for piece in runfile.scan_run(path)]
+    data[ends[1] + 2] ^= 0xFF
+    path.write_bytes(data[: ends[-2]])
+    with runfile.RunWriter(path, builders.header(), append=True) as writer:
+        writer.write(records[1])
+    reader = runfile.read_run(path)
+    assert [r.case_id for r in reader.records()] == ["case-0", "case-2", "case-3", "case-1"]
+    assert [problem.offset for problem in reader.problems] == [ends[1]]
+
+
+def test_resuming_what_is_not_there_starts_a_run(tmp_path):
+    path = tmp_path / "run.binpb"
+    with runfile.RunWriter(path, builders.header(), append=True) as writer:
+        writer.write(builders.record())
+    assert records_of(path) == [builders.record()]
