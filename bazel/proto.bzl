@@ -10,7 +10,7 @@ def py_proto(name, src, imports = [], visibility = None):
     Args:
       name: name of the py_library.
       src: the .proto file, in the calling package.
-      imports: names of py_proto targets of this package whose files it imports; each is called as its file and _py.
+      imports: the py_proto targets of this package whose files it imports; each is named after its file, <stem>_py.
       visibility: of the library.
     """
     if not src.endswith(".proto"):

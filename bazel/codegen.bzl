@@ -1,0 +1,58 @@
+"""Op modules generated from the manifest."""
+
+load(":python.bzl", "py_library")
+
+_EMIT = "//codegen:emit"
+
+def op_module(name, spec, visibility = None):
+    """Generates the module of one family of ops from its manifest file.
+
+    Expands to a genrule that emits <name>.py from `spec` alone, so that an edit of one family's YAML rebuilds that
+    module and no other, and the py_library <name> around it. A defect of the manifest fails the genrule with its
+    file and line.
+
+    Args:
+      name: the family; the module is tileops.<package>.<name>.
+      spec: the family's manifest file.
+      visibility: of the library.
+    """
+    native.genrule(
+        name = name + "_emit",
+        srcs = [spec],
+        outs = [name + ".py"],
+        cmd = "$(execpath %s) --spec=$(execpath %s) --out=$@" % (_EMIT, spec),
+        message = "Emitting ops of " + name,
+        tools = [_EMIT],
+        visibility = ["//visibility:private"],
+    )
+    py_library(
+        name = name,
+        srcs = [name + ".py"],
+        visibility = visibility,
+        deps = [
+            "//manifest:primitives",
+            "//ops:runtime",
+        ],
+    )
+
+def family_index(name, families, visibility = None):
+    """Generates families.py: FAMILIES, the names of the generated modules.
+
+    Args:
+      name: name of the py_library.
+      families: names of op_module targets of this package.
+      visibility: of the library.
+    """
+    lines = ['"""The families of ops that have a generated module. Generated: do not edit."""', "", "FAMILIES = ("]
+    lines += ['    "%s",' % family for family in sorted(families)] + [")"]
+    native.genrule(
+        name = name + "_emit",
+        outs = ["families.py"],
+        cmd = "cat >$@ <<'END'\n%s\nEND" % "\n".join(lines),
+        visibility = ["//visibility:private"],
+    )
+    py_library(
+        name = name,
+        srcs = ["families.py"],
+        visibility = visibility,
+    )
