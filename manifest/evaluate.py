@@ -132,13 +132,8 @@ def fold(node: expr.Expr, values: Mapping[str, Any], present: Mapping[str, bool]
             return node if known is None else expr.Literal(known)
         if node.function == "bytes":
             return node
-        return _constant(expr.Call(node.function, tuple(again(arg) for arg in node.args)))
-    if isinstance(node, expr.Unary):
-        return _constant(expr.Unary(node.op, again(node.operand)))
-    if isinstance(node, expr.Binary):
-        return _identity(_constant(expr.Binary(node.op, again(node.left), again(node.right))))
-    if isinstance(node, expr.Compare):
-        return _constant(expr.Compare(node.ops, tuple(again(part) for part in node.operands)))
+    if isinstance(node, (expr.Call, expr.Unary, expr.Binary, expr.Compare)):
+        return _identity(_constant(expr.rebuild(node, again)))
     if isinstance(node, expr.Logic):
         return _logic(node.op, [again(part) for part in node.operands])
     if isinstance(node, expr.Conditional):
@@ -146,21 +141,7 @@ def fold(node: expr.Expr, values: Mapping[str, Any], present: Mapping[str, bool]
         if isinstance(test, expr.Literal):
             return again(node.then if test.value else node.otherwise)
         return expr.Conditional(test, again(node.then), again(node.otherwise))
-    if isinstance(node, expr.Subscript):
-        return expr.Subscript(again(node.sequence), again(node.index))
-    if isinstance(node, expr.Slice):
-        bounds = (None if bound is None else again(bound) for bound in (node.start, node.stop))
-        return expr.Slice(again(node.sequence), *bounds)
-    if isinstance(node, expr.Tuple):
-        return expr.Tuple(tuple(again(item) for item in node.items))
-    if isinstance(node, expr.ShapeTerm):
-        return expr.ShapeTerm(tuple(again(axis) for axis in node.axes))
-    if isinstance(node, expr.Splice):
-        return expr.Splice(again(node.sequence))
-    if isinstance(node, expr.Comprehension):
-        condition = None if node.condition is None else again(node.condition)
-        return expr.Comprehension(again(node.element), node.variable, again(node.sequence), condition)
-    return node
+    return expr.rebuild(node, again)
 
 
 def _constant(node: expr.Expr) -> expr.Expr:

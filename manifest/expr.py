@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 # A formula that a person can review is far shorter; the bounds keep hostile ones cheap to refuse.
@@ -154,6 +154,14 @@ class FamilyTerm(Expr):
 
     family: str
     args: tuple[Expr, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Verbatim(Expr):
+    """Python text that emission puts in the place of a form that Python lacks; no parser makes one."""
+
+    text: str
+    level: int
 
 
 class ExprError(Exception):
@@ -322,6 +330,19 @@ def children(node: Expr) -> Iterator[Expr]:
                 yield item
 
 
+def rebuild(node: Expr, change: Callable[[Expr], Expr]) -> Expr:
+    """The same form with `change` applied to each direct sub-expression."""
+    fields = {}
+    for field in dataclasses.fields(node):
+        part = getattr(node, field.name)
+        if isinstance(part, Expr):
+            part = change(part)
+        elif isinstance(part, tuple):
+            part = tuple(change(item) if isinstance(item, Expr) else item for item in part)
+        fields[field.name] = part
+    return type(node)(**fields)
+
+
 def walk(node: Expr) -> Iterator[Expr]:
     """The expression and everything in it."""
     yield node
@@ -352,8 +373,9 @@ def names(node: Expr) -> list[str]:
     return list(found)
 
 
+ATOM, COMPARISON = 9, 4
 # Python's precedence, loosest first; a child looser than its place is put in parentheses.
-_LEVEL = {"if": 0, "or": 1, "and": 2, "not": 3, "compare": 4, "+": 5, "-": 5, "*": 6, "//": 6, "%": 6, "unary": 7, "atom": 9}
+_LEVEL = {"if": 0, "or": 1, "and": 2, "not": 3, "compare": COMPARISON, "+": 5, "-": 5, "*": 6, "//": 6, "%": 6, "unary": 7, "atom": ATOM}
 
 
 def to_source(node: Expr) -> str:
@@ -372,6 +394,8 @@ def _source(node: Expr) -> tuple[str, int]:
         return node.id, _LEVEL["atom"]
     if isinstance(node, Value):
         return f"{node.name}.value", _LEVEL["atom"]
+    if isinstance(node, Verbatim):
+        return node.text, node.level
     if isinstance(node, Unary):
         level = _LEVEL["not" if node.op == "not" else "unary"]
         return f"{node.op}{' ' if node.op == 'not' else ''}{place(node.operand, level)}", level

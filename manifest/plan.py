@@ -84,12 +84,13 @@ class SolveRun:
 
 @dataclasses.dataclass(frozen=True)
 class CheckRun:
-    """The axes from `at` on are what `term` (of known length) gives."""
+    """The axes from `at` on are what `term` (of known length) gives; `last`: no axis stands behind them."""
 
     tensor: str
     term: expr.Expr
     at: Offset
     from_back: bool
+    last: bool
 
 
 @dataclasses.dataclass(frozen=True)
@@ -213,7 +214,7 @@ class _Planner:
         from_back = split is not None and position > split
         at = _offset(axes[position:]) if from_back else _offset(axes[:position])
         if isinstance(axis, expr.Splice):
-            self.steps.append(CheckRun(tensor.name, axis.sequence, at, from_back))
+            self.steps.append(CheckRun(tensor.name, axis.sequence, at, from_back, position == len(axes) - 1))
             return True
         if self._knows(axis):
             self.steps.append(CheckAxis(tensor.name, axis, at, from_back))

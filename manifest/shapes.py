@@ -24,14 +24,4 @@ def substitute(node: expr.Expr, args: dict[str, expr.Expr]) -> expr.Expr:
     """The expression with names replaced by expressions; for the axes of a family case."""
     if isinstance(node, expr.Name):
         return args.get(node.id, node)
-    if isinstance(node, expr.ShapeTerm):
-        return expr.ShapeTerm(tuple(substitute(axis, args) for axis in node.axes))
-    if isinstance(node, expr.Splice):
-        return expr.Splice(substitute(node.sequence, args))
-    if isinstance(node, expr.Unary):
-        return expr.Unary(node.op, substitute(node.operand, args))
-    if isinstance(node, expr.Binary):
-        return expr.Binary(node.op, substitute(node.left, args), substitute(node.right, args))
-    if isinstance(node, expr.Call):
-        return expr.Call(node.function, tuple(substitute(arg, args) for arg in node.args))
-    return node
+    return expr.rebuild(node, lambda part: substitute(part, args))

@@ -86,6 +86,10 @@ class CheckedCall:
         """Whether the call passed (or returned) the tensor `name`."""
         return name in self.tensors
 
+    def bytes_of(self, *names: str) -> int:
+        """Bytes of the named tensors together; an absent one is charged nothing, a repeated one each time."""
+        return sum(self.tensors[name].bytes for name in names if name in self.tensors)
+
     def seal(self) -> None:
         """Note the version of each metadata tensor: a later write makes its values no longer this call's."""
         if self._metadata:

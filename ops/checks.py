@@ -25,16 +25,29 @@ def is_float(value: object) -> bool:
     return is_int(value) or isinstance(value, float)
 
 
+def is_sequence(value: object) -> bool:
+    """A list or tuple."""
+    return isinstance(value, (list, tuple))
+
+
 def is_int_sequence(value: object) -> bool:
     """A list or tuple of ints."""
-    return isinstance(value, (list, tuple)) and all(is_int(item) for item in value)
+    return is_sequence(value) and all(is_int(item) for item in value)
+
+
+def is_bool_sequence(value: object) -> bool:
+    """A list or tuple of bools."""
+    return is_sequence(value) and all(isinstance(item, bool) for item in value)
 
 
 def plain(value: Any) -> Any:
-    """A parameter as a checked call holds it: sequences as tuples, dtypes as names."""
-    if isinstance(value, (list, tuple)):
-        return tuple(value)
-    return dtype_name(value) or value if isinstance(value, torch.dtype) else value
+    """A parameter as a checked call holds it: sequences as tuples."""
+    return tuple(value) if is_sequence(value) else value
+
+
+def plain_dtype(value: Any) -> Any:
+    """A dtype parameter as a checked call holds it: by name; anything else as it is, for its check to refuse."""
+    return dtype_name(value) or value
 
 
 def parameter_error(op: str, name: str, declared: str, found: Any) -> OpConstructionError:
@@ -121,11 +134,6 @@ def dtype_error(op: str, name: str, term: str, allowed: tuple[str, ...], found: 
     )
 
 
-def missing_error(op: str, name: str) -> OpCallError:
-    """A required input was not passed."""
-    return OpCallError(f"{op}: input {name!r} is required, and None was passed")
-
-
 def rule_error(op: str, rule: str, bindings: Mapping[str, Any]) -> OpCallError:
     """A shape rule does not hold."""
     values = ", ".join(f"{name} = {value}" for name, value in bindings.items())
@@ -159,19 +167,25 @@ def check_outputs(call: CheckedCall, implementation: str, result: Any) -> None:
             )
 
 
-def price(op: str, what: str, formula: str, value: Any) -> int:
-    """A formula's result as the integer it must be.
+def price(op: str, formula: str, value: Any) -> int:
+    """A formula's result as the integer that it must be.
 
     Args:
       op: entry name.
-      what: "flops" or "bytes".
-      formula: where the formula stands, for the error.
+      formula: what it is of and where it stands, for the error.
       value: what the formula gave.
 
     Raises:
       OpCallError: `value` is not a finite non-negative integer.
     """
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value < 0 \
-            or value != int(value):
-        raise OpCallError(f"{op}: {what} ({formula}) is {value!r}, and a price is a finite non-negative integer")
+    whole = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    if not whole or value < 0 or value != int(value):
+        raise OpCallError(f"{op}: {formula} gave {value!r}, and a price is a finite non-negative integer")
     return int(value)
+
+
+def price_pair(op: str, formula: str, value: Any) -> tuple[int, int]:
+    """What a func formula gave, as (flops, bytes). Raises OpCallError where it is no pair of prices."""
+    if not isinstance(value, tuple) or len(value) != 2:
+        raise OpCallError(f"{op}: {formula} gave {value!r}, and a formula gives (flops, bytes)")
+    return price(op, f"flops of {formula}", value[0]), price(op, f"bytes of {formula}", value[1])

@@ -1,0 +1,275 @@
+"""Emits `check()`: the call's checks in the order of its inference plan, ending in the checked call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tileops.codegen.python_form import can_raise, is_not_none, python_form
+from tileops.codegen.source_text import Lines, call, literal, mapping
+from tileops.manifest import expr, kinds, plan
+from tileops.manifest.check import Checked
+from tileops.manifest.model import Tensor
+from tileops.manifest.points import Point, Split, decide
+from tileops.manifest.shapes import shape_at
+
+
+def emit_check(checked: Checked, lines: Lines) -> None:
+    """Append the method `check` of one entry."""
+    _CheckEmitter(checked, lines).emit()
+
+
+class _CheckEmitter:
+    def __init__(self, checked: Checked, lines: Lines) -> None:
+        self._op = literal(checked.entry.op)
+        self._signature = checked.entry.signature
+        self._plans = checked.plans
+        self._lines = lines
+        self._names = frozenset([*self._signature.forall, *self._signature.params, *self._signature.lets])
+
+    def emit(self) -> None:
+        inputs = self._signature.inputs
+        arguments = ", ".join(f"{name}=None" if tensor.optional else name for name, tensor in inputs.items())
+        with self._lines.block(f"def check(self, {arguments}) -> CheckedCall:"):
+            self._lines.add('"""Check a call against the signature and solve its indices; nothing runs."""')
+            for name in self._signature.params:
+                if name in self._read():
+                    self._lines.add(f'{name} = self.params["{name}"]')
+            for tensor in inputs.values():
+                facts = f"{tensor.name}_shape, {tensor.name}_dtype = checks.tensor_facts"
+                arguments = [self._op, literal(tensor.name), tensor.name]
+                self._guarded(tensor, call(facts, arguments, self._lines.room - 4 * tensor.optional))
+            self._device()
+            self._tree(decide([(point, (point, made)) for point, made in self._plans]))
+        self._lines.add("")
+
+    def _read(self) -> set[str]:
+        """Names that the checks read."""
+        signature = self._signature
+        read: set[str] = set()
+        for node in (
+            *(term for tensor in signature.tensors.values() for term in (tensor.shape.expr, tensor.dtype.expr)),
+            *(let.expr for let in signature.lets.values()),
+            *(rule.expr for rule in signature.rules),
+        ):
+            read.update(expr.names(node))
+        return read
+
+    def _device(self) -> None:
+        metadata = tuple(name for name, tensor in self._signature.inputs.items() if tensor.values is not None)
+        pairs = [f'("{name}", {name})' for name in self._signature.inputs]
+        pairs_text = f"({', '.join(pairs)}{',' if len(pairs) == 1 else ''})"
+        arguments = [self._op, pairs_text, *([literal(metadata)] if metadata else [])]
+        self._lines.add(*call("device = checks.call_device", arguments, self._lines.room))
+
+    def _guarded(self, tensor: Tensor, body: Sequence[str]) -> None:
+        if tensor.optional:
+            with self._lines.block(f"if {tensor.name} is not None:"):
+                self._lines.add(*body)
+        else:
+            self._lines.add(*body)
+
+    def _tree(self, node: Split | tuple[Point, plan.Plan]) -> None:
+        if isinstance(node, Split):
+            emit_split(node, self._lines, self._tree, lambda name: f"{name} is not None")
+            return
+        point, made = node
+        for position, step in enumerate(made.steps):
+            self._step(step, made.steps[position - 1] if position else None)
+        self._rules()
+        self._result(point)
+
+    # ---- steps of the plan
+
+    def _step(self, step: plan.Step, before: plan.Step | None) -> None:
+        if isinstance(step, plan.SolveLet):
+            let = self._signature.lets[step.name]
+            self._evaluated(step.name, step.term, f"let {step.name} = {let.text}")
+            return
+        tensor = self._signature.inputs[step.tensor]
+        if tensor.optional:
+            same = isinstance(before, type(step)) or (before is not None and getattr(before, "tensor", None) == step.tensor)
+            if not same:
+                self._lines.add(f"if {tensor.name} is not None:")
+            self._lines.indent(1)
+            self._tensor_step(step)
+            self._lines.indent(-1)
+        else:
+            self._tensor_step(step)
+
+    def _tensor_step(self, step: plan.Step) -> None:
+        name, lines = step.tensor, self._lines
+        shape, dtype, quoted = f"{name}_shape", f"{name}_dtype", literal(name)
+        if isinstance(step, plan.Rank):
+            if step.open and step.least == plan.Offset(0):
+                return  # any number of axes will do
+            with lines.block(f"if len({shape}) {'<' if step.open else '!='} {self._length(step.least)}:"):
+                lines.add(f"raise checks.rank_error({self._op}, {quoted}, {literal(step.term)}, {shape})")
+        elif isinstance(step, plan.SolveDType):
+            lines.add(f"{step.index} = {dtype}")
+            with lines.block(f"if {step.index} not in {literal(step.allowed)}:"):
+                lines.add(*call("raise checks.dtype_error", [self._op, quoted, literal(step.index), literal(step.allowed), dtype], lines.room))
+        elif isinstance(step, plan.CheckDType):
+            wanted = self._source(step.term)
+            with lines.block(f"if {dtype} != {wanted}:"):
+                term = literal(expr.to_source(step.term))
+                lines.add(*call("raise checks.dtype_error", [self._op, quoted, term, f"({wanted},)", dtype], lines.room))
+        elif isinstance(step, plan.SolveAxis):
+            self._solve_axis(step, shape, quoted)
+        elif isinstance(step, plan.SolveRun):
+            front, back = self._length(step.front), self._length(step.back)
+            stop = "" if back == "0" else f" len({shape}) - {_tight(back)}"
+            lines.add(f"{step.index} = {shape}" if front == "0" and not stop else f"{step.index} = {shape}[{front} :{stop}]")
+        elif isinstance(step, plan.CheckAxis):
+            wanted = self._source(step.term)
+            with lines.block(f"if {shape}[{self._at(step, shape)}] != {_parenthesized(wanted)}:"):
+                self._axis_error(step, shape, quoted, expr.to_source(step.term), wanted)
+        else:
+            wanted, at = self._source(step.term), self._position(step, shape)
+            stop = "" if step.last else f" {at} + len({wanted})"
+            found = shape if at == "0" and step.last else f"{shape}[{at} :{stop}]"
+            with lines.block(f"if {found} != {wanted}:"):
+                self._axis_error(step, shape, quoted, f"*{expr.to_source(step.term)}", wanted)
+
+    def _solve_axis(self, step: plan.SolveAxis, shape: str, quoted: str) -> None:
+        lines, size = self._lines, f"{shape}[{self._at(step, shape)}]"
+        if step.factor == 1 and step.offset == expr.Literal(0):
+            lines.add(f"{step.index} = {size}")
+            return
+        lines.add(f"{step.index} = primitives.divided({size}, {step.factor}, {self._source(step.offset)})")
+        with lines.block(f"if {step.index} is None:"):
+            term, index = literal(expr.to_source(step.term)), literal(step.index)
+            arguments = [self._op, quoted, self._position(step, shape), term, index, shape]
+            lines.add(*call("raise checks.unsolvable_error", arguments, lines.room))
+
+    def _axis_error(self, step: plan.CheckAxis | plan.CheckRun, shape: str, quoted: str, term: str, wanted: str) -> None:
+        arguments = [self._op, quoted, self._position(step, shape), literal(term), wanted, shape]
+        self._lines.add(*call("raise checks.axis_error", arguments, self._lines.room))
+
+    def _length(self, offset: plan.Offset) -> str:
+        runs = [f"len({self._source(run)})" for run in offset.runs]
+        return " + ".join([str(offset.axes)] * (offset.axes > 0 or not runs) + runs)
+
+    def _at(self, step: plan.SolveAxis | plan.CheckAxis, shape: str) -> str:
+        """The subscript of an axis; a constant distance from the back is a negative one."""
+        if step.from_back and not step.at.runs:
+            return f"-{step.at.axes}"
+        return self._position(step, shape)
+
+    def _position(self, step: plan.SolveAxis | plan.CheckAxis | plan.CheckRun, shape: str) -> str:
+        length = self._length(step.at)
+        return f"len({shape}) - {_tight(length)}" if step.from_back else length
+
+    # ---- rules and result
+
+    def _rules(self) -> None:
+        bound = [*self._signature.params, *(n for n in self._signature.forall), *self._signature.lets]
+        for rule in self._signature.rules:
+            shown = [name for name in bound if name in expr.names(rule.expr)]
+            bindings = "{" + ", ".join(f'"{name}": {name}' for name in shown) + "}"
+            negated = self._source(expr.Unary("not", rule.expr))
+            raising = call("raise checks.rule_error", [self._op, literal(rule.text), bindings], self._lines.room - 4)
+            if can_raise(rule.expr):
+                self._evaluated("holds", rule.expr, f"the rule {rule.text}")
+                negated = "not holds"
+            with self._lines.block(f"if {negated}:"):
+                self._lines.add(*raising)
+
+    def _evaluated(self, name: str, node: expr.Expr, what: str) -> None:
+        """`name = node`, a primitive's refusal told as the declaration's."""
+        if not can_raise(node):
+            self._lines.add(f"{name} = {self._source(node)}")
+            return
+        with self._lines.block("try:"):
+            self._lines.add(f"{name} = {self._source(node)}")
+        with self._lines.block("except (ValueError, ArithmeticError, IndexError) as error:"):
+            raising = call("raise checks.domain_error", [self._op, literal(what), "error"], self._lines.room - 10)
+            self._lines.add(*raising[:-1], f"{raising[-1]} from None")
+
+    def _result(self, point: Point) -> None:
+        lines, signature = self._lines, self._signature
+        extents = {}
+        for name, tensor in signature.outputs.items():
+            shape = shape_at(signature, tensor, point)
+            value = _shape_tuple(shape)
+            if can_raise(shape):
+                self._evaluated(f"{name}_shape", value, f"the shape of {name}, {expr.to_source(shape)}")
+                extents[name] = f"{name}_shape"
+            else:
+                extents[name] = self._source(value)
+        required = [tensor for tensor in signature.inputs.values() if not tensor.optional]
+        optional = [tensor for tensor in signature.inputs.values() if tensor.optional]
+        passed = _records(required)
+        if optional:
+            lines.add(*mapping("inputs = ", passed, lines.room))
+            for tensor in optional:
+                with lines.block(f"if {tensor.name} is not None:"):
+                    lines.add(f'inputs["{tensor.name}"] = TensorRecord({tensor.name}_shape, {tensor.name}_dtype)')
+        indices = [name for name, kind in signature.forall.items() if not _is_value_list(kind)] + list(signature.lets)
+        outputs = [
+            f'"{name}": TensorRecord({extents[name]}, {self._source(tensor.dtype.expr)})'
+            for name, tensor in signature.outputs.items()
+        ]
+        room = lines.room - 5
+        lines.add(*call("return CheckedCall", [
+            self._op, "self.params",
+            _text(mapping("", [f'"{name}": {name}' for name in indices], room)),
+            "inputs" if optional else _text(mapping("", passed, room)),
+            _text(mapping("", outputs, room)), "device", self._metadata(),
+        ], lines.room))
+
+    def _metadata(self) -> str:
+        """Source of the call's metadata tensors; optional ones are added to a local first."""
+        metadata = [tensor for tensor in self._signature.inputs.values() if tensor.values is not None]
+        always = "{" + ", ".join(f'"{tensor.name}": {tensor.name}' for tensor in metadata if not tensor.optional) + "}"
+        sometimes = [tensor for tensor in metadata if tensor.optional]
+        if not sometimes:
+            return always
+        self._lines.add(f"metadata = {always}")
+        for tensor in sometimes:
+            with self._lines.block(f"if {tensor.name} is not None:"):
+                self._lines.add(f'metadata["{tensor.name}"] = {tensor.name}')
+        return "metadata"
+
+    def _source(self, node: expr.Expr) -> str:
+        return expr.to_source(python_form(node, self._names, is_not_none))
+
+
+def emit_split(split: Split, lines: Lines, leaf, present_test) -> None:
+    """Emit a decision tree as if / elif / else over one discriminant after the other."""
+    discriminant = split.discriminant
+    for position, (value, branch) in enumerate(split.branches):
+        if discriminant.presence or isinstance(value, bool):
+            test = present_test(discriminant.name) if discriminant.presence else discriminant.name
+            test = test if value else f"not {test}" if " " not in test else test.replace(" is not None", " is None")
+        else:
+            test = f"{discriminant.name} == {literal(value)}"
+        last = position == len(split.branches) - 1
+        with lines.block("else:" if last else f"{'elif' if position else 'if'} {test}:"):
+            leaf(branch)
+
+
+def _shape_tuple(shape: expr.ShapeTerm) -> expr.Expr:
+    """A shape's axes as a tuple; one run of axes alone is the run itself."""
+    if len(shape.axes) == 1 and isinstance(shape.axes[0], expr.Splice):
+        return shape.axes[0].sequence
+    return expr.Tuple(shape.axes)
+
+
+def _is_value_list(kind: kinds.Kind) -> bool:
+    return isinstance(kind, kinds.Seq) and not isinstance(kind, kinds.Shape)
+
+
+def _parenthesized(text: str) -> str:
+    return f"({text})" if any(word in text for word in (" if ", " and ", " or ", " == ", " < ")) else text
+
+
+def _records(tensors: Sequence[Tensor]) -> list[str]:
+    return [f'"{tensor.name}": TensorRecord({tensor.name}_shape, {tensor.name}_dtype)' for tensor in tensors]
+
+
+def _text(lines: list[str]) -> str:
+    return "\n".join(lines)
+
+
+def _tight(length: str) -> str:
+    return f"({length})" if " " in length else length

@@ -1,0 +1,179 @@
+"""Emits the class of one entry: what the manifest says, construction, `forward`, and its workload cases."""
+
+from __future__ import annotations
+
+from tileops.codegen.analysis import Analysis
+from tileops.codegen.emit_check import emit_check
+from tileops.codegen.emit_price import emit_price
+from tileops.codegen.source_text import LINE_LENGTH, Lines, call, literal
+from tileops.manifest import expr, kinds
+from tileops.manifest.check import Checked
+from tileops.manifest.model import Param, Tensor
+from tileops.manifest.rows import Case, CaseTensor
+
+
+_TENSOR_ROOM = LINE_LENGTH - 17  # a tensor stands four levels deep and ends in a comma
+
+
+def emit_class(checked: Checked, analysis: Analysis, lines: Lines) -> None:
+    """Append the class of one entry, which must be free of defects."""
+    entry = checked.entry
+    with lines.block(f"class {entry.op}(Op, generated=True):"):
+        _docstring(checked, lines)
+        signature = entry.signature
+        for name, value in (
+            ("ENTRY", entry.op), ("FAMILY", entry.family), ("STATUS", entry.status), ("REF_API", entry.ref_api),
+            ("INPUT_NAMES", tuple(signature.inputs)), ("OUTPUT_NAMES", tuple(signature.outputs)),
+            ("MUTATED_NAMES", tuple(n for n, t in signature.inputs.items() if t.mutated is not None)),
+            ("METADATA_NAMES", tuple(n for n, t in signature.inputs.items() if t.values is not None)),
+        ):
+            if value:
+                lines.add(f"{name} = {literal(value)}")
+        lines.add("")
+        _init(checked, lines)
+        _forward(checked, lines)
+        emit_check(checked, lines)
+        emit_price(entry, analysis, lines)
+        lines.add("")
+        _cases(checked.cases, lines)
+
+
+def _docstring(checked: Checked, lines: Lines) -> None:
+    entry, signature = checked.entry, checked.entry.signature
+    lines.add(f'"""{entry.ref_api or entry.op}, checked and priced as {entry.file.rsplit("/", 1)[-1]}:{entry.line} states.', "")
+    lines.add("Inputs:", *(f"  {_declared(tensor)}" for tensor in signature.inputs.values()))
+    lines.add("Outputs:", *(f"  {_declared(tensor)}" for tensor in signature.outputs.values()))
+    if signature.params:
+        lines.add("Parameters:", *(
+            f"  {param.name}: {_plain(param.type)}{'' if param.required else f', default {literal(param.default)}'}"
+            for param in signature.params.values()
+        ))
+    where = [f"  {name}: {kind}" for name, kind in signature.forall.items()]
+    where += [f"  {name} = {_plain(let.text)}" for name, let in signature.lets.items()]
+    where += [
+        f"  {family.name}[{', '.join(family.params)}] = "
+        + ", ".join(f"{expr.to_source(case.shape)} where {family.match[0]} is {case.pattern[0]}" for case in family.cases)
+        for family in signature.families.values()
+    ]
+    if where:
+        lines.add("Where:", *where)
+    if signature.rules:
+        lines.add("Rules:", *(f"  {_plain(rule.text)}" for rule in signature.rules))
+    lines.add('"""', "")
+
+
+def _declared(tensor: Tensor) -> str:
+    notes = [f"{_plain(tensor.dtype.text)}{_plain(tensor.shape.text)}"]
+    if tensor.optional:
+        notes.append("optional")
+    if tensor.mutated is not None:
+        when = "" if tensor.mutated.expr == expr.Literal(True) else f" where {_plain(tensor.mutated.text)}"
+        notes.append(f"{'written' if tensor.write_only else 'read and written'}{when}")
+    if tensor.values is not None:
+        notes.append("its values decide the work")
+    return f"{tensor.name}: {', '.join(notes)}"
+
+
+def _plain(text: str) -> str:
+    """Text of a spec file inside a docstring: on one line, unable to end it."""
+    return " ".join(text.split()).replace("\\", "\\\\").replace('"', "'")
+
+
+def _init(checked: Checked, lines: Lines) -> None:
+    entry, params = checked.entry, checked.entry.signature.params
+    positional = [param for param in params.values() if not param.kw_only]
+    keyword = [param for param in params.values() if param.kw_only]
+    arguments = ["self", *(_argument(p) for p in positional), "*", *(_argument(p) for p in keyword), "target=None"]
+    header = call("def __init__", arguments, lines.room - len(" -> None:"))
+    lines.add(*header[:-1], f"{header[-1]} -> None:")
+    lines.indent(1)
+    for param in params.values():
+        _parameter_check(entry.op, param, lines)
+    values = "{" + ", ".join(f'"{param.name}": {_stored(param)}' for param in params.values()) + "}"
+    lines.add(*call("super().__init__", [values, "target"], lines.room))
+    lines.indent(-1)
+    lines.add("")
+
+
+def _argument(param: Param) -> str:
+    return param.name if param.required else f"{param.name}={literal(param.default)}"
+
+
+def _parameter_check(op: str, param: Param, lines: Lines) -> None:
+    if _is_dtype(param.kind):
+        lines.add(f"{param.name} = checks.plain_dtype({param.name})")
+    test = _type_test(param.name, param.kind)
+    with lines.block(f"if not ({test}):" if " " in test.replace(", ", ",") else f"if not {test}:"):
+        lines.add(*call(
+            "raise checks.parameter_error", [literal(op), literal(param.name), literal(param.type), param.name], lines.room,
+        ))
+
+
+def _stored(param: Param) -> str:
+    kind = param.kind.item if isinstance(param.kind, kinds.Maybe) else param.kind
+    parts = kind.items if isinstance(kind, kinds.Union) else (kind,)
+    return f"checks.plain({param.name})" if any(isinstance(part, kinds.Seq) for part in parts) else param.name
+
+
+def _is_dtype(kind: kinds.Kind) -> bool:
+    return isinstance(kind.item if isinstance(kind, kinds.Maybe) else kind, kinds.DType)
+
+
+def _type_test(name: str, kind: kinds.Kind) -> str:
+    """A Python test that a value is of a kind."""
+    if isinstance(kind, kinds.Maybe):
+        return f"{name} is None or {_type_test(name, kind.item)}"
+    if isinstance(kind, kinds.Union):
+        return " or ".join(_type_test(name, item) for item in kind.items)
+    if isinstance(kind, kinds.Bool):
+        return f"isinstance({name}, bool)"
+    if isinstance(kind, kinds.Int):
+        return f"checks.is_int({name})"
+    if isinstance(kind, kinds.Real):
+        return f"checks.is_float({name})"
+    if isinstance(kind, kinds.Seq):
+        length = "" if kind.length is None else f" and len({name}) == {kind.length}"
+        item = {kinds.BOOL: "checks.is_bool_sequence", kinds.INT: "checks.is_int_sequence"}.get(kind.item, "checks.is_sequence")
+        return f"{item}({name}){length}"
+    if isinstance(kind, (kinds.Enum, kinds.DType)):
+        return f"{name} in {literal(kind.values)}"
+    return f"isinstance({name}, str)" if isinstance(kind, kinds.Text) else "True"
+
+
+def _forward(checked: Checked, lines: Lines) -> None:
+    inputs = checked.entry.signature.inputs
+    arguments = ["self", *(f"{name}=None" if tensor.optional else name for name, tensor in inputs.items())]
+    with lines.block(f"def forward({', '.join(arguments)}):"):
+        passed = ", ".join(inputs)
+        lines.add(f"return self._complete(self.check({passed}), ({passed}{',' if len(inputs) == 1 else ''}))")
+    lines.add("")
+
+
+def _cases(cases: tuple[Case, ...], lines: Lines) -> None:
+    if not cases:
+        return
+    lines.add("CASES = (")
+    lines.indent(1)
+    for case in cases:
+        tensors = [_tensor_case(tensor) for tensor in case.inputs]
+        laid = call("WorkloadCase", [
+            f"case_id={literal(case.case_id)}", f"label={literal(case.label)}",
+            f"params={literal(case.written_params)}", f"indices={literal(case.written_indices)}",
+            f"dtypes={literal(case.dtypes)}",
+            "tensors=(\n" + "".join(f"    {line}\n" for tensor in tensors for line in tensor) + ")",
+            f"input_bytes={sum(tensor.bytes for tensor in case.inputs)}",
+            f"output_bytes={sum(tensor.bytes for tensor in case.outputs)}",
+        ], 0)
+        lines.add(*laid[:-1], f"{laid[-1]},")
+    lines.indent(-1)
+    lines.add(")")
+
+
+def _tensor_case(tensor: CaseTensor) -> list[str]:
+    """Lines of one tensor, ending in a comma."""
+    arguments = [f"name={literal(tensor.name)}", f"dtype={literal(tensor.dtype)}", f"shape={literal(tensor.shape)}"]
+    if tensor.values is not None:
+        name, args = tensor.values
+        arguments.append(f"values=Generated(name={literal(name)}, args={literal(args)})")
+    laid = call("TensorCase", arguments, _TENSOR_ROOM)
+    return [*laid[:-1], f"{laid[-1]},"]

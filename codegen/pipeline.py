@@ -1,0 +1,35 @@
+"""Spec files to analysed entries to module sources: what the codegen commands share."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from tileops.codegen.analysis import Analysis, analyse
+from tileops.codegen.emission import module_source
+from tileops.manifest import loader
+from tileops.manifest.check import Checked, check_entry
+from tileops.manifest.diagnostics import Diagnostics
+
+
+@dataclasses.dataclass(frozen=True)
+class Analysed:
+    """A manifest with every entry checked and analysed, and every defect of either."""
+
+    entries: dict[str, tuple[Checked, Analysis]]
+    diagnostics: Diagnostics
+
+    def modules(self) -> dict[str, str]:
+        """Source of each family's module, by family. Call only where there is no diagnostic."""
+        families: dict[str, list[tuple[Checked, Analysis]]] = {}
+        for checked, analysis in self.entries.values():
+            families.setdefault(checked.entry.family, []).append((checked, analysis))
+        return {family: module_source(family, entries) for family, entries in families.items()}
+
+
+def analyse_files(files: list[str]) -> Analysed:
+    """Load, check and analyse spec files; nothing is raised for bad content."""
+    manifest = loader.load(files)
+    entries = {}
+    for op, entry in manifest.entries.items():
+        entries[op] = check_entry(entry, manifest.diagnostics), analyse(entry, manifest.diagnostics)
+    return Analysed(entries, manifest.diagnostics)

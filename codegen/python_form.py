@@ -1,0 +1,69 @@
+"""Checked expressions as plain Python: primitives by module, presence and sizes as generated code reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tileops.manifest import expr
+from tileops.manifest.dtypes import BITS
+from tileops.manifest.evaluate import is_builtin
+
+Present = Callable[[str], expr.Expr]
+
+
+def is_not_none(name: str) -> expr.Expr:
+    """Presence inside a call's checks: the argument itself."""
+    return expr.Verbatim(f"{name} is not None", expr.COMPARISON)
+
+
+def call_present(name: str) -> expr.Expr:
+    """Presence inside a price: the checked call's."""
+    return expr.Verbatim(f'call.present("{name}")', expr.ATOM)
+
+
+def python_form(node: expr.Expr, names: frozenset[str], present: Present) -> expr.Expr:
+    """The expression with every form of the language that is no Python replaced.
+
+    Args:
+      node: a kind-checked expression.
+      names: what the entry names; a dtype's name outside them becomes a string.
+      present: how presence is read where the code will stand.
+    """
+
+    def again(part: expr.Expr) -> expr.Expr:
+        return python_form(part, names, present)
+
+    if isinstance(node, expr.Name):
+        return expr.Literal(node.id) if node.id not in names and node.id in BITS else node
+    if isinstance(node, expr.Value):
+        return expr.Name(node.name)
+    if isinstance(node, expr.Literal) and isinstance(node.value, float) and node.value == float("inf"):
+        return expr.Verbatim("math.inf", expr.ATOM)
+    if isinstance(node, expr.Call):
+        if node.function == "present":
+            return present(node.args[0].id)
+        if node.function == "bytes":
+            return expr.Verbatim(f'call.tensors["{node.args[0].id}"].bytes', expr.ATOM)
+        function = node.function if is_builtin(node.function) else f"primitives.{node.function}"
+        return expr.Call(function, tuple(again(arg) for arg in node.args))
+    if isinstance(node, expr.Comprehension):
+        inner = names | {node.variable}
+        condition = None if node.condition is None else python_form(node.condition, inner, present)
+        return expr.Comprehension(python_form(node.element, inner, present), node.variable, again(node.sequence), condition)
+    return expr.rebuild(node, again)
+
+
+def can_raise(node: expr.Expr) -> bool:
+    """Whether evaluating the expression can leave a primitive's domain, divide by zero or pass a sequence's end."""
+    for part in expr.walk(node):
+        if isinstance(part, (expr.Subscript, expr.Call)) and not (
+            isinstance(part, expr.Call) and part.function in _TOTAL
+        ):
+            return True
+        if isinstance(part, expr.Binary) and part.op in ("//", "%"):
+            if not (isinstance(part.right, expr.Literal) and part.right.value > 0):
+                return True
+    return False
+
+
+_TOTAL = frozenset({"len", "abs", "all", "prod", "sum", "present", "valid_axes", "unique_axes", "coalesce_dtype", "range"})

@@ -1,0 +1,108 @@
+"""Lines of generated Python: indentation, literals, and values laid out within the line length."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tileops.manifest import expr
+
+LINE_LENGTH = 118
+
+
+class Lines:
+    """Collects lines at the current indentation."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self._depth = 0
+
+    def add(self, *lines: str) -> None:
+        """Append lines at the current indentation; an empty one stays empty."""
+        self._lines.extend("    " * self._depth + line if line else "" for line in lines)
+
+    def block(self, header: str) -> _Block:
+        """`with lines.block("if x:"):` indents what is added inside."""
+        self.add(header)
+        return _Block(self)
+
+    def indent(self, by: int) -> None:
+        """Change the indentation by a number of levels."""
+        self._depth += by
+
+    @property
+    def room(self) -> int:
+        """Characters left on a line at the current indentation."""
+        return LINE_LENGTH - 4 * self._depth
+
+    def text(self) -> str:
+        """Everything added, ending in a newline."""
+        return "\n".join(self._lines) + "\n"
+
+
+class _Block:
+    def __init__(self, lines: Lines) -> None:
+        self._lines = lines
+
+    def __enter__(self) -> None:
+        self._lines.indent(1)
+
+    def __exit__(self, *unused: object) -> None:
+        self._lines.indent(-1)
+
+
+def literal(value: Any) -> str:
+    """A plain value as Python source; strings in double quotes, infinity as `math.inf`."""
+    if isinstance(value, float) and math.isinf(value):
+        return "math.inf" if value > 0 else "-math.inf"
+    if isinstance(value, str):
+        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+        return f'"{escaped}"' if value.isprintable() else repr(value)
+    if isinstance(value, tuple):
+        inner = ", ".join(literal(item) for item in value)
+        return f"({inner}{',' if len(value) == 1 else ''})"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{literal(key)}: {literal(item)}" for key, item in value.items()) + "}"
+    return repr(value)
+
+
+def call(function: str, arguments: list[str], room: int) -> list[str]:
+    """A call laid out on one line where it fits, else its arguments on one line, else one argument a line.
+
+    An argument may itself be several lines, joined by newlines.
+    """
+    flat = f"{function}({', '.join(arguments)})"
+    if len(flat) <= room and "\n" not in flat:
+        return [flat]
+    inner = ", ".join(arguments)
+    if len(inner) + 4 <= room and "\n" not in inner:
+        return [f"{function}(", f"    {inner}", ")"]
+    lines = [f"{function}("]
+    for argument in arguments:
+        parts = argument.split("\n")
+        lines.extend(f"    {part}" for part in parts[:-1])
+        lines.append(f"    {parts[-1]},")
+    return [*lines, ")"]
+
+
+def mapping(head: str, items: list[str], room: int) -> list[str]:
+    """`head{item, item}` on one line where it fits, else one item a line."""
+    flat = f"{head}{{{', '.join(items)}}}"
+    return [flat] if len(flat) <= room else [f"{head}{{", *(f"    {item}," for item in items), "}"]
+
+
+def assign(name: str, node: expr.Expr, room: int) -> list[str]:
+    """`name = expression`, broken before its outermost + or - where it does not fit on a line."""
+    flat = f"{name} = {expr.to_source(node)}"
+    if len(flat) <= room or not (isinstance(node, expr.Binary) and node.op in "+-"):
+        return [flat]
+    terms: list[str] = []
+    first: expr.Expr = node
+    while isinstance(first, expr.Binary) and first.op in "+-":
+        right = expr.to_source(first.right)
+        bare = isinstance(first.right, (expr.Name, expr.Literal, expr.Call)) or (
+            isinstance(first.right, expr.Binary) and first.right.op not in "+-"
+        )
+        terms.append(f"{first.op} {right if bare else f'({right})'}")
+        first = first.left
+    return [f"{name} = (", f"    {expr.to_source(first)}", *(f"    {term}" for term in reversed(terms)), ")"]
