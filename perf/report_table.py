@@ -1,6 +1,7 @@
 """The report as a table for people: a terminal's colours and width respected."""
 
 import dataclasses
+import shutil
 import statistics
 from collections.abc import Callable, Sequence
 from typing import TextIO
@@ -99,9 +100,12 @@ _COLUMNS = (
 def write_table(report: roofline_pb2.Report, out: TextIO) -> None:
     """Writes head, rows, family summary, formula errors and health."""
     watched = out.isatty()
+    terminal = shutil.get_terminal_size()
     console = rich_console.Console(
         file=out,
-        width=None if watched else _UNLIMITED_WIDTH,
+        # Both, since rich takes a terminal that can do little for 80 columns wide.
+        width=terminal.columns if watched else _UNLIMITED_WIDTH,
+        height=terminal.lines,
         force_terminal=None if watched else False,
         # Nothing in a report is rich's markup; "[" is a bracket.
         markup=False,

@@ -103,8 +103,10 @@ class RunReader:
                 )
                 return
             if self.footer is not None:
-                self._report(piece.start, f"a {kind} behind the footer; not read")
-                continue
+                self._report(
+                    piece.start, f"a {kind} behind a footer; read all the same"
+                )
+                self.footer = None
             if kind == "header":
                 self._take_header(piece.entry.header)
             elif piece.start == 0:

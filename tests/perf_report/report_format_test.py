@@ -1,0 +1,204 @@
+"""The report's forms: JSON, CSV and the table."""
+
+import csv
+import io
+import json
+
+import pytest
+
+from tileops.perf import report_json
+from tileops.perf import report_rows
+from tileops.perf import report_table
+from tileops.perf import runfile
+from tileops.proto import benchmark_pb2
+from tileops.proto import roofline_pb2
+from tileops.tests.perf_report import builders
+
+ESCAPE = "\x1b["
+
+
+def make_report(tmp_path, *records, is_prediction=False):
+    profile = builders.profile(tmp_path)
+    path = builders.write_run(tmp_path / "run.binpb", *records)
+    selection = report_rows.Selection(implementation=report_rows.ALL)
+    runs = report_rows.read_runs([runfile.read_run(path)], selection)
+    make_rows = (
+        report_rows.predicted_rows if is_prediction else report_rows.priced_rows
+    )
+    rows = make_rows(runs, selection, profile)
+    report_rows.sort_rows(rows, "headroom")
+    summary = report_rows.summarize(rows)
+    return roofline_pb2.Report(
+        profile=profile.message,
+        runs=runs.summaries,
+        health=report_rows.health(summary),
+        summary=summary,
+        rows=rows,
+        is_prediction=is_prediction,
+    )
+
+
+@pytest.fixture
+def report(tmp_path):
+    return make_report(
+        tmp_path,
+        builders.record(flops=2**63, case_id="impossible"),
+        builders.record(data_terms={"experts": 7}),
+        builders.record(
+            case_id="skipped [8, 4]",
+            ns=None,
+            status=benchmark_pb2.STATUS_SKIPPED,
+            message="needs [red]80 GiB[/red]",
+        ),
+    )
+
+
+def as_json(report):
+    out = io.StringIO()
+    report_json.write_json(report, out)
+    return json.loads(out.getvalue())
+
+
+def test_json_has_the_published_form(report):
+    document = as_json(report)
+    assert document["health"] == "failed"
+    assert document["summary"] == {
+        "rows": 3,
+        "at_ceiling": 0,
+        "below": 1,
+        "latency_bound": 0,
+        "anomaly": 0,
+        "formula_error": 1,
+        "blank": 1,
+    }
+    assert document["profile"]["gpu"] == builders.DEVICE
+    assert document["profile"]["hbm"]["mix"][0] == {"kind": "COPY", "fraction": 0.7}
+    assert document["runs"][0]["records"] == 3
+    rows = {row["case_id"]: row for row in document["rows"]}
+    below = rows["a-float16"]
+    assert below["verdict"] == "below"
+    assert below["bound"] == "memory"
+    assert below["blank_reason"] is None
+    assert below["efficiency"] == pytest.approx(0.5)
+    assert below["data_terms"] == {"experts": 7}
+    assert below["bytes"] == 40_000_000
+    blank = rows["skipped [8, 4]"]
+    assert blank["verdict"] == "blank"
+    assert blank["blank_reason"] == "no_time"
+    assert blank["bound"] is None
+    for reading in (
+        "efficiency",
+        "actual_time_s",
+        "sol_time_s",
+        "memory_time_s",
+        "compute_time_s",
+        "achieved_bytes_per_s",
+        "achieved_flops_per_s",
+    ):
+        assert blank[reading] is None
+    impossible = rows["impossible"]
+    assert impossible["verdict"] == "formula_error"
+    assert impossible["flops"] == 2**63
+    assert impossible["breaches"][0]["roof"] == "cuda_core.fp32"
+
+
+def test_json_without_a_profile_says_null(report):
+    report.ClearField("profile")
+    assert as_json(report)["profile"] is None
+
+
+def test_json_of_no_rows_is_a_document(tmp_path):
+    assert as_json(make_report(tmp_path))["rows"] == []
+
+
+def test_csv_has_one_line_a_row_and_empty_cells_for_absent_readings(report):
+    out = io.StringIO()
+    report_json.write_csv(report.rows, out)
+    rows = {row["case_id"]: row for row in csv.DictReader(io.StringIO(out.getvalue()))}
+    assert len(rows) == 3
+    assert float(rows["a-float16"]["efficiency"]) == pytest.approx(0.5)
+    assert rows["skipped [8, 4]"]["efficiency"] == ""
+    assert rows["skipped [8, 4]"]["message"] == "needs [red]80 GiB[/red]"
+
+
+class Terminal(io.StringIO):
+    """A stream that calls itself a terminal."""
+
+    def isatty(self):
+        return True
+
+
+def table(report, out=None):
+    out = io.StringIO() if out is None else out
+    report_table.write_table(report, out)
+    return out.getvalue()
+
+
+def lines_of(text, start):
+    return [line for line in text.splitlines() if line.startswith(start)]
+
+
+def test_table_shows_each_row_the_summary_and_the_health(report):
+    text = table(report)
+    (head,) = lines_of(text, "op ")
+    for title in ("op", "case", "implementation", "time", "SOL time", "efficiency"):
+        assert title in head
+    (below,) = [line for line in lines_of(text, "SiluFwdOp") if "a-float16" in line]
+    assert below.split() == (
+        "SiluFwdOp a-float16 torch 100.00 us 50.00 us 50.00 us 50.0% memory below"
+    ).split()
+    (blank,) = [line for line in lines_of(text, "SiluFwdOp") if "skipped" in line]
+    assert "skipped [8, 4]" in blank
+    assert "blank: no_time" in blank
+    assert "needs [red]80 GiB[/red]" in blank
+    assert "3 rows, 1 below, 1 formula error, 1 blank" in text
+    assert "formula error: SiluFwdOp impossible torch: implies" in text
+    assert text.splitlines()[-1] == "health: failed"
+
+
+def test_the_summary_of_a_family_leaves_impossible_rows_out(report):
+    (line,) = lines_of(table(report), "elementwise")
+    assert line.split() == ["elementwise", "3", "0", "50.0%", "50.00", "us"]
+
+
+def test_no_colours_where_nobody_watches(report, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert ESCAPE not in table(report)
+
+
+def test_colours_on_a_terminal(report, monkeypatch):
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert ESCAPE in table(report, Terminal())
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100, 140, 180])
+def test_no_line_is_wider_than_the_terminal(report, monkeypatch, width):
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setenv("NO_COLOR", "1")
+    text = table(report, Terminal())
+    assert max(len(line) for line in text.splitlines()) <= width
+    (head,) = lines_of(text, "op ")
+    assert "verd" in head
+    if width >= 60:
+        assert "efficiency" in head and "verdict" in head
+    if width >= 180:
+        assert "SOL time" in head and "note" in head
+
+
+def test_problems_of_a_run_are_shown(report):
+    report.runs[0].problems.append("at byte 7: torn")
+    assert "run.binpb: at byte 7: torn" in table(report)
+
+
+def test_a_prediction_says_that_it_is_one(tmp_path):
+    text = table(make_report(tmp_path, builders.record(), is_prediction=True))
+    assert "predicted for Test GPU" in text
+    (head,) = lines_of(text, "op ")
+    assert "SOL time" in head
+    assert "efficiency" not in head
+
+
+def test_a_bound_of_next_to_nothing_is_not_shown_as_zero(tmp_path):
+    assert "<0.01 us" in table(make_report(tmp_path, builders.record(bytes=8, flops=1)))
