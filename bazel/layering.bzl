@@ -55,7 +55,7 @@ def forbidden_deps(name, targets, forbidden, because, tools = True, directly = F
         name = name,
         size = size,
         srcs = [_MAIN],
-        args = ["$(rootpath :%s_query)" % name, "'%s'" % because],
+        args = ["$(rootpath :%s_query)" % name, "'%s'" % because.replace("'", "'\\''")],
         data = [":%s_query" % name],
         main = _MAIN,
         **kwargs

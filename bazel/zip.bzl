@@ -32,7 +32,7 @@ def _python_zip_impl(ctx):
         mnemonic = "PythonZip",
         progress_message = "Zipping %s" % ctx.label,
     )
-    return [DefaultInfo(files = depset([ctx.outputs.zip]))]
+    return [DefaultInfo(files = depset([ctx.outputs.zip]), runfiles = ctx.runfiles([ctx.outputs.zip]))]
 
 python_zip = rule(
     implementation = _python_zip_impl,
