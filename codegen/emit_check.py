@@ -57,8 +57,8 @@ class _CheckEmitter:
     def _device(self) -> None:
         metadata = tuple(name for name, tensor in self._signature.inputs.items() if tensor.values is not None)
         pairs = [f'("{name}", {name})' for name in self._signature.inputs]
-        pairs_text = f"({', '.join(pairs)}{',' if len(pairs) == 1 else ''})"
-        arguments = [self._op, pairs_text, *([literal(metadata)] if metadata else [])]
+        laid = call("", [*pairs[:-1], pairs[-1] + "," * (len(pairs) == 1)], self._lines.room - 5)
+        arguments = [self._op, _text(laid), *([literal(metadata)] if metadata else [])]
         self._lines.add(*call("device = checks.call_device", arguments, self._lines.room))
 
     def _guarded(self, tensor: Tensor, body: Sequence[str]) -> None:

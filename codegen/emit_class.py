@@ -145,7 +145,8 @@ def _forward(checked: Checked, lines: Lines) -> None:
     arguments = ["self", *(f"{name}=None" if tensor.optional else name for name, tensor in inputs.items())]
     with lines.block(f"def forward({', '.join(arguments)}):"):
         passed = ", ".join(inputs)
-        lines.add(f"return self._complete(self.check({passed}), ({passed}{',' if len(inputs) == 1 else ''}))")
+        both = [f"self.check({passed})", f"({passed}{',' if len(inputs) == 1 else ''})"]
+        lines.add(*call("return self._complete", both, lines.room))
     lines.add("")
 
 

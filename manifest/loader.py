@@ -31,7 +31,7 @@ def spec_files(spec_dir: str) -> list[str]:
 
 
 def load(files: list[str]) -> Manifest:
-    """Read spec files. Defects are in the result; nothing is raised for bad content."""
+    """Read spec files. Defects are in the result, under each file's path as given; nothing is raised for bad content."""
     diagnostics = Diagnostics()
     entries: dict[str, Entry] = {}
     for path in files:

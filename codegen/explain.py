@@ -1,0 +1,94 @@
+"""//codegen:explain: what the analysis decided for one op, and the class that emission writes from it."""
+
+from __future__ import annotations
+
+import sys
+
+from absl import app, flags
+
+from tileops.codegen.analysis import Analysis
+from tileops.codegen.emit_class import emit_class
+from tileops.codegen.pipeline import analyse_files
+from tileops.codegen.source_text import Lines
+from tileops.manifest import expr, loader, locations, plan
+from tileops.manifest.check import Checked
+from tileops.manifest.points import Split
+
+_OP = flags.DEFINE_string("op", None, "the op to explain", required=True)
+_SPEC_DIR = flags.DEFINE_string("spec_dir", None, "folder of spec files (default: the project's)")
+
+
+def main(argv: list[str]) -> int:
+    """Exit status: 0 explained, 1 the op has defects, 2 no such op or bad usage."""
+    if len(argv) > 1:
+        raise app.UsageError(f"unexpected argument {argv[1]!r}")
+    try:
+        analysed = analyse_files(loader.spec_files(locations.spec_dir(_SPEC_DIR.value)))
+    except FileNotFoundError as error:
+        print(error, file=sys.stderr)
+        return 2
+    if _OP.value not in analysed.entries:
+        print(f"no op {_OP.value!r}; there are: {', '.join(analysed.entries)}", file=sys.stderr)
+        return 2
+    found = analysed.diagnostics.of(_OP.value)
+    for diagnostic in found:
+        print(diagnostic, file=sys.stderr)
+    if found:
+        return 1
+    checked, analysis = analysed.entries[_OP.value]
+    print("\n".join(explanation(checked, analysis)))
+    return 0
+
+
+def explanation(checked: Checked, analysis: Analysis) -> list[str]:
+    """Lines that explain one entry: points with their inference plans, the price, the emitted class."""
+    lines = [f"{checked.entry.op}  ({checked.entry.file}:{checked.entry.line})"]
+    for point, made in checked.plans:
+        lines += ["", f"inference plan where {point}:", *(f"  {_step(step)}" for step in made.steps)]
+    lines += ["", "price:"]
+    if analysis.func:
+        lines.append(f"  {analysis.func}(call)")
+    if analysis.flops is not None:
+        lines += _tree("flops", analysis.flops.tree, expr.to_source)
+    if analysis.bytes is not None:
+        lines += _tree("bytes", analysis.bytes.tree, expr.to_source)
+    if analysis.traffic is not None:
+        lines += _tree(
+            "bytes, from the signature", analysis.traffic,
+            lambda traffic: f"reads {', '.join(traffic.read) or 'nothing'}; writes {', '.join(traffic.written)}",
+        )
+    emitted = Lines()
+    emit_class(checked, analysis, emitted)
+    return [*lines, "", "emitted class:", "", emitted.text()]
+
+
+def _tree(name: str, node, show, where: str = "") -> list[str]:
+    """A line for each leaf of a decision tree."""
+    if not isinstance(node, Split):
+        return [f"  {name}{f' where {where}' if where else ''}: {show(node)}"]
+    lines = []
+    for value, branch in node.branches:
+        here = f"{node.discriminant.key} = {value}"
+        lines += _tree(name, branch, show, f"{where}, {here}" if where else here)
+    return lines
+
+
+def _step(step: plan.Step) -> str:
+    if isinstance(step, plan.Rank):
+        return f"{step.tensor}: as many axes as {step.term}"
+    if isinstance(step, plan.SolveDType):
+        return f"{step.index} := dtype of {step.tensor}, one of {', '.join(step.allowed)}"
+    if isinstance(step, plan.CheckDType):
+        return f"dtype of {step.tensor} is {expr.to_source(step.term)}"
+    if isinstance(step, plan.SolveAxis):
+        return f"{step.index} := solved from axis {expr.to_source(step.term)} of {step.tensor}"
+    if isinstance(step, plan.SolveRun):
+        return f"{step.index} := the axes of {step.tensor} that *{step.index} stands for"
+    if isinstance(step, plan.SolveLet):
+        return f"{step.name} := {expr.to_source(step.term)}"
+    star = "*" if isinstance(step, plan.CheckRun) else ""
+    return f"{step.tensor}: axis {star}{expr.to_source(step.term)} as found"
+
+
+if __name__ == "__main__":
+    app.run(main)

@@ -1,0 +1,51 @@
+"""//manifest:validate: every defect of the manifest, positioned and coded."""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+import sys
+
+from absl import app, flags
+
+from tileops.codegen.func_paths import check_func
+from tileops.codegen.pipeline import analyse_files
+from tileops.manifest import loader, locations
+from tileops.manifest.diagnostics import Diagnostic
+
+_SPEC_DIR = flags.DEFINE_string("spec_dir", None, "folder of spec files (default: the project's)")
+_FORMAT = flags.DEFINE_enum("format", "text", ["text", "json"], "how to print the diagnostics")
+_OP = flags.DEFINE_string("op", "*", "print the diagnostics of ops that match this glob alone")
+
+
+def main(argv: list[str]) -> int:
+    """Exit status: 0 clean, 1 defects, 2 bad usage."""
+    if len(argv) > 1:
+        raise app.UsageError(f"unexpected argument {argv[1]!r}")
+    try:
+        files = loader.spec_files(locations.spec_dir(_SPEC_DIR.value))
+    except FileNotFoundError as error:
+        print(error, file=sys.stderr)
+        return 2
+    analysed = analyse_files(files)
+    for checked, analysis in analysed.entries.values():
+        check_func(checked.entry, analysis, analysed.diagnostics)
+    found = [one for one in analysed.diagnostics if fnmatch.fnmatchcase(one.op, _OP.value)]
+    if _FORMAT.value == "json":
+        print(json.dumps({"diagnostics": [_as_dict(one) for one in found], "entries": len(analysed.entries)}, indent=2))
+    else:
+        for one in found:
+            print(one)
+        print(f"{len(found)} defects in {len(analysed.entries)} entries of {len(files)} files")
+    return 1 if found else 0
+
+
+def _as_dict(found: Diagnostic) -> dict[str, object]:
+    return {
+        "file": found.file, "line": found.line, "op": found.op, "field": found.field, "code": found.code,
+        "message": found.message,
+    }
+
+
+if __name__ == "__main__":
+    app.run(main)
