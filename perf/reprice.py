@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from absl import app
 from absl import flags
 
+from tileops.perf import bench_catalogue
 from tileops.perf import bench_pricing
 from tileops.perf import command
 from tileops.perf import paths
@@ -37,14 +38,13 @@ def main(argv: Sequence[str]) -> int:
         runs = report_rows.read_runs(
             readers, report_rows.Selection(implementation=report_rows.ALL)
         )
-        joined = reprice_join.join(
-            runs.newest.values(), bench_pricing.price_cases()
-        )
+        joined = reprice_join.join(runs.newest.values(), bench_pricing.price_cases())
         _write(joined, report_rows.newest_run(readers))
     except (
         runfile.RunFileError,
         report_rows.MixedDevicesError,
         report_rows.NoRecordedRunsError,
+        bench_catalogue.CatalogueError,
     ) as error:
         raise app.UsageError(str(error)) from error
     for line in reprice_join.describe(joined):
