@@ -1,5 +1,9 @@
 """Measures trials on a GPU with the bench's own clock and cold-cache rule."""
 
+from collections.abc import Callable
+import time
+from typing import Any
+
 import torch
 
 from tileops.perf import calibrate_kernels
@@ -10,10 +14,15 @@ from tileops.perf.clock import activities
 from tileops.perf.clock import measure as clock
 from tileops.perf.clock.measurement import Budget, Flush, TimingSource
 
-# Windows like those of the bench's rows, neither shorter nor longer: a ceiling has
-# to hold for what is judged by it, at the clocks that such windows run at.
-_FULL_BUDGET = Budget(warmup_s=0.05, measure_s=0.1, min_samples=10, max_samples=60)
-_QUICK_BUDGET = Budget(warmup_s=0.02, measure_s=0.03, min_samples=10, max_samples=20)
+# The memory's rate does not depend on what the device did before: short windows.
+_MEMORY_BUDGET = Budget(warmup_s=0.02, measure_s=0.05, min_samples=10, max_samples=60)
+# A device that works at its power limit lowers its clocks. A ceiling has to hold for
+# the bench's rows, so these windows are like theirs, and each begins after a rest,
+# as a row's begins after its inputs were made.
+_COMPUTE_BUDGET = Budget(warmup_s=0.05, measure_s=0.2, min_samples=10, max_samples=200)
+_REST_S = 0.25
+_QUICK_COMPUTE_BUDGET = Budget(warmup_s=0.02, measure_s=0.05, min_samples=10)
+_QUICK_REST_S = 0.1
 
 
 def describe(device: torch.device) -> calibrate_plan.Device:
@@ -37,7 +46,8 @@ class Meter:
         """Allocates nothing yet."""
         self._device = device
         self._facts = facts
-        self._budget = _QUICK_BUDGET if quick else _FULL_BUDGET
+        self._compute_budget = _QUICK_COMPUTE_BUDGET if quick else _COMPUTE_BUDGET
+        self._rest_s = _QUICK_REST_S if quick else _REST_S
         self._bandwidth: calibrate_kernels.Bandwidth | None = None
 
     def reserve(self, array_bytes: int) -> None:
@@ -74,23 +84,25 @@ class Meter:
         if isinstance(trial, model.MatrixTrial):
             with calibrate_matrix.tf32_allowed():
                 call = calibrate_matrix.matrix_call(trial, self._device)
-                return self._timed(call, trial, Flush.DIRTY)
+                time.sleep(self._rest_s)
+                return self._timed(call, trial, self._compute_budget, Flush.DIRTY)
         if isinstance(trial, model.ArithmeticTrial):
             call = calibrate_kernels.arithmetic_call(trial, self._device)
-            return self._timed(call, trial, Flush.DIRTY)
+            time.sleep(self._rest_s)
+            return self._timed(call, trial, self._compute_budget, Flush.DIRTY)
         if self._bandwidth is None:
             raise model.CalibrationError("no arrays were reserved for bandwidth trials")
         # What a call writes stays in the cache in part, and pushes out what was
         # there. Dirty lines before it are written back in its time, as its own are
         # after it: the traffic adds up. A pure read would pay for lines of others.
         flush = Flush.CLEAN if trial.mix == "READ" else Flush.DIRTY
-        return self._timed(self._bandwidth.call(trial), trial, flush)
+        return self._timed(self._bandwidth.call(trial), trial, _MEMORY_BUDGET, flush)
 
-    def _timed(self, call, trial: model.Trial, flush: Flush) -> tuple[float, int]:
+    def _timed(
+        self, call: Callable[[], Any], trial: model.Trial, budget: Budget, flush: Flush
+    ) -> tuple[float, int]:
         try:
-            found = clock.measure(
-                call, device=self._device, budget=self._budget, flush=flush
-            )
+            found = clock.measure(call, device=self._device, budget=budget, flush=flush)
         except activities.ClockError as error:
             raise model.TrialError(str(error)) from error
         if found.source is not TimingSource.CUPTI:

@@ -1,4 +1,4 @@
-"""Matrix products through torch's library (cuBLASLt), on random data."""
+"""Matrix products on random data: torch's library (cuBLASLt), and our own int8 one."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -36,7 +36,8 @@ def matrix_call(
     A tf32 trial has to run inside `tf32_allowed()`.
 
     Raises:
-      TrialError: The library does not take it on this device.
+      TrialError: It cannot be computed on this device.
+      CalibrationError: Our own kernel gave a wrong product.
     """
     dtype = _DTYPES[trial.key]
     a = _random((trial.m, trial.k), dtype, device)
@@ -57,6 +58,8 @@ def matrix_call(
                 use_fast_accum=trial.fast_accumulation,
             )
 
+    elif trial.tile:
+        call = _own_int8(trial, a, b)
     elif trial.key == "tensor_core.int8":
 
         def call() -> torch.Tensor:
@@ -75,6 +78,25 @@ def matrix_call(
         raise model.TrialError("out of device memory") from error
     except RuntimeError as error:
         raise model.TrialError(str(error).splitlines()[0]) from error
+    return call
+
+
+def _own_int8(
+    trial: model.MatrixTrial, a: torch.Tensor, b: torch.Tensor
+) -> Callable[[], torch.Tensor]:
+    """Returns our own product of a [m, k] and b [k, n], stored as [n, k]; checked."""
+    # Triton comes with torch's builds for GPUs; nothing else here needs it.
+    import triton
+
+    from tileops.perf import calibrate_int8
+
+    call = calibrate_int8.product_call(a, b.t(), trial.tile, trial.stages)
+    try:
+        right = torch.equal(call(), torch._int_mm(a, b))
+    except triton.TritonError as error:
+        raise model.TrialError(str(error).splitlines()[0]) from error
+    if not right:
+        raise model.CalibrationError(f"{trial.key} ({trial}) gave a wrong product")
     return call
 
 

@@ -113,7 +113,7 @@ class ArithmeticTrial:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MatrixTrial:
-    """One matrix product [m, k] x [k, n] -> [m, n] through torch's library.
+    """One matrix product [m, k] x [k, n] -> [m, n].
 
     Attributes:
       key: Roof key, such as "tensor_core.bf16".
@@ -121,6 +121,9 @@ class MatrixTrial:
       layout: "TN": the second operand is stored as [n, k]; "NN": as [k, n].
       fast_accumulation: fp8 alone: whether partial sums may stay in the tensor
         core's own, shorter accumulator.
+      tile: Of our own kernel (int8 alone): (rows, columns, depth) of a program's
+        tile; empty: torch's library computes the product.
+      stages: Of our own kernel: depths of operands in flight.
     """
 
     key: str
@@ -129,6 +132,8 @@ class MatrixTrial:
     k: int
     layout: str = "TN"
     fast_accumulation: bool = False
+    tile: tuple[int, ...] = ()
+    stages: int = 0
 
     @property
     def work(self) -> int:
@@ -137,7 +142,11 @@ class MatrixTrial:
 
     def __str__(self) -> str:
         fast = ", fast accumulation" if self.fast_accumulation else ""
-        return f"{self.m}x{self.n}x{self.k} {self.layout}{fast}"
+        code = "torch's library"
+        if self.tile:
+            tile = "x".join(str(extent) for extent in self.tile)
+            code = f"own kernel, tiles of {tile}, {self.stages} in flight"
+        return f"{self.m}x{self.n}x{self.k} {self.layout}{fast}, {code}"
 
 
 Trial = Union[BandwidthTrial, ArithmeticTrial, MatrixTrial]
