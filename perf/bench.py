@@ -1,0 +1,220 @@
+"""Runs workload rows and writes what they took to a run file (M4).
+
+Without flags: all rows on the GPU, or where there is none the cheapest row of each op on the CPU. `--device=meta` prices
+every row without a GPU. //perf:roofline reports the file. Exits 1 where a row failed, gave a wrong result or timed out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import pathlib
+import signal
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+
+from absl import app, flags
+
+from tileops.perf import (
+    bench_catalogue,
+    bench_emit,
+    bench_environment,
+    bench_limits,
+    bench_pool,
+    bench_pricing,
+    bench_progress,
+    bench_rows,
+    bench_run,
+    command,
+    paths,
+    runfile,
+)
+from tileops.perf.bench_worker import Describe
+from tileops.proto import benchmark_pb2
+
+_DEVICE = flags.DEFINE_string(
+    "device", "auto", "auto (the GPU if there is one, else the CPU), cuda, cuda:N, cpu, or meta (prices, no times)."
+)
+_SPEC_DIR = flags.DEFINE_multi_string("spec_dir", [], "Manifest outside the project to measure instead; repeatable.")
+_GENERATED_DIR = flags.DEFINE_string("generated_dir", None, "What //codegen:emit made of such a manifest before.")
+_OP = flags.DEFINE_multi_string("op", [], "Glob of op names; repeatable.")
+_FAMILY = flags.DEFINE_multi_string("family", [], "Glob of families; repeatable.")
+_LABEL = flags.DEFINE_multi_string("label", [], "Glob of workload labels; repeatable.")
+_IMPLEMENTATION = flags.DEFINE_list("implementation", ["all"], "Names of implementations, or all that serve a row.")
+_PLUGIN = flags.DEFINE_multi_string("plugin", [], "Module or .py file to import first; repeatable.")
+_OUT = flags.DEFINE_string(
+    "out", None, "Run file to write, .binpb or .jsonl. Default: tileops-run.binpb, for prices tileops-prices.binpb."
+)
+_RESUME = flags.DEFINE_bool("resume", False, "Continue the run in --out: what it recorded is not measured again.")
+_ROW_TIMEOUT_S = flags.DEFINE_float("row_timeout_s", 180.0, "Longest that one implementation may take on one row.", lower_bound=0.1)
+_SHARD = flags.DEFINE_string("shard", "1/1", "Part i of n of the rows, as in 2/4.")
+_MAX_ROW_SECONDS = flags.DEFINE_float(
+    "max_row_seconds", 5.0, "On the CPU, rows that are priced above this are skipped; 0 sets no limit.", lower_bound=0.0
+)
+_ROWS = flags.DEFINE_enum(
+    "rows", None, ["all", "quick"], "quick: the cheapest row of each op. Default: quick on the CPU, else all."
+)
+_REPRODUCIBLE = flags.DEFINE_bool("reproducible", False, "Write nothing that differs between two runs (with meta).")
+_LIST = flags.DEFINE_bool("list", False, "Print the rows and their implementations; run nothing.")
+
+# The status that shells give a program ended by Ctrl-C.
+_EXIT_INTERRUPTED = 130
+_DESCRIBE_TIMEOUT_S = 120.0
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run what the flags say; returns the exit status."""
+    del argv
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ending a run politely is ending it with Ctrl-C
+    if _REPRODUCIBLE.value and _DEVICE.value != "meta":
+        raise app.UsageError("--reproducible needs --device=meta: times differ from run to run")
+    try:
+        with _sources() as sources:
+            return _run(sources)
+    except (
+        bench_catalogue.CatalogueError, bench_emit.EmitError, bench_rows.SelectionError, runfile.RunFileError,
+        bench_pool.TaskError, bench_pool.ChildDiedError, bench_pool.ChildTimeoutError,
+    ) as error:  # fmt: skip
+        raise app.UsageError(str(error)) from error
+
+
+@contextlib.contextmanager
+def _sources() -> Iterator[bench_catalogue.Sources]:
+    """Where the ops come from; emitted modules live as long as the block."""
+    if _SPEC_DIR.value and _GENERATED_DIR.value:
+        raise app.UsageError("--spec_dir and --generated_dir exclude each other: the second is what the first is made into")
+    plugins = tuple(_plugin(name) for name in _PLUGIN.value)
+    if not _SPEC_DIR.value:
+        generated = None if _GENERATED_DIR.value is None else str(paths.user_path(_GENERATED_DIR.value))
+        yield bench_catalogue.Sources(generated_dir=generated, plugins=plugins)
+        return
+    with tempfile.TemporaryDirectory(prefix="tileops-generated-") as folder:
+        bench_emit.emit([paths.user_path(spec_dir) for spec_dir in _SPEC_DIR.value], pathlib.Path(folder))
+        yield bench_catalogue.Sources(generated_dir=folder, plugins=plugins)
+
+
+def _plugin(name: str) -> str:
+    """A file by its absolute path, since children stand elsewhere; a module by its name."""
+    return str(paths.user_path(name).absolute()) if name.endswith(".py") else name
+
+
+def _run(sources: bench_catalogue.Sources) -> int:
+    classes = bench_catalogue.load(sources)
+    selection = bench_rows.Selection(ops=tuple(_OP.value), families=tuple(_FAMILY.value), labels=tuple(_LABEL.value))
+    cases = bench_rows.select(classes, selection, bench_rows.parse_shard(_SHARD.value))
+    bench_rows.check_implementations((op_class for op_class, _ in cases), _IMPLEMENTATION.value)
+    if _LIST.value:
+        for op_class, case in cases:
+            names = bench_rows.implementations(op_class, _IMPLEMENTATION.value)
+            print(op_class.ENTRY, case.case_id, ",".join(names), sep="\t")
+        return command.EXIT_OK
+    if _DEVICE.value == "meta":
+        return _price(cases)
+    with bench_pool.pool(sources) as pool:
+        return _measure(cases, pool)
+
+
+def _price(cases: list[bench_rows.Case]) -> int:
+    if _ROWS.value == "quick":
+        raise app.UsageError("--rows=quick is for measuring; --device=meta prices all rows in seconds")
+    header = _header(bench_environment.describe_prices(_REPRODUCIBLE.value))
+    records = []
+    with _writer(header, "tileops-prices.binpb") as writer, bench_progress.bar(len(cases)) as advance:
+        done = _recorded(writer)
+        for record in bench_pricing.price_cases(
+            (op_class, case) for op_class, case in cases if (op_class.ENTRY, case.case_id, "") not in done
+        ):
+            writer.write(record)
+            records.append(record)
+            advance(f"{record.op} {record.case_id}")
+    return _finish(writer, records)
+
+
+def _measure(cases: list[bench_rows.Case], pool: bench_pool.Pool) -> int:
+    # Asked of a child: this process and the server that children are forked from touch no GPU.
+    environment = benchmark_pb2.Environment.FromString(pool.ask(Describe(device=_DEVICE.value), _DESCRIBE_TIMEOUT_S))
+    is_cpu = environment.device_kind == "cpu"
+    device = _DEVICE.value if ":" in _DEVICE.value else "cpu" if is_cpu else f"{environment.device_kind}:0"
+    command.say(f"measuring on {environment.device_name} ({device})")
+    units = _units(cases, is_cpu)
+    records: list[benchmark_pb2.BenchmarkRecord] = []
+    began = time.monotonic()
+    with _writer(_header(environment), "tileops-run.binpb") as writer:
+        done = _recorded(writer)
+        units = [unit for unit in units if unit.key not in done]
+        try:
+            with bench_progress.bar(len(units)) as advance:
+                for unit, record in bench_run.run(units, pool, device, _ROW_TIMEOUT_S.value):
+                    if record is not None:
+                        writer.write(record)
+                        records.append(record)
+                    advance(" ".join(unit.key))
+        except KeyboardInterrupt:
+            writer.interrupt()
+            command.say(f"interrupted; {writer.path} holds {writer.counts.records} records, --resume continues it")
+            return _EXIT_INTERRUPTED
+    status = _finish(writer, records)
+    command.say(f"took {time.monotonic() - began:.0f} s; report it with")
+    command.say(f"  ./bazelw run //perf:roofline -- --run={writer.path}")
+    return status
+
+
+def _units(cases: list[bench_rows.Case], is_cpu: bool) -> list[bench_run.Unit]:
+    """What to run, priced, with the reason where a CPU cannot run it."""
+    prices = {id(case): price for (_, case), price in zip(cases, bench_pricing.price_cases(cases), strict=True)}
+    machine = bench_limits.this_machine()
+    if (_ROWS.value or ("quick" if is_cpu else "all")) == "quick":
+        cases = bench_rows.quick(cases, lambda row: bench_limits.estimate_s(prices[id(row[1])], row[1], machine))
+    units = []
+    for op_class, case in cases:
+        price = prices[id(case)]
+        skip = bench_limits.too_much(price, case, machine, _MAX_ROW_SECONDS.value) if is_cpu else None
+        names = bench_rows.implementations(op_class, _IMPLEMENTATION.value)
+        if not op_class.implementation_names():
+            names, skip = ("",), "no implementation: the entry has none here; bring one with --plugin"
+        is_named = "all" not in _IMPLEMENTATION.value
+        units += [
+            bench_run.Unit(
+                op_class=op_class, case=case, implementation=name, price=price, skip=skip, is_named=is_named
+            )
+            for name in names
+        ]
+    return units
+
+
+def _header(environment: benchmark_pb2.Environment) -> benchmark_pb2.RunHeader:
+    header = benchmark_pb2.RunHeader(environment=environment)
+    if not _REPRODUCIBLE.value:
+        header.run_id = uuid.uuid4().hex
+        header.started_at.GetCurrentTime()
+        header.command_line.extend(sys.argv)
+    return header
+
+
+def _writer(header: benchmark_pb2.RunHeader, default: str) -> runfile.RunWriter:
+    return runfile.RunWriter(paths.user_path(_OUT.value or default), header, append=_RESUME.value)
+
+
+def _recorded(writer: runfile.RunWriter) -> set[tuple[str, str, str]]:
+    """Keys of the records that the file already holds."""
+    if not writer.counts.records:
+        return set()
+    return {(found.op, found.case_id, found.implementation) for found in runfile.read_run(writer.path).records()}
+
+
+def _finish(writer: runfile.RunWriter, records: list[benchmark_pb2.BenchmarkRecord]) -> int:
+    """Say what became of the rows; returns the exit status."""
+    for line in bench_run.summary(records):
+        command.say(line)
+    counts = writer.counts
+    command.say(
+        f"{counts.records} records: {counts.ok} ok, {counts.skipped} skipped, {counts.errors} errors, {counts.timeouts}"
+        f" timeouts; written to {writer.path}"
+    )
+    return command.EXIT_FOUND if counts.errors or counts.timeouts else command.EXIT_OK
+
+
+if __name__ == "__main__":
+    command.run(main)

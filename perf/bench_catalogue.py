@@ -1,0 +1,65 @@
+"""The ops that a run measures: the project's, or those of a manifest outside it, with what plugins add."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import pathlib
+import types
+import zlib
+
+from tileops.ops import catalogue
+from tileops.ops.op import Op
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Sources:
+    """Where ops come from; picklable, so that every process of a run loads the same ones.
+
+    Attributes:
+      generated_dir: folder of generated modules that stand in for the project's; None for the project's own.
+      plugins: modules by dotted name, or absolute paths of .py files, imported in this order.
+    """
+
+    generated_dir: str | None = None
+    plugins: tuple[str, ...] = ()
+
+
+class CatalogueError(Exception):
+    """Ops could not be loaded; the message says which file or module, and why."""
+
+
+def load(sources: Sources) -> dict[str, type[Op]]:
+    """Op classes by entry name. A plugin's own class of an entry's name stands in for the generated one.
+
+    Raises:
+      CatalogueError: a generated module or a plugin cannot be imported.
+    """
+    try:
+        classes = catalogue.load(sources.generated_dir)
+    except Exception as error:
+        where = sources.generated_dir or "tileops.ops.generated"
+        raise CatalogueError(f"{where}: cannot load ops: {type(error).__name__}: {error}") from error
+    for plugin in sources.plugins:
+        try:
+            module = _import(plugin)
+        except Exception as error:
+            raise CatalogueError(f"--plugin={plugin}: {type(error).__name__}: {error}") from error
+        for value in vars(module).values():
+            if isinstance(value, type) and issubclass(value, Op) and value.__module__ == module.__name__:
+                if value.ENTRY and value.__name__ == value.ENTRY:
+                    classes[value.ENTRY] = value
+    return classes
+
+
+def is_hand_written(op_class: type[Op]) -> bool:
+    """Whether an entry has a class of its own beside the generated one, which alone declares a roof."""
+    return "eval_roofline" not in vars(op_class)
+
+
+def _import(plugin: str) -> types.ModuleType:
+    if plugin.endswith(".py"):
+        path = pathlib.Path(plugin)
+        # Two plugins may have one file name; their modules need two.
+        return catalogue.import_file(path, f"tileops_plugin_{path.stem}_{zlib.crc32(plugin.encode()):08x}")
+    return importlib.import_module(plugin)

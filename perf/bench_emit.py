@@ -1,0 +1,46 @@
+"""Generated modules of a manifest outside the project, made by `//codegen:emit` as a program of its own."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import pathlib
+import subprocess
+import sys
+from collections.abc import Sequence
+
+_MODULE = "tileops.codegen.emit"
+
+
+class EmitError(Exception):
+    """`//codegen:emit` is not there, or refused the manifest; the message holds what it said."""
+
+
+def emit(spec_dirs: Sequence[pathlib.Path], out_dir: pathlib.Path) -> None:
+    """Emit the modules of all `spec_dirs` into `out_dir`.
+
+    Raises:
+      EmitError: the program is not among this one's files, or it failed.
+    """
+    for spec_dir in spec_dirs:
+        if not spec_dir.is_dir():
+            raise EmitError(f"--spec_dir={spec_dir}: no such directory")
+        command = [*_program(), f"--spec_dir={spec_dir}", f"--out_dir={out_dir}"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            said = (done.stderr or done.stdout).strip() or "no message"
+            raise EmitError(f"--spec_dir={spec_dir}: //codegen:emit failed ({done.returncode}):\n{said}")
+
+
+def _program() -> list[str]:
+    """In a build output a binary beside this program's files; in a plain checkout a module."""
+    # Not resolved: in a runfiles tree each file is a link to somewhere else.
+    binary = pathlib.Path(__file__).absolute().parents[1] / "codegen" / "emit"
+    if binary.is_file() and os.access(binary, os.X_OK):
+        return [str(binary)]
+    if importlib.util.find_spec("tileops.codegen") is not None and importlib.util.find_spec(_MODULE) is not None:
+        return [sys.executable, "-m", _MODULE]
+    raise EmitError(
+        "--spec_dir needs //codegen:emit, which is not among this program's files (a zip does not carry it); emit where"
+        " it is, and pass the result with --generated_dir"
+    )

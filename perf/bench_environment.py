@@ -1,0 +1,94 @@
+"""The machine, the software and the sources that a run measures, as the run file's header names them."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import os
+import pathlib
+import platform
+import subprocess
+
+import torch
+
+from tileops.perf.clock import device_state
+from tileops.proto import benchmark_pb2
+
+_HASH_LENGTH = 12
+
+
+def describe(device: str) -> benchmark_pb2.Environment:
+    """The environment of a run on `device` ("cuda", "cuda:N", "cpu", "meta").
+
+    "auto" is answered with the kind that this machine offers: "cuda" where there is a GPU, else "cpu". On a GPU this
+    makes a CUDA context: a run's parent leaves the question to a child.
+    """
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    kind = torch.device(device).type
+    revision, is_dirty = _revision()
+    environment = benchmark_pb2.Environment(
+        device_kind=kind,
+        torch_version=torch.__version__,
+        triton_version=_version("triton"),
+        python_version=platform.python_version(),
+        project_revision=revision,
+        project_dirty=is_dirty,
+        hostname_hash=hashlib.sha256(platform.node().encode()).hexdigest()[:_HASH_LENGTH],
+    )
+    if kind == "cuda":
+        if not torch.cuda.is_available():
+            raise RuntimeError("torch sees no GPU on this machine")
+        environment.device_name = torch.cuda.get_device_name(torch.device(device))
+        environment.device_count = 1
+        environment.driver_version = device_state.driver_version()
+        environment.cuda_version = torch.version.cuda or torch.version.hip or ""
+    elif kind == "cpu":
+        environment.device_name = _cpu_name()
+        environment.device_count = 1
+    return environment
+
+
+def describe_prices(reproducible: bool) -> benchmark_pb2.Environment:
+    """The environment of a run that only prices; `reproducible` names nothing that differs between machines."""
+    return benchmark_pb2.Environment(device_kind="meta") if reproducible else describe("meta")
+
+
+def _version(distribution: str) -> str:
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def _cpu_name() -> str:
+    """Model of the processor; the architecture where the system does not tell."""
+    try:
+        for line in pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.machine()
+
+
+def _revision() -> tuple[str, bool]:
+    """Git revision of the sources and whether they differ from it; ("", False) where it cannot be told.
+
+    `bazel run` names the workspace; a plain checkout is where this file is.
+    """
+    here = os.environ.get("BUILD_WORKSPACE_DIRECTORY") or str(pathlib.Path(__file__).resolve().parents[1])
+    head = _git(here, "rev-parse", "HEAD")
+    if head is None:
+        return "", False
+    return head, bool(_git(here, "status", "--porcelain", "--untracked-files=no"))
+
+
+def _git(directory: str, *arguments: str) -> str | None:
+    try:
+        done = subprocess.run(
+            ["git", "-C", directory, *arguments], capture_output=True, text=True, check=False, timeout=30
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None

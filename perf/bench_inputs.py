@@ -1,0 +1,55 @@
+"""Input tensors of a row that get new values before every call."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import torch
+
+from tileops.ops import workloads
+from tileops.ops.cases import WorkloadCase
+from tileops.ops.op import Op
+
+Inputs = dict[str, torch.Tensor | None]
+
+
+class RowInputs:
+    """One set of input tensors, filled anew in place: the same storage, other values.
+
+    An implementation that remembers results by address then returns stale ones, and one that remembers them by value
+    remembers in vain. Tensors that a generator fills (ids, offsets, lengths) decide the price and keep their values; where
+    the op writes one, it is restored.
+
+    Attributes:
+      tensors: the inputs by name, in signature order; None for the absent ones.
+      variant: which values they hold now.
+    """
+
+    def __init__(self, op_class: type[Op], case: WorkloadCase, device: torch.device) -> None:
+        """Build variant 0."""
+        self._op_class, self._device = op_class, device
+        fixed = {tensor.name for tensor in case.tensors if tensor.values is not None} | set(op_class.METADATA_NAMES)
+        self._varying = dataclasses.replace(
+            case, tensors=tuple(tensor for tensor in case.tensors if tensor.name not in fixed)
+        )
+        self.tensors: Inputs = workloads.build_inputs(op_class, case, device)
+        self.variant = 0
+        # Only what the op writes is restored: a checked call vouches for metadata that nobody has touched.
+        self._pristine = {
+            name: self.tensors[name].clone()
+            for name in fixed.intersection(op_class.MUTATED_NAMES)
+            if self.tensors[name] is not None
+        }
+
+    def fill(self, variant: int) -> None:
+        """Give the tensors the values of `variant`: the same number always means the same values."""
+        fresh = workloads.build_inputs(self._op_class, self._varying, self._device, variant)
+        for name, tensor in self.tensors.items():
+            source = fresh[name] if fresh[name] is not None else self._pristine.get(name)
+            if tensor is not None and source is not None:
+                tensor.copy_(source)
+        self.variant = variant
+
+    def clone(self) -> Inputs:
+        """Copies that share no storage with the tensors."""
+        return {name: None if tensor is None else tensor.clone() for name, tensor in self.tensors.items()}

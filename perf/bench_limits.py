@@ -1,0 +1,80 @@
+"""What this machine can run on its CPU within a time: judged from a row's price before anything is allocated."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+
+from tileops.ops.cases import WorkloadCase
+from tileops.proto import benchmark_pb2
+
+# What a core surely manages, so that a row let through ends in time: plain vectorized code reaches several times as much,
+# half-precision arithmetic without instructions of its own not always this much.
+_FLOPS_PER_CORE_S = 4e9
+_BYTES_PER_CORE_S = 5e8
+# Random values come from one core, whatever the machine has.
+_RANDOM_BYTES_S = 3e8
+# Calls that a row makes: the first check, warm-up, samples, the verified ones and their reference runs. A count.
+_CALLS = 18
+# The reference runs in twice the width, beside the result, the inputs' copies and the comparison's chunks. A ratio.
+_INPUT_COPIES, _OUTPUT_COPIES = 5, 8
+# The share of the available memory that a row may take: others live on the machine too.
+_MEMORY_SHARE = 0.5
+_MIB = 2**20
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Machine:
+    """What there is: cores, and memory that can be had now. Bytes."""
+
+    cores: int
+    memory_bytes: int
+
+
+def this_machine() -> Machine:
+    """The limits of this process: its cores, and the system's and its group's free memory."""
+    memory = [_available_bytes(), *_group_bytes()]
+    return Machine(cores=len(os.sched_getaffinity(0)), memory_bytes=min(memory))
+
+
+def estimate_s(price: benchmark_pb2.BenchmarkRecord, case: WorkloadCase, machine: Machine) -> float:
+    """Time that a row takes on the CPU, its checks and new inputs included; on the long side. Seconds."""
+    call = (price.flops / _FLOPS_PER_CORE_S + price.bytes / _BYTES_PER_CORE_S) / machine.cores
+    return _CALLS * (call + case.input_bytes / _RANDOM_BYTES_S)
+
+
+def too_much(
+    price: benchmark_pb2.BenchmarkRecord, case: WorkloadCase, machine: Machine, max_seconds: float
+) -> str | None:
+    """Why a row is not to be run on this CPU; None where it can be. `max_seconds` 0 sets no limit on time."""
+    needed = _INPUT_COPIES * case.input_bytes + _OUTPUT_COPIES * case.output_bytes
+    if needed > _MEMORY_SHARE * machine.memory_bytes:
+        return (
+            f"too large for this machine: needs about {needed // _MIB} MiB, and {machine.memory_bytes // _MIB} MiB are"
+            " available"
+        )
+    seconds = estimate_s(price, case, machine)
+    if max_seconds and seconds > max_seconds:
+        return f"too long for this machine: about {seconds:.3g} s, and --max_row_seconds={max_seconds:g}"
+    return None
+
+
+def _available_bytes() -> int:
+    for line in pathlib.Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def _group_bytes() -> list[int]:
+    """What the limits of a container leave; empty where there is none."""
+    for limit, used in (
+        ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
+        ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
+    ):
+        try:
+            return [int(pathlib.Path(limit).read_text()) - int(pathlib.Path(used).read_text())]
+        except (OSError, ValueError):  # no such group, or "max"
+            continue
+    return []

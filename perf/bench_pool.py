@@ -1,0 +1,105 @@
+"""Child processes from the parent's side: one at a time, replaced when it dies, hangs or is used up."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+from tileops.perf import bench_catalogue, bench_worker
+from tileops.perf.clock.measurement import Budget
+
+# Modules that the server imports once for all children. None of them touches a GPU.
+_PRELOADED = ["torch", "tileops.perf.bench_worker"]
+# How long a child that was killed may take to vanish; one stuck in a driver call can take forever. Seconds.
+_BURIAL_S = 10.0
+
+
+class ChildDiedError(Exception):
+    """The child ended without an answer; the message says how."""
+
+
+class TaskError(Exception):
+    """The child could not take the task up; the message says why."""
+
+
+class ChildTimeoutError(Exception):
+    """The child gave no answer in time and was killed."""
+
+
+class Pool:
+    """At most one live child; `ask` starts it when there is none."""
+
+    def __init__(self, sources: bench_catalogue.Sources, budget: Budget | None = None) -> None:
+        """Args are handed to every child; `budget` None is the clock's default."""
+        self._arguments = (sources, budget)
+        self._context = multiprocessing.get_context("forkserver")
+        self._context.set_forkserver_preload(_PRELOADED)
+        self._process: Any = None
+        self._connection: Any = None
+
+    def ask(self, task: bench_worker.Describe | bench_worker.RunRow, timeout_s: float | None) -> bytes | None:
+        """The answer's payload. Seconds; None waits for ever.
+
+        Raises:
+          ChildDiedError: it crashed, exited or was killed from outside.
+          ChildTimeoutError: no answer within `timeout_s`.
+          TaskError: it could not load the ops, or has no such device.
+        """
+        if self._process is None:
+            self._start()
+        try:
+            self._connection.send(task)
+            if not self._connection.poll(timeout_s):
+                self.replace()
+                raise ChildTimeoutError(f"no answer within {timeout_s:g} s")
+            answer = self._connection.recv()
+        except (EOFError, OSError) as error:
+            raise ChildDiedError(self._bury()) from error
+        if answer.is_broken:
+            self.replace()
+        if answer.complaint:
+            raise TaskError(answer.complaint)
+        return answer.payload
+
+    def replace(self) -> None:
+        """End the child, if there is one; the next task gets a new one."""
+        if self._process is None:
+            return
+        self._connection.close()
+        self._process.kill()
+        self._process.join(_BURIAL_S)
+        self._process = self._connection = None
+
+    def _start(self) -> None:
+        self._connection, theirs = self._context.Pipe()
+        self._process = self._context.Process(
+            target=bench_worker.serve, args=(theirs, *self._arguments), name="tileops-bench-row", daemon=True
+        )
+        self._process.start()
+        theirs.close()
+
+    def _bury(self) -> str:
+        """How the child ended, in words."""
+        self._process.join(_BURIAL_S)
+        code = self._process.exitcode
+        self.replace()
+        if code is None:
+            return "the process stopped answering"
+        if code < 0:
+            name = signal.Signals(-code).name
+            hint = " (the system kills so when memory runs out)" if -code == signal.SIGKILL else ""
+            return f"the process was killed by {name}{hint}"
+        return f"the process exited with status {code}"
+
+
+@contextlib.contextmanager
+def pool(sources: bench_catalogue.Sources, budget: Budget | None = None) -> Iterator[Pool]:
+    """A pool whose child does not outlive the block."""
+    made = Pool(sources, budget)
+    try:
+        yield made
+    finally:
+        made.replace()

@@ -1,0 +1,101 @@
+"""Records of a run: identity and price of a row, time and state of its measurement, as run-file messages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileops.ops.cases import WorkloadCase
+from tileops.ops.errors import OpNotAvailableError
+from tileops.ops.op import Op
+from tileops.perf import bench_catalogue
+from tileops.perf.clock.measurement import DeviceReading, Measurement
+from tileops.proto import benchmark_pb2
+
+# A message is for a line of a terminal; what stands behind the first lines of a compiler's error is not.
+_MESSAGE_LENGTH = 600
+
+
+def new_record(op_class: type[Op], case: WorkloadCase, implementation: str) -> benchmark_pb2.BenchmarkRecord:
+    """A record that names its row and holds nothing else yet."""
+    bindings = {**case.params, **case.indices}
+    return benchmark_pb2.BenchmarkRecord(
+        op=op_class.ENTRY,
+        family=op_class.FAMILY,
+        case_id=case.case_id,
+        label=case.label,
+        bindings={name: _text(value) for name, value in bindings.items()},
+        dtypes=dict(case.dtypes),
+        implementation=implementation,
+    )
+
+
+def set_price(record: benchmark_pb2.BenchmarkRecord, op: Op) -> None:
+    """Copy what the op says of its last completed call: (flops, bytes), roof, read half, data terms."""
+    record.flops, record.bytes = op.eval_roofline()
+    record.roof_key = op.roof_key() if bench_catalogue.is_hand_written(type(op)) else ""
+    record.ClearField("read_bytes")
+    try:
+        record.read_bytes = op.eval_roofline_read_bytes()
+    except OpNotAvailableError:
+        pass  # nobody declared the read half
+    record.data_terms.clear()
+    record.data_terms.update(op.roofline_data_terms())
+
+
+def copy_price(source: benchmark_pb2.BenchmarkRecord, target: benchmark_pb2.BenchmarkRecord) -> None:
+    """Give `target` the price of `source`, a record of the same case."""
+    target.flops, target.bytes, target.roof_key = source.flops, source.bytes, source.roof_key
+    if source.HasField("read_bytes"):
+        target.read_bytes = source.read_bytes
+    target.data_terms.update(source.data_terms)
+
+
+def set_status(record: benchmark_pb2.BenchmarkRecord, status: int, message: str) -> None:
+    """Set the outcome and why, on one line."""
+    record.status = status
+    line = " ".join(message.split())
+    record.message = line if len(line) <= _MESSAGE_LENGTH else line[: _MESSAGE_LENGTH - 3] + "..."
+
+
+def set_measurement(record: benchmark_pb2.BenchmarkRecord, found: Measurement) -> None:
+    """Copy a measurement into the record's timing and device state."""
+    timing = record.timing
+    timing.source = benchmark_pb2.TimingSource.Value(found.source.value)
+    timing.device_busy_ns = found.device_busy_ns
+    timing.device_busy_p10_ns = found.device_busy_p10_ns
+    timing.device_busy_p90_ns = found.device_busy_p90_ns
+    timing.excluded_copy_ns = found.excluded_copy_ns
+    timing.wall_ns = found.wall_ns
+    timing.samples = found.samples
+    timing.activities = found.activities
+    timing.warmup_calls = found.warmup_calls
+    timing.sample_ns.extend(found.sample_ns)
+    if found.start is not None and found.end is not None:
+        state = record.device_state
+        _set_reading(state.start, found.start)
+        _set_reading(state.end, found.end)
+        state.cache_preparation.flush = benchmark_pb2.CacheFlush.Value(found.flush.value)
+        state.cache_preparation.flush_bytes = found.flush_bytes
+        state.cache_preparation.input_sets = 1  # the flush makes rotation needless; values change in place
+
+
+def describe_error(error: BaseException) -> str:
+    """Type and message of an exception."""
+    text = str(error)
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _set_reading(target: benchmark_pb2.DeviceReading, found: DeviceReading) -> None:
+    for name in ("sm_clock_mhz", "memory_clock_mhz", "temperature_c", "power_w", "other_processes"):
+        value = getattr(found, name)
+        if value is not None:
+            setattr(target, name, value)
+    target.power_state = found.power_state
+    target.throttle_reasons.extend(found.throttle_reasons)
+
+
+def _text(value: Any) -> str:
+    """As a manifest writes it: sequences in brackets."""
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(_text(item) for item in value) + "]"
+    return str(value)

@@ -1,0 +1,101 @@
+"""Which rows a run measures: selection by globs, shards, the quick subset, and their implementations."""
+
+from __future__ import annotations
+
+import dataclasses
+import fnmatch
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from tileops.ops.cases import WorkloadCase
+from tileops.ops.op import Op
+
+ALL = "all"
+
+Case = tuple[type[Op], WorkloadCase]
+
+
+class SelectionError(Exception):
+    """Flags that select nothing or contradict the catalogue; the message says which."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Selection:
+    """Globs; an empty tuple lets everything through."""
+
+    ops: tuple[str, ...] = ()
+    families: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Shard:
+    """Part `index` (from 1) of `count`."""
+
+    index: int = 1
+    count: int = 1
+
+
+def parse_shard(text: str) -> Shard:
+    """`i/n` with 1 <= i <= n. Raises SelectionError on anything else."""
+    found = re.fullmatch(r"(\d+)/(\d+)", text)
+    if found is None or not 1 <= int(found[1]) <= int(found[2]):
+        raise SelectionError(f"--shard={text}: i/n is wanted, 1 <= i <= n, as in 1/4")
+    return Shard(index=int(found[1]), count=int(found[2]))
+
+
+def select(classes: Mapping[str, type[Op]], selection: Selection, shard: Shard) -> list[Case]:
+    """Cases that pass every glob, in the catalogue's order; of those, each `count`-th belongs to the shard.
+
+    Raises:
+      SelectionError: a glob fits nothing, or the globs together do.
+    """
+    _check_globs("op", selection.ops, classes)
+    _check_globs("family", selection.families, {op_class.FAMILY for op_class in classes.values()})
+    _check_globs("label", selection.labels, {case.label for op_class in classes.values() for case in op_class.CASES})
+    cases = [
+        (op_class, case)
+        for name, op_class in classes.items()
+        if _fits(name, selection.ops) and _fits(op_class.FAMILY, selection.families)
+        for case in op_class.CASES
+        if _fits(case.label, selection.labels)
+    ]
+    if not cases:
+        raise SelectionError("no row fits --op, --family and --label together")
+    return cases[shard.index - 1 :: shard.count]
+
+
+def quick(cases: Sequence[Case], cost: Callable[[Case], float]) -> list[Case]:
+    """The cheapest case of each op, in the given order."""
+    best: dict[str, tuple[float, int]] = {}
+    for at, (op_class, case) in enumerate(cases):
+        price = (cost((op_class, case)), at)
+        best[op_class.ENTRY] = min(price, best.get(op_class.ENTRY, price))
+    return [cases[at] for at in sorted(at for _, at in best.values())]
+
+
+def check_implementations(classes: Iterable[type[Op]], wanted: Sequence[str]) -> None:
+    """Raises SelectionError where no op has an implementation of a wanted name."""
+    known = {name for op_class in classes for name in op_class.implementation_names()}
+    for name in wanted:
+        if name != ALL and name not in known:
+            raise SelectionError(
+                f"--implementation={name}: no selected op has one of that name; there are: {', '.join(sorted(known)) or 'none'}"
+            )
+
+
+def implementations(op_class: type[Op], wanted: Sequence[str]) -> tuple[str, ...]:
+    """Names of the op's implementations that are wanted (`all` or none named: every one), the reference first."""
+    names = op_class.implementation_names()
+    return names if not wanted or ALL in wanted else tuple(name for name in names if name in wanted)
+
+
+def _check_globs(flag: str, globs: Sequence[str], names: Iterable[str]) -> None:
+    known = sorted(names)
+    for glob in globs:
+        if not any(fnmatch.fnmatchcase(name, glob) for name in known):
+            raise SelectionError(f"--{flag}={glob} fits none of: {', '.join(known)}")
+
+
+def _fits(name: str, globs: Sequence[str]) -> bool:
+    return not globs or any(fnmatch.fnmatchcase(name, glob) for glob in globs)

@@ -1,0 +1,200 @@
+"""One implementation on one row: checked, timed, and timed calls checked again."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from typing import Any
+
+import torch
+
+from tileops.ops import workloads
+from tileops.ops.cases import WorkloadCase
+from tileops.ops.op import Op
+from tileops.perf import bench_correctness, bench_records
+from tileops.perf.bench_correctness import Expected, WrongResultError
+from tileops.perf.bench_inputs import Inputs, RowInputs
+from tileops.perf.clock.activities import ClockError
+from tileops.perf.clock.measure import measure
+from tileops.perf.clock.measurement import Budget, Measurement
+from tileops.proto import benchmark_pb2
+
+# Timed calls of each measurement whose results are verified afterwards. A count.
+_VERIFIED_CALLS = 2
+# A measurement that gives reasons to doubt it is repeated this often in all before its row is given up. A count.
+_ATTEMPTS = 3
+# Throttling that a row's own heat does not explain; a power cap is what heavy rows run into by themselves.
+_TROUBLE = frozenset({"hw_slowdown", "hw_thermal_slowdown", "sw_thermal_slowdown", "hw_power_brake_slowdown"})
+
+
+class UnstableError(RuntimeError):
+    """A row's times cannot be trusted, even after repeats; `measurement` is the last one."""
+
+    def __init__(self, message: str, measurement: Measurement) -> None:
+        """`message` says what speaks against the times."""
+        super().__init__(message)
+        self.measurement = measurement
+
+
+class Row:
+    """A case on a device: its inputs and what the reference makes of them, shared by its implementations."""
+
+    def __init__(self, op_class: type[Op], case: WorkloadCase, device: torch.device) -> None:
+        """Build the inputs."""
+        self.op_class, self.case, self.device = op_class, case, device
+        self.inputs = RowInputs(op_class, case, device)
+        self._expected: Expected | None = None
+
+    @property
+    def reference(self) -> str:
+        """Name of the implementation that the others are compared with."""
+        return self.op_class.implementation_names()[0]
+
+    def expected(self) -> Expected:
+        """What variant 0 of the inputs must give."""
+        if self._expected is None:
+            self.inputs.fill(0)
+            self._expected = bench_correctness.expect(self.op_class, self.case, self.inputs.tensors)
+        return self._expected
+
+    def run(self, implementation: str, budget: Budget | None) -> benchmark_pb2.BenchmarkRecord | None:
+        """Check and time one implementation.
+
+        Returns:
+          Its record, whatever the outcome; None where the implementation does not serve the row's call.
+
+        Raises:
+          Exception: what the implementation raised.
+        """
+        record = bench_records.new_record(self.op_class, self.case, implementation)
+        op = workloads.construct(self.op_class, self.case, target=implementation)
+        self.inputs.fill(0)
+        if implementation not in op.serving(op.check(**self.inputs.tensors)):
+            return None
+        try:
+            self._check(op, implementation, record)
+            found = self._time(op, implementation, budget, record)
+        except WrongResultError as error:
+            record.correctness.checked = True
+            record.correctness.reason = str(error)
+            bench_records.set_status(record, benchmark_pb2.STATUS_ERROR, f"wrong result: {error}")
+        except ClockError as error:
+            bench_records.set_status(record, benchmark_pb2.STATUS_ERROR, f"not timed: {error}")
+        except UnstableError as error:
+            bench_records.set_measurement(record, error.measurement)
+            bench_records.set_status(record, benchmark_pb2.STATUS_ERROR, f"not trusted: {error}")
+        else:
+            bench_records.set_measurement(record, found)
+            record.status = benchmark_pb2.STATUS_OK
+        return record
+
+    def _check(self, op: Op, implementation: str, record: benchmark_pb2.BenchmarkRecord) -> None:
+        """The first call: compared with the reference on the row's own inputs; prices the row."""
+        expected = None if implementation == self.reference else self.expected()
+        self.inputs.fill(0)
+        pristine = self.inputs.clone()
+        bench_correctness.poison(op.check(**self.inputs.tensors), self.device)
+        returned = op(**self.inputs.tensors)
+        bench_records.set_price(record, op)
+        bench_correctness.check_unwritten(self.op_class, self.inputs.tensors, pristine)
+        if expected is None:
+            record.correctness.reason = "this is the reference"
+            return
+        error = bench_correctness.check(op, op.last_call, self.inputs.tensors, returned, expected)
+        record.correctness.checked = True
+        record.correctness.max_relative_error = error
+
+    def _time(
+        self, op: Op, implementation: str, budget: Budget | None, record: benchmark_pb2.BenchmarkRecord
+    ) -> Measurement:
+        for _ in range(_ATTEMPTS):
+            timed = _TimedCalls(op, self.inputs, keep=0 if implementation == self.reference else _VERIFIED_CALLS)
+            found = measure(
+                timed.call, device=self.device, prepare=timed.prepare, inspect=timed.inspect, budget=budget
+            )
+            for kept in timed.kept:
+                error = self._verify(op, kept)
+                record.correctness.max_relative_error = max(record.correctness.max_relative_error, error)
+            doubts = _doubts(found)
+            if not doubts:
+                return found
+        raise UnstableError("; ".join(doubts), found)
+
+    def _verify(self, op: Op, kept: _KeptCall) -> float:
+        """Compare a timed call with the reference on the inputs that it had."""
+        self.inputs.fill(kept.variant)
+        expected = bench_correctness.expect(self.op_class, self.case, self.inputs.tensors)
+        found: Inputs = {**self.inputs.tensors, **kept.mutated}
+        try:
+            error = bench_correctness.check(op, kept.call, found, kept.snapshot, expected)
+            bench_correctness.check(op, kept.call, found, kept.returned, expected)
+        except WrongResultError as wrong:
+            raise WrongResultError(f"in a timed call, on other values than the first check: {wrong}") from wrong
+        return error
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _KeptCall:
+    """A timed call to be verified.
+
+    Attributes:
+      variant: the values that its inputs had.
+      call: its checked call.
+      returned: its result itself, held while later calls ran: they must not have written to it.
+      snapshot: a copy of the result, made as soon as the window had closed: it must have been complete by then.
+      mutated: copies of the inputs that the op writes, as the call left them.
+    """
+
+    variant: int
+    call: Any
+    returned: Any
+    snapshot: Any
+    mutated: Inputs
+
+
+class _TimedCalls:
+    """The calls of one measurement: new values before each, some of them kept, chosen at random."""
+
+    def __init__(self, op: Op, inputs: RowInputs, keep: int) -> None:
+        self.kept: list[_KeptCall] = []
+        self._op, self._inputs, self._keep = op, inputs, keep
+        self._inspected = 0
+        # An op can seed or read the common generator; it cannot foresee this one.
+        self._choose = random.SystemRandom()
+
+    def prepare(self) -> None:
+        """New values, in the same storage. Variant 0 was the first check's."""
+        self._inputs.fill(self._inputs.variant + 1)
+
+    def call(self) -> Any:
+        """What is timed."""
+        return self._op(**self._inputs.tensors)
+
+    def inspect(self, returned: Any) -> None:
+        """Keep the call with the chance that gives every call the same one in the end (reservoir sampling)."""
+        self._inspected += 1
+        if len(self.kept) < self._keep:
+            self.kept.append(self._copy(returned))
+        elif self._keep and (slot := self._choose.randrange(self._inspected)) < self._keep:
+            self.kept[slot] = self._copy(returned)
+
+    def _copy(self, returned: Any) -> _KeptCall:
+        outputs = returned if isinstance(returned, tuple) else (returned,)
+        tensors = self._inputs.tensors
+        return _KeptCall(
+            variant=self._inputs.variant,
+            call=self._op.last_call,
+            returned=returned,
+            snapshot=tuple(output.clone() for output in outputs),
+            mutated={name: tensors[name].clone() for name in self._op.MUTATED_NAMES if tensors.get(name) is not None},
+        )
+
+
+def _doubts(found: Measurement) -> list[str]:
+    doubts = list(found.doubts)
+    for when, reading in (("before", found.start), ("after", found.end)):
+        if reading is not None and reading.other_processes:
+            doubts.append(f"{reading.other_processes} other process(es) on the device {when} it")
+        if reading is not None and _TROUBLE & set(reading.throttle_reasons):
+            doubts.append(f"clocks throttled {when} it ({', '.join(reading.throttle_reasons)})")
+    return doubts

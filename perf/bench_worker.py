@@ -1,0 +1,133 @@
+"""The process in which an op runs: it takes tasks over a connection and answers each, until it is told otherwise or dies.
+
+It is forked from a server that has imported torch and touched no GPU. Whatever an op does to it (a crash, an illegal
+access, a hang) costs the parent one row and a new process.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import os
+import signal
+import sys
+from multiprocessing.connection import Connection
+
+import torch
+
+from tileops.perf import bench_catalogue, bench_environment, bench_records, bench_timing
+from tileops.perf.clock.measurement import Budget
+from tileops.proto import benchmark_pb2
+
+_PR_SET_PDEATHSIG = 1
+# torch has no exception type for this: its CPU allocator raises a RuntimeError with this name in it.
+_CPU_OUT_OF_MEMORY = "DefaultCPUAllocator"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Describe:
+    """A task: say what this machine is (an Environment as bytes)."""
+
+    device: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RunRow:
+    """A task: check and time one implementation on one case (a BenchmarkRecord as bytes).
+
+    Attributes:
+      op, case_id: the row.
+      implementation: its name.
+      device: "cuda:N" or "cpu".
+    """
+
+    op: str
+    case_id: str
+    implementation: str
+    device: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What became of a task.
+
+    Attributes:
+      payload: the message asked for, serialized; None where the implementation does not serve the row.
+      is_broken: whether this process can run nothing more (a CUDA error outlives the call that caused it).
+      complaint: why the task itself could not be taken up (ops that cannot be loaded, a device that is not there); "".
+    """
+
+    payload: bytes | None
+    is_broken: bool = False
+    complaint: str = ""
+
+
+def serve(connection: Connection, sources: bench_catalogue.Sources, budget: Budget | None) -> None:
+    """Answer tasks until the connection closes. What ops print goes to stderr: stdout is the command's data."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
+    _die_with_server()
+    sys.stdout.flush()
+    os.dup2(2, 1)
+    worker = _Worker(sources, budget)
+    while True:
+        try:
+            task = connection.recv()
+        except EOFError:
+            return
+        try:
+            answer = worker.answer(task)
+        except Exception as error:
+            answer = Answer(payload=None, is_broken=True, complaint=bench_records.describe_error(error))
+        connection.send(answer)
+        if answer.is_broken:
+            return
+
+
+def _die_with_server() -> None:
+    """Have the system end this process when the server ends, as it does with the run's parent: a hang must not stay."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+class _Worker:
+    def __init__(self, sources: bench_catalogue.Sources, budget: Budget | None) -> None:
+        self._sources, self._budget = sources, budget
+        self._classes: dict | None = None
+        self._row: bench_timing.Row | None = None
+
+    def answer(self, task: Describe | RunRow) -> Answer:
+        if isinstance(task, Describe):
+            return Answer(payload=bench_environment.describe(task.device).SerializeToString())
+        if self._classes is None:
+            self._classes = bench_catalogue.load(self._sources)
+        op_class = self._classes[task.op]
+        case = next(case for case in op_class.CASES if case.case_id == task.case_id)
+        try:
+            if self._row is None or (self._row.op_class, self._row.case) != (op_class, case):
+                self._row = None  # frees the last row's tensors before the next one's are made
+                self._row = bench_timing.Row(op_class, case, torch.device(task.device))
+            record = self._row.run(task.implementation, self._budget)
+        except BaseException as error:  # an op may raise anything, SystemExit included; the run goes on
+            self._row = None
+            record = bench_records.new_record(op_class, case, task.implementation)
+            bench_records.set_status(record, benchmark_pb2.STATUS_ERROR, _described(error))
+            return Answer(payload=record.SerializeToString(), is_broken=not _device_answers(task.device))
+        return Answer(payload=None if record is None else record.SerializeToString())
+
+
+def _described(error: BaseException) -> str:
+    if isinstance(error, (MemoryError, torch.OutOfMemoryError)) or _CPU_OUT_OF_MEMORY in str(error):
+        return f"out of memory: {error}"
+    return bench_records.describe_error(error)
+
+
+def _device_answers(device: str) -> bool:
+    """Whether the device still works for this process, and gives its memory back."""
+    if not device.startswith("cuda"):
+        return True
+    try:
+        torch.cuda.synchronize(device)
+        torch.cuda.empty_cache()
+    except Exception:  # noqa: BLE001  # whichever of CUDA's errors sticks to this process
+        return False
+    return True
