@@ -18,7 +18,16 @@ def _pattern(forbidden):
         return "filter('^%s[/:]', $found)" % forbidden[:-len("/...")]
     return "filter('^%s$', $found)" % forbidden
 
-def forbidden_deps(name, targets, forbidden, because, tools = True, directly = False, size = "small", **kwargs):
+def forbidden_deps(
+        name,
+        targets,
+        forbidden,
+        because,
+        allowed = [],
+        tools = True,
+        directly = False,
+        size = "small",
+        **kwargs):
     """Tests that no target of `targets` depends on anything of `forbidden`.
 
     Expands to a genquery whose result must be empty, and the py_test <name> that says so or shows the way from one
@@ -29,6 +38,7 @@ def forbidden_deps(name, targets, forbidden, because, tools = True, directly = F
       targets: labels whose dependencies are looked through; all that is named has to be visible here.
       forbidden: labels, or folders as in //ops/..., that must not be among them.
       because: why, in words; part of the failure's message.
+      allowed: labels that may be among them all the same.
       tools: whether what runs at build time (a genrule's tools) counts.
       directly: whether only direct dependencies count.
       size: as of py_test.
@@ -36,9 +46,14 @@ def forbidden_deps(name, targets, forbidden, because, tools = True, directly = F
     """
     targets = [_absolute(label) for label in targets]
     forbidden = [_absolute(label) for label in forbidden]
+    allowed = [_absolute(label) for label in allowed]
     found = "deps(set(%s)%s)" % (" ".join(targets), ", 1" if directly else "")
     wrong = " union ".join([_pattern(label) for label in forbidden])
-    expression = "let found = {found} in {wrong}".format(found = found, wrong = wrong)
+    expression = "let found = kind('rule$', {found}) in ({wrong}) except set({allowed})".format(
+        allowed = " ".join(allowed),
+        found = found,
+        wrong = wrong,
+    )
     native.genquery(
         name = name + "_query",
         testonly = True,
@@ -47,8 +62,8 @@ def forbidden_deps(name, targets, forbidden, because, tools = True, directly = F
             expression = expression,
         ),
         opts = [] if tools else ["--notool_deps"],
-        # A forbidden label that does not exist is a mistake in the table, and fails here.
-        scope = targets + [label for label in forbidden if not label.endswith("/...")],
+        # A label that does not exist is a mistake in the table, and fails here.
+        scope = targets + allowed + [label for label in forbidden if not label.endswith("/...")],
         visibility = ["//visibility:private"],
     )
     py_test(
