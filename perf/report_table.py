@@ -53,14 +53,24 @@ class _Column:
     is_optional: bool = False
     yields: int = 0
 
-    def width(self, rows: Sequence[roofline_pb2.Row]) -> int:
-        """Characters of the widest cell, the head included."""
-        return max([len(self.title)] + [len(self.cell(row)) for row in rows])
 
-    def least_width(self, rows: Sequence[roofline_pb2.Row]) -> int:
-        """Characters under which it is not shown."""
-        width = self.width(rows)
-        return min(width, _MIN_NAME_WIDTH) if self.is_name else width
+class _Filled:
+    """A column with its cells.
+
+    Attributes:
+      column: The column.
+      cells: Text of its cell in each row.
+      width: Characters of the widest, the head included.
+      least_width: Characters under which it is not shown.
+    """
+
+    def __init__(self, column: _Column, rows: Sequence[roofline_pb2.Row]):
+        self.column = column
+        self.cells = [column.cell(row) for row in rows]
+        self.width = max(map(len, [column.title, *self.cells]))
+        self.least_width = (
+            min(self.width, _MIN_NAME_WIDTH) if column.is_name else self.width
+        )
 
 
 _COLUMNS = (
@@ -148,21 +158,18 @@ def _head(report: roofline_pb2.Report) -> list[str]:
 def _row_table(
     report: roofline_pb2.Report, console_width: int
 ) -> rich_table.Table:
-    rows = report.rows
-    columns = _fitting_columns(report, console_width)
-    widths = _column_widths(columns, rows, console_width)
+    filled = _fitting_columns(report, console_width)
     table = _new_table()
-    for column, width in zip(columns, widths):
+    for each, width in zip(filled, _column_widths(filled, console_width)):
         table.add_column(
-            column.title,
+            each.column.title,
             no_wrap=True,
             overflow="ellipsis",
-            justify="right" if column.is_number else "left",
+            justify="right" if each.column.is_number else "left",
             width=width,
         )
-    for row in rows:
-        cells = [rich_text.Text(column.cell(row)) for column in columns]
-        table.add_row(*cells, style=_STYLES[row.verdict])
+    for row, *cells in zip(report.rows, *(each.cells for each in filled)):
+        table.add_row(*map(rich_text.Text, cells), style=_STYLES[row.verdict])
     return table
 
 
@@ -172,39 +179,37 @@ def _new_table() -> rich_table.Table:
 
 def _fitting_columns(
     report: roofline_pb2.Report, console_width: int
-) -> list[_Column]:
+) -> list[_Filled]:
     """Returns the columns that fit the width, leaving out the dispensable first."""
-    rows = report.rows
-    columns = [
-        column
+    filled = [
+        _Filled(column, report.rows)
         for column in _COLUMNS
         if not (column.is_measured and report.is_prediction)
-        and (not column.is_optional or any(column.cell(row) for row in rows))
     ]
+    filled = [
+        each for each in filled if any(each.cells) or not each.column.is_optional
+    ]
+    for each in sorted(filled, key=lambda each: each.column.yields):
+        if each.column.yields and _least_table_width(filled) > console_width:
+            filled.remove(each)
+    return filled
 
-    def least_width() -> int:
-        return sum(_COLUMN_GAP + column.least_width(rows) for column in columns)
 
-    for column in sorted(columns, key=lambda column: column.yields):
-        if column.yields and least_width() - _COLUMN_GAP > console_width:
-            columns.remove(column)
-    return columns
+def _least_table_width(filled: Sequence[_Filled]) -> int:
+    return sum(each.least_width for each in filled) + _COLUMN_GAP * (len(filled) - 1)
 
 
-def _column_widths(
-    columns: Sequence[_Column], rows: Sequence[roofline_pb2.Row], console_width: int
-) -> list[int]:
+def _column_widths(filled: Sequence[_Filled], console_width: int) -> list[int]:
     """Returns each column's width: names share what the others leave.
 
     Each name has its least width; what is left goes to each in turn, as far as
     it has use for it.
     """
-    widths = [column.least_width(rows) for column in columns]
-    left = console_width - sum(widths) - _COLUMN_GAP * (len(columns) - 1)
-    for index, column in enumerate(columns):
-        wanted = column.width(rows) - widths[index]
-        given = max(0, min(wanted, left))
-        widths[index] += given
+    left = max(0, console_width - _least_table_width(filled))
+    widths = []
+    for each in filled:
+        given = min(each.width - each.least_width, left)
+        widths.append(each.least_width + given)
         left -= given
     return widths
 
