@@ -1,0 +1,139 @@
+"""Roofline formulas that need Python: what an entry's `func` names, over the checked call and nothing else.
+
+Each prices one completed call at the algorithm's minimum (seed, section 1.2): every distinct element that the call must
+read, read once, every public output written once. The `..._read_bytes` functions state the read half of the same
+count, for the bytes audit (section 4.5).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from tileops.ops.checked_call import CheckedCall
+
+# Section 1.3: scale, running max, subtract, exp and sum, for every score; the divide is counted per output element.
+_SOFTMAX_FLOPS_PER_SCORE = 5
+
+
+# ---- grouped-query attention forward
+
+
+def gqa_scores(queries: int, keys: int, is_causal: bool) -> int:
+    """Scores that the mask admits, of one query head of one sequence.
+
+    A causal mask is aligned at the bottom right: row i sees i + keys - queries + 1 keys, none where that is negative.
+    So the last min(queries, keys) rows see keys - n + 1, ..., keys of them.
+    """
+    if not is_causal:
+        return queries * keys
+    rows = min(queries, keys)
+    return rows * (2 * keys - rows + 1) // 2
+
+
+def gqa_fwd_roofline(call: CheckedCall) -> tuple[int, int]:
+    """(flops, bytes) of q [B, Sq, H, D], k and v [B, Skv, Hkv, D] -> o [B, Sq, H, D] with `is_causal`.
+
+    FLOPs (section 1.3): for each score that the mask admits 2 D for QK, 2 D for PV and 5 for the softmax; one divide
+    for each element of o. Bytes (section 1.2): q, k, v and o once; with Sq <= Skv the last causal row sees every key.
+    A call without scores reads nothing and computes nothing: it writes o.
+    """
+    batch, queries, heads, width = call.tensors["q"].shape
+    scores = batch * heads * gqa_scores(queries, call.tensors["k"].shape[1], call.params["is_causal"])
+    flops = scores * (4 * width + _SOFTMAX_FLOPS_PER_SCORE)
+    if scores:
+        flops += math.prod(call.tensors["o"].shape)
+    return flops, gqa_fwd_read_bytes(call) + call.tensors["o"].bytes
+
+
+def gqa_fwd_read_bytes(call: CheckedCall) -> int:
+    """The read half of `gqa_fwd_roofline`: q, k and v once, nothing where the call has no scores."""
+    if 0 in (*call.tensors["q"].shape[:3], call.tensors["k"].shape[1]):
+        return 0
+    return call.tensors["q"].bytes + call.tensors["k"].bytes + call.tensors["v"].bytes
+
+
+# ---- mixture-of-experts permutation without padding
+
+
+class MoePermuteTerms(NamedTuple):
+    """What the routing of one call decides.
+
+    Attributes:
+      local_pairs: (token, slot) pairs whose expert is local.
+      tokens_read: tokens with at least one such pair, whose rows of hidden_states are read.
+      experts_hit: local experts that receive at least one pair.
+      map_entries_read: distinct entries of expert_map that topk_ids names; 0 without a map.
+    """
+
+    local_pairs: int
+    tokens_read: int
+    experts_hit: int
+    map_entries_read: int
+
+
+def moe_permute_terms(call: CheckedCall) -> MoePermuteTerms:
+    """Count what topk_ids and expert_map decide in this call. Raises OpNotAvailableError where they have no values.
+
+    An id outside [0, num_experts) is local to nobody, and neither is a map entry outside [0, num_experts_local).
+    """
+    ids = call.values("topk_ids")
+    known = (ids >= 0) & (ids < call.params["num_experts"])
+    local = np.where(known, ids, -1)
+    map_entries_read = 0
+    if call.present("expert_map"):
+        local = np.where(known, call.values("expert_map")[local], -1)
+        map_entries_read = np.unique(ids[known]).size
+    is_local = (local >= 0) & (local < call.params["num_experts_local"])
+    return MoePermuteTerms(
+        local_pairs=int(np.count_nonzero(is_local)),
+        tokens_read=int(np.count_nonzero(is_local.any(axis=1))),
+        experts_hit=int(np.unique(local[is_local]).size),
+        map_entries_read=map_entries_read,
+    )
+
+
+def moe_permute_nopad_roofline(call: CheckedCall) -> tuple[int, int]:
+    """(flops, bytes) of hidden_states [M, H], topk_ids [M, K], expert_map [num_experts] or absent -> perm_h and indices.
+
+    FLOPs: the integer arithmetic that is the op's result (section 1.3): one add a local pair for its expert's count,
+    one add a local expert for the prefix sum of the counts (true_offsets and expert_first_token_offset hold the same
+    values, which are reused), one add a local pair for its row, its expert's offset plus its rank. Copies count 0.
+    Bytes (sections 1.2 and 4.7): the reads of `moe_permute_nopad_read_bytes`; written are local_pairs rows of perm_h,
+    since rows past them are unspecified, and the other four outputs whole.
+    """
+    terms = moe_permute_terms(call)
+    written = terms.local_pairs * _row_bytes(call) + sum(
+        call.tensors[name].bytes for name in ("true_offsets", "true_sizes", "expert_first_token_offset", "fwd_idx")
+    )
+    flops = 2 * terms.local_pairs + call.params["num_experts_local"]
+    return flops, _moe_permute_reads(call, terms) + written
+
+
+def moe_permute_nopad_read_bytes(call: CheckedCall) -> int:
+    """The read half of `moe_permute_nopad_roofline`.
+
+    The hidden rows of tokens with at least one local pair, topk_ids whole, and the distinct entries of expert_map that
+    topk_ids names. (Charging the map whole would be over 1% of a single-token call, which section 1.2 rules out.)
+    """
+    return _moe_permute_reads(call, moe_permute_terms(call))
+
+
+def _moe_permute_reads(call: CheckedCall, terms: MoePermuteTerms) -> int:
+    entry_bytes = 0
+    if terms.map_entries_read:
+        record = call.tensors["expert_map"]
+        entry_bytes = record.bytes // record.shape[0]
+    return (
+        terms.tokens_read * _row_bytes(call)
+        + call.tensors["topk_ids"].bytes
+        + terms.map_entries_read * entry_bytes
+    )
+
+
+def _row_bytes(call: CheckedCall) -> int:
+    """Bytes of one row of hidden_states; 0 where there are none."""
+    record = call.tensors["hidden_states"]
+    return record.bytes // max(record.shape[0], 1)
