@@ -278,7 +278,7 @@ def _summary_of_run(
         file=reader.path.name,
         run_id=header.run_id,
         records=records,
-        complete=reader.footer is not None,
+        interrupted=reader.footer is None,
         problems=[str(problem) for problem in reader.problems],
     )
     if header.HasField("started_at"):

@@ -136,7 +136,7 @@ def _head(report: roofline_pb2.Report) -> list[str]:
     profile = report.profile
     lines = []
     for run in report.runs:
-        device = run.device_name or "unknown device"
+        device = run.device_name or run.device_kind or "unknown device"
         facts = [device, run.file, f"{run.records} records", run.started_at[:10]]
         if run.driver_version:
             facts.append(f"driver {run.driver_version}")

@@ -199,5 +199,5 @@ def test_summaries_carry_environment_and_problems(tmp_path):
     (summary,) = runs.summaries
     assert (summary.device_name, summary.driver_version) == (builders.DEVICE, "1.2")
     assert summary.started_at == "1970-01-01T00:16:40Z"
-    assert (summary.records, summary.complete) == (1, False)
+    assert (summary.records, summary.interrupted) == (1, True)
     assert len(summary.problems) == 2
