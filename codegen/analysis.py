@@ -15,7 +15,7 @@ from tileops.manifest.check_signature import scope
 from tileops.manifest.diagnostics import Diagnostics
 from tileops.manifest.evaluate import fold
 from tileops.manifest.kind_check import FORM, KIND, NAME, PRESENCE
-from tileops.manifest.model import Entry, RooflineField, Signature
+from tileops.manifest.model import Entry, RooflineField
 from tileops.manifest.points import TooManyPoints, decide, discriminants, enumerate_points
 
 _CODES = {FORM: "R010", NAME: "R011", KIND: "R012", PRESENCE: "R013"}
@@ -152,7 +152,7 @@ class _Analyser:
         path, before = f"roofline.{name}", self._failed
         self._failed = False
         kind = kind_check.check(
-            node, _formula_scope(self._entry.signature),
+            node, _formula_scope(self._entry),
             lambda what, message: self._report(path, field.line, _CODES[what], message),
         )
         if kind is not None and not declarations.is_integer(kind) and not isinstance(kind, kinds.Real):
@@ -189,11 +189,11 @@ class _Analyser:
         return decide(decisions)
 
 
-def _formula_scope(signature: Signature) -> kind_check.Scope:
+def _formula_scope(entry: Entry) -> kind_check.Scope:
     """Indices, parameters, lets and bytes(t); value lists of `forall` are not in a formula's reach."""
-    found = scope(signature, roofline=True)
+    found = scope(entry, roofline=True)
     lists = {
-        name for name, kind in signature.forall.items()
+        name for name, kind in entry.signature.forall.items()
         if isinstance(kind, kinds.Seq) and not isinstance(kind, kinds.Shape)
     }
     return dataclasses.replace(found, names={name: kind for name, kind in found.names.items() if name not in lists})

@@ -35,5 +35,6 @@ def check_entry(entry: Entry, diagnostics: Diagnostics) -> Checked:
     if not signature.run():
         return Checked(entry, (), (), False)
     cases = rows.instantiate(entry, signature.plans, diagnostics)
-    rows.check_coverage(entry, cases, diagnostics)
+    if len(diagnostics) == before:
+        rows.check_coverage(entry, cases, diagnostics)
     return Checked(entry, tuple(signature.plans), tuple(cases), len(diagnostics) == before and not entry.malformed)

@@ -14,8 +14,9 @@ from tileops.manifest.points import Point, TooManyPoints, discriminants, enumera
 _CODES = {FORM: "M020", NAME: "M021", KIND: "M022", PRESENCE: "M025"}
 
 
-def scope(signature: Signature, roofline: bool = False, dtypes: bool = False) -> Scope:
+def scope(entry: Entry, roofline: bool = False, dtypes: bool = False) -> Scope:
     """What an expression of the entry may read; lets have the kinds of their expressions."""
+    signature = entry.signature
     names: dict[str, Kind] = {
         **{name: kind for name, kind in signature.forall.items()},
         **{name: param.kind for name, param in signature.params.items()},
@@ -24,7 +25,13 @@ def scope(signature: Signature, roofline: bool = False, dtypes: bool = False) ->
     for name in let_order(signature):
         kind = kind_check.check(signature.lets[name].expr, Scope(names, tensors), lambda what, message: None)
         names[name] = kind or DIM
-    return Scope(names, tensors, roofline, dtypes)
+    return Scope(names, tensors, roofline, dtypes, broken_names(entry))
+
+
+def broken_names(entry: Entry) -> frozenset[str]:
+    """Names that the entry means to declare and whose declaration could not be read."""
+    parts = (path.split(".") for path in entry.malformed)
+    return frozenset(part[2] for part in parts if part[0] == "signature" and len(part) > 2)
 
 
 def let_order(signature: Signature) -> list[str]:
@@ -69,7 +76,7 @@ class SignatureCheck:
             self._report(f"signature.let.{name}", self._signature.lets[name].line, "M041", "refers to itself")
         if cycle:
             return False
-        names = scope(self._signature)
+        names = scope(self._entry)
         for path, expression, wanted in self._expressions():
             self._kind(path, expression, names, wanted)
         for section, tensors in (("inputs", self._signature.inputs), ("outputs", self._signature.outputs)):
@@ -102,7 +109,7 @@ class SignatureCheck:
             self._report(path, expression.line, "M022", f"must be {wanted}, and is {kind}")
 
     def _tensor(self, path: str, tensor: Tensor) -> None:
-        names = scope(self._signature, dtypes=True)
+        names = scope(self._entry, dtypes=True)
         dtype = kind_check.check(tensor.dtype.expr, names, self._reporter(f"{path}.dtype", tensor.dtype.line))
         if dtype is not None and not isinstance(dtype.item if isinstance(dtype, Maybe) else dtype, kinds.DType):
             self._report(f"{path}.dtype", tensor.dtype.line, "M022", f"must be a dtype, and is {dtype}")
@@ -111,7 +118,7 @@ class SignatureCheck:
             self._application(path, tensor, term)
         else:
             for axis in term.axes:
-                kind = kind_check.check(axis, scope(self._signature), report)
+                kind = kind_check.check(axis, scope(self._entry), report)
                 if kind is not None and not isinstance(axis, expr.Splice) and not declarations.is_integer(kind):
                     report(KIND, f"axis {expr.to_source(axis)!r} must be Dim or Int, and is {kind}")
         if tensor.values is not None:
@@ -120,6 +127,8 @@ class SignatureCheck:
     def _application(self, path: str, tensor: Tensor, term: expr.FamilyTerm) -> None:
         family = self._signature.families.get(term.family)
         if family is None:
+            if term.family in broken_names(self._entry):
+                return
             known = ", ".join(self._signature.families) or "none"
             self._report(f"{path}.shape", tensor.shape.line, "M030", f"no type family {term.family!r}; there are: {known}")
             return
@@ -131,7 +140,7 @@ class SignatureCheck:
             return
         report = self._reporter(f"{path}.shape", tensor.shape.line)
         for arg, (name, wanted) in zip(term.args, family.params.items(), strict=True):
-            kind = kind_check.check(arg, scope(self._signature), report)
+            kind = kind_check.check(arg, scope(self._entry), report)
             if kind is not None and not kinds.fits(kind, wanted):
                 report(KIND, f"argument {name!r} of {term.family} must be {wanted}, and is {kind}")
             elif kind is not None and name in family.match and not isinstance(arg, expr.Name):
@@ -148,7 +157,7 @@ class SignatureCheck:
             report(KIND, f"{call.function} takes {len(args)} arguments, not {len(call.args)}")
             return
         for arg, wanted in zip(call.args, args, strict=True):
-            kind = kind_check.check(arg, scope(self._signature), report)
+            kind = kind_check.check(arg, scope(self._entry), report)
             if kind is not None and not kinds.fits(kind, wanted):
                 report(KIND, f"{expr.to_source(arg)!r} must be {wanted}, and is {kind}")
 
@@ -159,7 +168,8 @@ class SignatureCheck:
         }
         for family in self._signature.families.values():
             path = f"signature.types.{family.name}"
-            if family.name not in applied:
+            unclear = self._entry.malformed or applied - set(self._signature.families)  # the application may be misspelt
+            if family.name not in applied and not unclear:
                 self._report(path, family.line, "M030", "is applied by no tensor")
             names = Scope(family.params, {})
             for case in family.cases:
@@ -172,9 +182,11 @@ class SignatureCheck:
         except TooManyPoints as error:
             self._report("signature", self._entry.line, "M042", f"{error.args[0]} discriminant points are too many")
             return
+        told: set[str] = set()
         for point in points:
             made = plan.build(self._signature, point)
-            for name in made.unsolved:
+            for name in (name for name in made.unsolved if name not in told):
+                told.add(name)
                 self._report(
                     f"signature.forall.{name}", self._entry.line, "M040",
                     f"{name!r} is not solved by any input ({point}); an input axis must be {name}, a constant times"

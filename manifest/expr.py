@@ -16,6 +16,7 @@ from typing import Any
 MAX_CHARS = 4_000
 MAX_TERMS = 1_000
 MAX_DEPTH = 60
+MAX_INT = 2**63 - 1  # what a tensor library can index
 
 
 @dataclasses.dataclass(frozen=True)
@@ -241,6 +242,8 @@ class _Parser:
         value = node.value
         if isinstance(value, float) and not math.isfinite(value):
             raise ExprError("a float literal must be finite; write inf for infinity")
+        if isinstance(value, int) and value > MAX_INT:
+            raise ExprError(f"an integer literal above {MAX_INT} counts nothing")
         if value is None or isinstance(value, (bool, int, float, str)):
             return Literal(value)
         raise self._refused(node)

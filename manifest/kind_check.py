@@ -21,12 +21,14 @@ class Scope:
       tensors: tensor name -> whether it may be absent.
       roofline: whether `bytes(t)` is allowed.
       dtypes: whether dtype names stand for themselves (a dtype term).
+      broken: names whose declarations could not be read; what needs one is not reached, and not reported again.
     """
 
     names: Mapping[str, Kind]
     tensors: Mapping[str, bool]
     roofline: bool = False
     dtypes: bool = False
+    broken: frozenset[str] = frozenset()
 
     def functions(self) -> list[str]:
         """The functions that may be called here."""
@@ -74,6 +76,8 @@ class _Checker:
             return kind.item if isinstance(kind, Maybe) and name in shown else kind
         if self._scope.dtypes and name in kinds.ALL_DTYPES.values:
             return DType((name,))
+        if name in self._scope.broken:
+            return None
         if name in self._scope.tensors:
             self._fail(NAME, f"{name!r} is a tensor; it may stand only inside present(...)"
                        f"{' and bytes(...)' if self._scope.roofline else ''}")
@@ -210,6 +214,8 @@ class _Checker:
             self._fail(FORM, f"{node.function} takes one name")
             return None
         name = node.args[0].id
+        if name in self._scope.broken:
+            return None
         if node.function == "present":
             if name in self._scope.tensors or isinstance(self._scope.names.get(name), Maybe):
                 return BOOL

@@ -240,7 +240,9 @@ def _family(fields: Fields, name: str, node: Node, place: str) -> TypeFamily | N
         fields.report(f"{place}.cases", cases_node.line, "M012", "must be a mapping from literals to shapes")
     if any(path.startswith(place) for path in fields.malformed) or not params or not match:
         return None
-    if sorted(case.pattern for case in cases) != [(False,), (True,)] or len(match) != 1:
+    patterns = [case.pattern for case in cases]
+    truths = all(type(value) is bool for pattern in patterns for value in pattern)
+    if not truths or len(match) != 1 or len(patterns) != 2 or set(patterns) != {(False,), (True,)}:
         fields.report(f"{place}.cases", node.line, "M031", f"must be exactly `false` and `true`, the values of {match[0]!r}")
         return None
     return TypeFamily(name=name, params=params, match=match, cases=tuple(cases), line=node.line)

@@ -1,0 +1,125 @@
+"""The expression language: round trips, closedness, bounds, folding."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tileops.manifest import expr, kind_check, kinds
+from tileops.manifest.evaluate import evaluate, fold
+from tileops.manifest.expr import Binary, Call, Compare, Conditional, Literal, Logic, Name, Subscript, Tuple, Unary
+
+NAMES = ("a", "b", "c")
+integers = st.integers(0, 20).map(Literal)
+names = st.sampled_from(NAMES).map(Name)
+
+
+def _numbers(inner):
+    return st.one_of(
+        st.builds(Binary, st.sampled_from(["+", "-", "*"]), inner, inner),
+        st.builds(Binary, st.sampled_from(["//", "%"]), inner, st.integers(1, 7).map(Literal)),
+        st.builds(lambda operand: Unary("-", operand), inner),
+        st.builds(Conditional, _tests(inner), inner, inner),
+        st.builds(lambda items: Call("prod", (Tuple(tuple(items)),)), st.lists(inner, min_size=1, max_size=3)),
+        st.builds(lambda items, at: Subscript(Tuple(tuple(items)), Literal(at)), st.lists(inner, min_size=2, max_size=3), st.integers(0, 1)),
+    )
+
+
+def _tests(inner):
+    comparison = st.builds(lambda op, l, r: Compare((op,), (l, r)), st.sampled_from(["==", "!=", "<", "<=", ">", ">="]), inner, inner)
+    return st.one_of(
+        comparison,
+        st.builds(lambda op, parts: Logic(op, tuple(parts)), st.sampled_from(["and", "or"]), st.lists(comparison, min_size=2, max_size=3)),
+        comparison.map(lambda node: Unary("not", node)),
+        st.just(Call("present", (Name("t"),))),
+    )
+
+
+expressions = st.recursive(st.one_of(integers, names), _numbers, max_leaves=20)
+bindings = st.fixed_dictionaries({name: st.integers(0, 9) for name in NAMES})
+
+
+
+
+@settings(max_examples=400, deadline=None)
+@given(expressions, bindings, st.booleans())
+def test_text_reads_back_to_the_same_value(node, values, present):
+    again = expr.parse(expr.to_source(node))
+    assert evaluate(again, values, {"t": present}) == evaluate(node, values, {"t": present})
+
+
+@settings(max_examples=400, deadline=None)
+@given(expressions)
+def test_text_of_what_was_read_is_stable(node):
+    text = expr.to_source(node)
+    assert expr.to_source(expr.parse(text)) == text
+
+
+@settings(max_examples=400, deadline=None)
+@given(expressions, bindings, st.booleans())
+def test_python_agrees_with_the_value(node, values, present):
+    text = expr.to_source(node)
+    scope = {**values, "present": lambda t: present, "t": None, "prod": lambda items: __import__("math").prod(items)}
+    assert evaluate(node, values, {"t": present}) == eval(text, scope)  # noqa: S307  # the test's own expression
+
+
+@settings(max_examples=400, deadline=None)
+@given(expressions, bindings, st.booleans())
+def test_folding_keeps_the_value_and_leaves_no_decided_name(node, values, present):
+    folded = fold(node, {"a": values["a"]}, {"t": present})
+    assert evaluate(folded, values, {}) == evaluate(node, values, {"t": present})
+    assert "a" not in expr.names(folded)
+
+
+def test_folding_takes_the_arm_of_the_point():
+    node = expr.parse("n * (3 + (1 if present(w) else 0)) + 0")
+    assert expr.to_source(fold(node, {}, {"w": True})) == "n * 4"
+    assert expr.to_source(fold(node, {}, {"w": False})) == "n * 3"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a.b", "a.__class__", "a.value.real", "lambda: 1", "(a := 1)", "f'{a}'", "f(*a)", "a ** 2", "a / 2", "[a, b]",
+     "{a: b}", "a if b", "f(x=1)", "(i for i in a)", "[i for i in a]", "a @ b", "a << 1", "a & b", "~a", "...", "b'a'", "1j",
+     "a is b", "await a", "a[::2]", "prod(i for i in a)", "all(i for i in a for j in a)", "1e999", "", "a; b", "import os"],
+)
+def test_everything_else_is_refused(text):
+    with pytest.raises(expr.ExprError):
+        expr.parse(text)
+
+
+@pytest.mark.parametrize("text", ["(" * 500 + "1" + ")" * 500, "-" * 3000 + "1", " + ".join(["a"] * 1500), "not " * 900 + "a", "1" * 3000])
+def test_a_hostile_expression_is_refused(text):
+    with pytest.raises(expr.ExprError):
+        expr.parse(text)
+
+
+def test_a_guard_narrows_and_its_absence_is_a_defect():
+    scope = kind_check.Scope({"p": kinds.Maybe(kinds.INT)}, {"t": True}, roofline=True)
+
+    def said(text):
+        found = []
+        kind_check.check(expr.parse(text), scope, lambda what, message: found.append(what))
+        return found
+
+    assert said("p.value if present(p) else 0") == []
+    assert said("0 if not present(p) else p.value") == []
+    assert said("present(p) and p.value > 0") == []
+    assert said("not present(p) or p.value > 0") == []
+    assert said("p.value if present(t) else 0") == [kind_check.PRESENCE]
+    assert said("bytes(t)") == [kind_check.PRESENCE]
+    assert said("bytes(t) if present(t) else 0") == []
+
+
+def test_bool_is_never_int():
+    scope = kind_check.Scope({"b": kinds.BOOL}, {})
+    found = []
+    kind_check.check(expr.parse("b + 1"), scope, lambda what, message: found.append(what))
+    assert found == [kind_check.KIND]
+
+
+@pytest.mark.parametrize(("text", "kind"), [("n + 1", "Dim"), ("n * 2", "Dim"), ("n // 2", "Dim"), ("n - 1", "Int"), ("n + i", "Int"), ("-n", "Int")])
+def test_arithmetic_of_dims(text, kind):
+    scope = kind_check.Scope({"n": kinds.DIM, "i": kinds.INT}, {})
+    assert str(kind_check.check(expr.parse(text), scope, lambda *said: pytest.fail(str(said)))) == kind
