@@ -1,0 +1,62 @@
+"""What every Triton kernel needs around it: whether it can run, on which device, and how large its tiles are.
+
+Nothing here imports Triton, so that op classes can ask on a machine that has none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+
+import torch
+
+from tileops.ops.checked_call import CheckedCall
+
+# Triton reads the same variable when a kernel is defined; its interpreter then runs kernels on CPU tensors, for tests.
+_INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
+_FOUND = importlib.util.find_spec("triton") is not None
+
+# An H200 has 132 multiprocessors; smaller launches than this leave some of them without work.
+MULTIPROCESSORS = 132
+
+
+def triton_serves(call: CheckedCall) -> bool:
+    """A `when`: Triton is installed, and the call is on a GPU (or on the CPU under Triton's interpreter)."""
+    return _FOUND and (call.device.startswith("cuda") or (_INTERPRETED and call.device == "cpu"))
+
+
+def on_device(tensor: torch.Tensor) -> contextlib.AbstractContextManager[None]:
+    """Make the tensor's GPU current, since Triton launches on the current one whatever its arguments live on."""
+    if tensor.is_cuda and tensor.device.index != torch.cuda.current_device():
+        return torch.cuda.device(tensor.device)
+    return contextlib.nullcontext()
+
+
+def power_of_two(n: int) -> int:
+    """The least power of two that is at least max(n, 1)."""
+    return 1 << max(n - 1, 0).bit_length()
+
+
+def ceil_div(a: int, b: int) -> int:
+    """a / b rounded up."""
+    return -(-a // b)
+
+
+def elementwise_tile(rows: int, cols: int) -> tuple[int, int, int]:
+    """Tile of a streaming kernel over a [rows, cols] grid: (rows of a tile, columns of a tile, warps).
+
+    A program takes 2048 elements (16 a thread in four warps, two 16-byte loads of a 2-byte type), fewer where that
+    would leave multiprocessors idle. Columns are cut where the last tile wastes the fewest lanes.
+    """
+    elements = 2048
+    while elements > 256 and rows * cols < elements * MULTIPROCESSORS:
+        elements //= 2
+    whole = power_of_two(cols)
+    if whole <= 256:
+        tile_cols = whole
+    else:
+        widths = [width for width in (2048, 1024, 512, 256) if width <= min(whole, elements)]
+        tile_cols = min(widths, key=lambda width: (max(ceil_div(cols, width) * width * 8, cols * 9), -width))
+    tile_rows = min(max(elements // tile_cols, 1), power_of_two(rows))
+    return tile_rows, tile_cols, max(1, min(4, tile_rows * tile_cols // 256))
