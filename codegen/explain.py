@@ -8,11 +8,12 @@ from absl import app, flags
 
 from tileops.codegen.analysis import Analysis
 from tileops.codegen.emit_class import emit_class
-from tileops.codegen.pipeline import analyse_files
+from tileops.codegen.pipeline import analyse_files, chosen_spec_files
 from tileops.codegen.source_text import Lines
-from tileops.manifest import expr, loader, locations, plan
+from tileops.manifest import expr, plan
 from tileops.manifest.check import Checked
 from tileops.manifest.points import Split
+from tileops.perf import command
 
 _OP = flags.DEFINE_string("op", None, "the op to explain", required=True)
 _SPEC_DIR = flags.DEFINE_string("spec_dir", None, "folder of spec files (default: the project's)")
@@ -20,16 +21,9 @@ _SPEC_DIR = flags.DEFINE_string("spec_dir", None, "folder of spec files (default
 
 def main(argv: list[str]) -> int:
     """Exit status: 0 explained, 1 the op has defects, 2 no such op or bad usage."""
-    if len(argv) > 1:
-        raise app.UsageError(f"unexpected argument {argv[1]!r}")
-    try:
-        analysed = analyse_files(loader.spec_files(locations.spec_dir(_SPEC_DIR.value)))
-    except FileNotFoundError as error:
-        print(error, file=sys.stderr)
-        return 2
+    analysed = analyse_files(chosen_spec_files(_SPEC_DIR.value))
     if _OP.value not in analysed.entries:
-        print(f"no op {_OP.value!r}; there are: {', '.join(analysed.entries)}", file=sys.stderr)
-        return 2
+        raise app.UsageError(f"no op {_OP.value!r}; there are: {', '.join(analysed.entries)}")
     found = analysed.diagnostics.of(_OP.value)
     for diagnostic in found:
         print(diagnostic, file=sys.stderr)
@@ -91,4 +85,4 @@ def _step(step: plan.Step) -> str:
 
 
 if __name__ == "__main__":
-    app.run(main)
+    command.run(main)

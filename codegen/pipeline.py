@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 
+from absl import app
+
 from tileops.codegen.analysis import Analysis, analyse
 from tileops.codegen.emission import module_source
 from tileops.manifest import loader
 from tileops.manifest.check import Checked, check_entry
 from tileops.manifest.diagnostics import Diagnostics
+from tileops.perf import paths
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,6 +27,18 @@ class Analysed:
         for checked, analysis in self.entries.values():
             families.setdefault(checked.entry.family, []).append((checked, analysis))
         return {family: module_source(family, entries) for family, entries in families.items()}
+
+
+def chosen_spec_files(spec_dir: str | None) -> list[str]:
+    """Spec files of the folder that the user names, else of the project.
+
+    Raises:
+      app.UsageError: the folder holds none.
+    """
+    try:
+        return loader.spec_files(str(paths.data_path("manifest", "spec") if spec_dir is None else paths.user_path(spec_dir)))
+    except FileNotFoundError as error:
+        raise app.UsageError(str(error)) from None
 
 
 def analyse_files(files: list[str]) -> Analysed:

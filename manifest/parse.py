@@ -16,6 +16,7 @@ from tileops.manifest.model import (
 from tileops.manifest.source import Mapping, Node, Scalar
 
 OP_NAME = re.compile(r"[A-Z][A-Za-z0-9]*(Fwd|Bwd)?Op")
+QUALIFIED_NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 LABEL = re.compile(r"[A-Za-z0-9._-]{1,80}")
 STATUSES = ("implemented", "spec-only")
 ENTRY_FIELDS = ("family", "status", "ref_api", "signature", "workloads", "roofline")
@@ -42,12 +43,15 @@ def parse_entry(op: str, node: Node, line: int, file: str, diagnostics: Diagnost
             name: RooflineField(value=fields.plain(value, f"roofline.{name}"), line=value.line)
             for name, value in found.entries.items()
         }
+    ref_api = fields.text(get("ref_api"), "ref_api")
+    if ref_api is not None and not QUALIFIED_NAME.fullmatch(ref_api):
+        fields.report("ref_api", get("ref_api").line, "M012", f"{ref_api!r} is no qualified name such as torch.sum")
     signature = _signature(fields, get("signature"))
     return Entry(
         op=op, file=file, line=line,
         family=fields.text(get("family"), "family") or "",
         status=status or "",
-        ref_api=fields.text(get("ref_api"), "ref_api") or "",
+        ref_api=ref_api or "",
         signature=signature,
         rows=_rows(fields, get("workloads"), signature),
         roofline=roofline, roofline_line=line if block is None else block.line,

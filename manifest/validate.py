@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import fnmatch
 import json
-import sys
 
-from absl import app, flags
+from absl import flags
 
 from tileops.codegen.func_paths import check_func
-from tileops.codegen.pipeline import analyse_files
-from tileops.manifest import loader, locations
+from tileops.codegen.pipeline import analyse_files, chosen_spec_files
 from tileops.manifest.diagnostics import Diagnostic
+from tileops.perf import command
 
 _SPEC_DIR = flags.DEFINE_string("spec_dir", None, "folder of spec files (default: the project's)")
 _FORMAT = flags.DEFINE_enum("format", "text", ["text", "json"], "how to print the diagnostics")
@@ -20,13 +19,7 @@ _OP = flags.DEFINE_string("op", "*", "print the diagnostics of ops that match th
 
 def main(argv: list[str]) -> int:
     """Exit status: 0 clean, 1 defects, 2 bad usage."""
-    if len(argv) > 1:
-        raise app.UsageError(f"unexpected argument {argv[1]!r}")
-    try:
-        files = loader.spec_files(locations.spec_dir(_SPEC_DIR.value))
-    except FileNotFoundError as error:
-        print(error, file=sys.stderr)
-        return 2
+    files = chosen_spec_files(_SPEC_DIR.value)
     analysed = analyse_files(files)
     for checked, analysis in analysed.entries.values():
         check_func(checked.entry, analysis, analysed.diagnostics)
@@ -48,4 +41,4 @@ def _as_dict(found: Diagnostic) -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    app.run(main)
+    command.run(main)

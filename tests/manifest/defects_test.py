@@ -17,6 +17,7 @@ SINGLE_FAULTS = [
     ("stauts", "implemented", "M011"),
     ("signature.inputs.x.colour", "red", "M011"),
     ("status", "done", "M012"),
+    ("ref_api", "torch mul()", "M012"),
     ("signature.params.flip.default", 1, "M012"),
     ("signature.params.dim.default", "first", "M012"),
     ("signature.inputs.scale.optional", "yes please", "M012"),

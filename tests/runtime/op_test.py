@@ -1,0 +1,158 @@
+"""The base class: what is recorded, when, and what is refused."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+import torch
+
+from tileops.ops.errors import OpCallError, OpConstructionError, OpNotAvailableError
+from tileops.ops.op import Op
+from tileops.tests.runtime.demo_ops import ScaleFwdOp
+
+
+def test_no_price_and_no_roof_before_a_completed_call():
+    op = ScaleFwdOp()
+    for ask in (op.eval_roofline, op.roof_key, lambda: op.last_call):
+        with pytest.raises(OpNotAvailableError, match="no call has completed"):
+            ask()
+
+
+def test_pricing_after_a_second_call_prices_the_second_call():
+    op = ScaleFwdOp()
+    op(torch.ones(4))
+    assert op.eval_roofline() == (4, 32)
+    op(torch.ones(6, dtype=torch.float64))
+    assert op.eval_roofline() == (6, 96)
+
+
+def test_a_failed_call_changes_nothing():
+    op = ScaleFwdOp(factor=3)
+    op(torch.ones(4))
+    before = op.last_call
+    with pytest.raises(RuntimeError, match="thirteen"):
+        op(torch.full((9,), 13.0))
+    with pytest.raises(OpCallError):
+        op("no tensor")
+    assert op.last_call is before
+
+
+def test_the_last_registered_implementation_that_serves_runs():
+    op = ScaleFwdOp()
+    op(torch.ones(2))
+    assert op.last_call.implementation == "add"
+    op = ScaleFwdOp(factor=3)
+    op(torch.ones(2))
+    assert op.last_call.implementation == "torch"
+    assert op.serving(op.last_call) == ("torch",)
+
+
+def test_a_target_is_used_or_refused():
+    op = ScaleFwdOp(target="torch")
+    op(torch.ones(2))
+    assert op.last_call.implementation == "torch"
+    with pytest.raises(OpConstructionError, match="no implementation is named 'cuda'; there are: torch, add, gpu"):
+        ScaleFwdOp(target="cuda")
+    with pytest.raises(OpNotAvailableError, match="'gpu' does not serve"):
+        ScaleFwdOp(target="gpu")(torch.ones(2))
+
+
+def test_an_implementation_from_outside_is_preferred_and_checked():
+    class Mine(ScaleFwdOp):
+        pass
+
+    Mine.register("mine", lambda op, call, x, ids: x * op.params["factor"])
+    op = Mine()
+    op(torch.ones(2))
+    assert op.last_call.implementation == "mine"
+    assert "mine" not in ScaleFwdOp.implementation_names()
+    Mine.register("wrong", lambda op, call, x, ids: x.double())
+    with pytest.raises(OpCallError, match=r"'wrong' returned 'y' as float64\[2\] on cpu, and the signature declares float32\[2\] on cpu"):
+        Mine()(torch.ones(2))
+    Mine.register("wrong", lambda op, call, x, ids: (x, x))
+    with pytest.raises(OpCallError, match=r"returned 2 outputs, and the signature declares 1 \(y\)"):
+        Mine()(torch.ones(2))
+
+
+def test_a_hand_written_price_is_refused():
+    with pytest.raises(TypeError, match="defines eval_roofline"):
+        type("Sly", (ScaleFwdOp,), {"eval_roofline": lambda self: (0, 0)})
+
+
+def test_threads_do_not_see_each_others_calls():
+    op = ScaleFwdOp()
+    op(torch.ones(3))
+    seen = []
+
+    def other():
+        try:
+            op.last_call
+        except OpNotAvailableError:
+            seen.append("nothing")
+        op(torch.ones(5))
+        seen.append(op.eval_roofline()[0])
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    thread.join()
+    assert seen == ["nothing", 5]
+    assert op.eval_roofline()[0] == 3
+
+
+def test_a_meta_call_runs_nothing_and_returns_the_declared_types():
+    op = ScaleFwdOp(factor=3)
+    result = op(torch.empty(1 << 40, device="meta"))
+    assert result.device.type == "meta" and result.shape == (1 << 40,)
+    assert op.eval_roofline() == (1 << 40, 8 << 40)
+    assert op.last_call.implementation == ""
+
+
+def test_values_are_read_when_asked_and_never_after_a_write():
+    op, ids = ScaleFwdOp(), torch.tensor([1, 2])
+    op(torch.ones(2), ids)
+    assert op.last_call.values("ids").tolist() == [1, 2]
+    with pytest.raises(KeyError, match="'x' is no metadata tensor"):
+        op.last_call.values("x")
+    ids[0] = 7
+    with pytest.raises(OpNotAvailableError, match="written after the call"):
+        op.last_call.values("ids")
+
+
+def test_values_on_meta_are_not_available_but_those_kept_on_the_cpu_are():
+    op = ScaleFwdOp()
+    op(torch.empty(2, device="meta"), torch.empty(2, dtype=torch.int64, device="meta"))
+    with pytest.raises(OpNotAvailableError, match="on meta"):
+        op.last_call.values("ids")
+    op(torch.empty(2, device="meta"), torch.tensor([4, 5]))
+    assert op.last_call.values("ids").tolist() == [4, 5]
+
+
+def test_an_absent_tensor_is_named():
+    op = ScaleFwdOp()
+    op(torch.ones(2))
+    assert not op.last_call.present("ids")
+    with pytest.raises(KeyError, match="'ids' is absent"):
+        op.last_call.tensors["ids"]
+    assert op.last_call.bytes_of("x", "ids") == 8
+
+
+def test_two_devices_are_refused_by_name():
+    with pytest.raises(OpCallError, match="input 'ids' is on cpu and 'x' on meta") as refused:
+        from tileops.ops import checks
+
+        checks.call_device("ScaleFwdOp", (("x", torch.empty(2, device="meta")), ("ids", torch.ones(2))))
+    assert "ScaleFwdOp" in str(refused.value)
+
+
+def test_no_read_half_is_no_read_half():
+    op = ScaleFwdOp()
+    op(torch.ones(2))
+    with pytest.raises(OpNotAvailableError, match="no read half"):
+        op.eval_roofline_read_bytes()
+
+
+def test_the_base_default_roof_is_the_cuda_cores_in_fp32():
+    op = ScaleFwdOp()
+    op(torch.ones(2))
+    assert op.roof_key() == "cuda_core.fp32" and Op.roofline_data_terms(op) == {}
