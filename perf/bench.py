@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import pathlib
+import re
 import signal
 import sys
 import tempfile
@@ -68,14 +69,15 @@ def main(argv: Sequence[str]) -> int:
     """Run what the flags say; returns the exit status."""
     del argv
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ending a run politely is ending it with Ctrl-C
+    if not re.fullmatch(r"auto|cpu|meta|cuda(:\d+)?", _DEVICE.value):
+        raise app.UsageError(f"--device={_DEVICE.value}: auto, cuda, cuda:N, cpu or meta is wanted")
     if _REPRODUCIBLE.value and _DEVICE.value != "meta":
         raise app.UsageError("--reproducible needs --device=meta: times differ from run to run")
     try:
         with _sources() as sources:
             return _run(sources)
     except (
-        bench_catalogue.CatalogueError, bench_emit.EmitError, bench_rows.SelectionError, runfile.RunFileError,
-        bench_pool.TaskError, bench_pool.ChildDiedError, bench_pool.ChildTimeoutError,
+        bench_catalogue.CatalogueError, bench_emit.EmitError, bench_rows.SelectionError, runfile.RunFileError
     ) as error:  # fmt: skip
         raise app.UsageError(str(error)) from error
 
@@ -134,7 +136,11 @@ def _price(cases: list[bench_rows.Case]) -> int:
 
 def _measure(cases: list[bench_rows.Case], pool: bench_pool.Pool) -> int:
     # Asked of a child: this process and the server that children are forked from touch no GPU.
-    environment = benchmark_pb2.Environment.FromString(pool.ask(Describe(device=_DEVICE.value), _DESCRIBE_TIMEOUT_S))
+    try:
+        described = pool.ask(Describe(device=_DEVICE.value), _DESCRIBE_TIMEOUT_S)
+    except (bench_pool.TaskError, bench_pool.ChildDiedError, bench_pool.ChildTimeoutError) as error:
+        raise app.UsageError(f"--device={_DEVICE.value}: {error}") from error
+    environment = benchmark_pb2.Environment.FromString(described)
     is_cpu = environment.device_kind == "cpu"
     device = _DEVICE.value if ":" in _DEVICE.value else "cpu" if is_cpu else f"{environment.device_kind}:0"
     command.say(f"measuring on {environment.device_name} ({device})")

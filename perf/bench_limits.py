@@ -9,14 +9,15 @@ import pathlib
 from tileops.ops.cases import WorkloadCase
 from tileops.proto import benchmark_pb2
 
-# What a core surely manages, so that a row let through ends in time: plain vectorized code reaches several times as much,
-# half-precision arithmetic without instructions of its own not always this much.
+# What a core surely manages: vectorized code reaches several times as much.
 _FLOPS_PER_CORE_S = 4e9
+# By roof key: products of halves, which few CPUs have instructions for. 7e8 was seen on two cores.
+_SLOW_FLOPS_PER_CORE_S = {"tensor_core.fp16": 3e8}
 _BYTES_PER_CORE_S = 5e8
 # Random values come from one core, whatever the machine has.
 _RANDOM_BYTES_S = 3e8
-# Calls that a row makes: the first check, warm-up, samples, the verified ones and their reference runs. A count.
-_CALLS = 18
+# Calls that a row makes: the first check and its reference, 2 to warm up, 10 samples, the references of 2 verified ones.
+_CALLS = 16
 # The reference runs in twice the width, beside the result, the inputs' copies and the comparison's chunks. A ratio.
 _INPUT_COPIES, _OUTPUT_COPIES = 5, 8
 # The share of the available memory that a row may take: others live on the machine too.
@@ -40,7 +41,8 @@ def this_machine() -> Machine:
 
 def estimate_s(price: benchmark_pb2.BenchmarkRecord, case: WorkloadCase, machine: Machine) -> float:
     """Time that a row takes on the CPU, its checks and new inputs included; on the long side. Seconds."""
-    call = (price.flops / _FLOPS_PER_CORE_S + price.bytes / _BYTES_PER_CORE_S) / machine.cores
+    flops_per_s = _SLOW_FLOPS_PER_CORE_S.get(price.roof_key, _FLOPS_PER_CORE_S)
+    call = (price.flops / flops_per_s + price.bytes / _BYTES_PER_CORE_S) / machine.cores
     return _CALLS * (call + case.input_bytes / _RANDOM_BYTES_S)
 
 

@@ -1,0 +1,84 @@
+"""Implementations that look faster or righter than they are get no time; honest ones beside them do."""
+
+import time
+
+import pytest
+import torch
+
+from tileops.perf import bench_timing
+from tileops.perf.clock.measurement import Budget
+from tileops.proto import benchmark_pb2
+from tileops.tests.bench import toys
+
+BUDGET = Budget(warmup_s=0.0, measure_s=0.0)
+
+
+def run(plugin, op, label, implementation):
+    op_class = toys.load(plugin)[op]
+    row = bench_timing.Row(op_class, toys.case(op_class, label), torch.device("cpu"))
+    return row.run(implementation, BUDGET)
+
+
+@pytest.mark.parametrize(
+    ("implementation", "why"),
+    [
+        ("remembers", "in a timed call"),
+        ("reuses_buffer", "in a timed call"),
+        ("lazy", "may compute its contents later"),
+        ("aliases", "input 'x' was written"),
+        ("writes_input", "input 'x' was written"),
+        ("one_percent", "relative error"),
+        ("one_element", "relative error"),
+        ("unwritten", "relative error"),
+        ("not_a_number", "relative error of inf"),
+        ("finishes_later", "relative error"),
+    ],
+)
+def test_a_cheat_is_an_error_without_a_time(implementation, why):
+    record = run("cheats", "ScaleFwdOp", "small", implementation)
+    assert record.status == benchmark_pb2.STATUS_ERROR
+    assert "wrong result" in record.message and why in record.message
+    assert record.correctness.checked and record.correctness.reason
+    assert not record.HasField("timing")
+    assert (record.flops, record.bytes) == (2048, 16384)
+
+
+def test_a_cheat_in_an_input_that_the_op_writes_is_an_error():
+    record = run("cheats", "ScatterCountFwdOp", "few", "forgets_total")
+    assert record.status == benchmark_pb2.STATUS_ERROR
+    assert "mutated input 'total'" in record.message
+
+
+def test_a_patched_timer_changes_no_time(monkeypatch):
+    for name in ("perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns"):
+        monkeypatch.setattr(time, name, getattr(time, name))  # what the cheat patches is put back after the test
+    record = run("cheats", "ScaleFwdOp", "small", "stops_the_clock")
+    assert record.status == benchmark_pb2.STATUS_OK
+    assert record.timing.device_busy_ns >= 2e6
+
+
+@pytest.mark.parametrize(
+    ("op", "label", "implementation"),
+    [
+        ("ScaleFwdOp", "small", "honest"),
+        ("ScaleFwdOp", "middle", "honest"),
+        ("ScatterCountFwdOp", "few", "loop"),
+    ],
+)
+def test_an_honest_one_is_timed(op, label, implementation):
+    record = run("implementations", op, label, implementation)
+    assert record.status == benchmark_pb2.STATUS_OK, record.message
+    assert record.correctness.checked and record.correctness.max_relative_error < 1e-3
+    assert record.timing.source == benchmark_pb2.TIMING_SOURCE_HOST_CLOCK
+    assert record.timing.samples == len(record.timing.sample_ns) == 10
+    assert record.timing.device_busy_p10_ns <= record.timing.device_busy_ns <= record.timing.device_busy_p90_ns
+
+
+def test_the_reference_is_timed_and_says_that_it_is_one():
+    record = run("implementations", "ScaleFwdOp", "small", "torch")
+    assert record.status == benchmark_pb2.STATUS_OK
+    assert not record.correctness.checked and record.correctness.reason == "this is the reference"
+
+
+def test_an_implementation_that_does_not_serve_the_row_has_no_record():
+    assert run("implementations", "ScaleFwdOp", "small", "gpu") is None

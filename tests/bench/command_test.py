@@ -1,0 +1,189 @@
+"""//perf:bench as a user runs it, on the CPU: runs, accidents, interruptions, continuations."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tileops.perf import runfile
+from tileops.proto import benchmark_pb2
+from tileops.tests.bench import toys
+
+OK, SKIPPED, ERROR, TIMEOUT = (
+    benchmark_pb2.STATUS_OK, benchmark_pb2.STATUS_SKIPPED, benchmark_pb2.STATUS_ERROR, benchmark_pb2.STATUS_TIMEOUT
+)  # fmt: skip
+TOY = f"--generated_dir={toys.GENERATED}"
+
+
+def plugin(name):
+    return f"--plugin={toys.plugin(name)}"
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Starts the command with the toy ops in `tmp_path`."""
+    environment = dict(os.environ, BUILD_WORKING_DIRECTORY=str(tmp_path))
+    environment["PYTHONPATH"] = os.pathsep.join(sys.path)
+
+    def started(*flags):
+        return subprocess.Popen(
+            [sys.executable, "-m", "tileops.perf.bench", TOY, *flags],
+            env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        )  # fmt: skip
+
+    return started
+
+
+@pytest.fixture
+def bench(start):
+    """Runs it to its end; returns (status, stdout, stderr)."""
+
+    def run(*flags):
+        process = start(*flags)
+        out, err = process.communicate(timeout=240)
+        return process.returncode, out, err
+
+    return run
+
+
+def outcomes(path):
+    return {(found.case_id, found.implementation): found for found in runfile.read_run(path).records()}
+
+
+def whole(path):
+    reader = runfile.read_run(path)
+    list(reader)
+    return reader.footer is not None and not reader.problems
+
+
+def test_a_run_on_the_cpu(tmp_path, bench):
+    status, out, err = bench("--device=cpu", "--rows=all", plugin("implementations"))
+    assert (status, out) == (0, "")
+    found = outcomes(tmp_path / "tileops-run.binpb")
+    assert {key: record.status for key, record in found.items()} == {
+        ("small-float32", "torch"): OK,
+        ("small-float32", "honest"): OK,
+        ("middle-float16", "torch"): OK,
+        ("middle-float16", "honest"): OK,
+        ("huge-float32", "torch"): SKIPPED,
+        ("huge-float32", "honest"): SKIPPED,
+        ("huge-float32", "gpu"): SKIPPED,
+        ("few-float32", "torch"): OK,
+        ("few-float32", "loop"): OK,
+    }
+    assert whole(tmp_path / "tileops-run.binpb")
+    assert found["huge-float32", "torch"].flops == 1 << 40  # skipped, and priced all the same
+    assert found["few-float32", "loop"].data_terms["touched"] == 3
+    header = runfile.read_run(tmp_path / "tileops-run.binpb").header
+    assert header.environment.device_kind == "cpu" and header.environment.torch_version and header.run_id
+    assert "skipped 3, too large for this machine:" in err and "ScaleFwdOp: huge-float32" in err
+    assert f"//perf:roofline -- --run={tmp_path}/tileops-run.binpb" in err
+    assert "9 records: 6 ok, 3 skipped, 0 errors, 0 timeouts" in err
+
+
+def test_accidents_cost_their_row(tmp_path, bench):
+    status, _, err = bench(
+        "--device=cpu", "--rows=all", "--label=small", "--row_timeout_s=8", "--out=run.jsonl", plugin("trouble")
+    )
+    assert status == 1
+    found = {key[1]: record for key, record in outcomes(tmp_path / "run.jsonl").items()}
+    expected = {
+        "torch": (OK, ""),
+        "crashes": (ERROR, "the process was killed by SIGSEGV"),
+        "exits": (ERROR, "the process exited with status 3"),
+        "leaves": (ERROR, "SystemExit: no more"),
+        "is_killed": (ERROR, "killed by SIGKILL"),
+        "hangs": (TIMEOUT, "no answer within 8 s"),
+        "wants_memory": (ERROR, "out of memory"),
+        "raises": (ERROR, "ValueError: a line and another"),
+        "wrong_shape": (ERROR, "the signature declares float32[32, 64]"),
+        "survivor": (OK, ""),
+    }
+    assert {name: record.status for name, record in found.items()} == {key: value[0] for key, value in expected.items()}
+    for name, (_, message) in expected.items():
+        assert message in found[name].message
+        assert found[name].flops == 2048, name
+        assert found[name].HasField("timing") == (found[name].status == OK)
+    assert whole(tmp_path / "run.jsonl") and "timeout: ScaleFwdOp small-float32 hangs" in err
+
+
+def test_ctrl_c_leaves_a_file_that_resume_continues(tmp_path, start, bench):
+    flags = ("--device=cpu", "--rows=all", "--label=small", "--implementation=torch,hangs,survivor")
+    process = start(*flags, "--row_timeout_s=200", plugin("trouble"))
+    path = tmp_path / "tileops-run.binpb"
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and not (path.exists() and len(outcomes(path)) == 1):
+        time.sleep(0.1)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: the whole group gets it
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130 and "--resume continues it" in err
+    assert list(outcomes(path)) == [("small-float32", "torch")]
+    first = outcomes(path)["small-float32", "torch"].timing.device_busy_ns
+    assert not whole(path)
+
+    with open(path, "ab") as file:
+        file.write(b"\xff\x01\x12")  # and a torn entry behind it, as a machine that went down leaves
+    status, _, _ = bench(*flags, "--resume", "--row_timeout_s=3", plugin("trouble"))
+    assert status == 1
+    found = outcomes(path)
+    assert [record.status for record in found.values()] == [OK, TIMEOUT, OK]
+    assert found["small-float32", "torch"].timing.device_busy_ns == first
+    assert whole(path)
+
+
+def test_resume_refuses_another_environment(tmp_path, bench):
+    header = benchmark_pb2.RunHeader(environment=benchmark_pb2.Environment(device_name="NVIDIA H200"))
+    with runfile.RunWriter(tmp_path / "run.binpb", header):
+        pass
+    status, _, err = bench("--device=cpu", "--resume", "--out=run.binpb", "--label=few", plugin("implementations"))
+    assert status == 2 and "NVIDIA H200" in err
+
+
+def test_shards_make_up_the_run(tmp_path, bench):
+    for index in (1, 2):
+        status, _, _ = bench("--device=meta", f"--shard={index}/2", f"--out={index}.binpb")
+        assert status == 0
+    parts = [set(outcomes(tmp_path / f"{index}.binpb")) for index in (1, 2)]
+    assert len(parts[0] | parts[1]) == 4 and not parts[0] & parts[1]
+
+
+def test_prices_without_a_device_are_reproducible(tmp_path, bench):
+    for name in ("a.binpb", "b.binpb"):
+        assert bench("--device=meta", "--reproducible", f"--out={name}", plugin("implementations"))[0] == 0
+    assert (tmp_path / "a.binpb").read_bytes() == (tmp_path / "b.binpb").read_bytes()
+    assert {record.status for record in outcomes(tmp_path / "a.binpb").values()} == {OK}
+
+
+def test_list_prints_rows_and_runs_nothing(tmp_path, bench):
+    status, out, _ = bench("--list", "--op=Scatter*", plugin("implementations"))
+    assert (status, out) == (0, "ScatterCountFwdOp\tfew-float32\ttorch,loop\n")
+    assert not list(tmp_path.iterdir())
+
+
+def test_entries_without_an_implementation_are_skipped(tmp_path, bench):
+    status, _, err = bench("--device=cpu", "--label=few")
+    assert status == 0 and "no implementation" in err
+    assert [record.status for record in outcomes(tmp_path / "tileops-run.binpb").values()] == [SKIPPED]
+
+
+@pytest.mark.parametrize(
+    ("flags", "what"),
+    [
+        (["--op=Nothing*"], "fits none of"),
+        (["--shard=3/2"], "i/n is wanted"),
+        (["--device=cuda:99"], "--device=cuda:99: "),
+        (["--device=gpu"], "cuda, cuda:N, cpu or meta is wanted"),
+        (["--reproducible", "--device=cpu"], "--reproducible needs"),
+        (["--plugin=nowhere.py"], "nowhere.py"),
+        (["--implementation=cutlass"], "--implementation=cutlass"),
+        (["--out=missing/run.binpb", "--device=meta"], "missing/run.binpb"),
+        (["--spec_dir=missing"], "exclude each other"),
+    ],
+)
+def test_bad_usage_is_one_line_and_2(bench, flags, what):
+    status, out, err = bench(*flags)
+    assert (status, out) == (2, "")
+    assert what in err and len(err.strip().splitlines()) == 1

@@ -1,0 +1,129 @@
+"""Which rows are selected, priced, skipped; and what a record says of them."""
+
+import pytest
+
+from tileops.perf import bench_limits, bench_pricing, bench_rows, bench_run
+from tileops.perf.bench_rows import Selection, SelectionError, Shard
+from tileops.proto import benchmark_pb2
+from tileops.tests.bench import toys
+
+
+@pytest.fixture
+def classes():
+    return toys.load("implementations")
+
+
+def names(cases):
+    return [case.case_id for _, case in cases]
+
+
+def test_globs_select(classes):
+    assert names(bench_rows.select(classes, Selection(labels=("s*", "few")), Shard())) == ["small-float32", "few-float32"]
+    assert names(bench_rows.select(classes, Selection(ops=("Scatter*",)), Shard())) == ["few-float32"]
+
+
+@pytest.mark.parametrize(
+    ("selection", "what"),
+    [
+        (Selection(ops=("Gemm*",)), "--op=Gemm. fits none of: ScaleFwdOp, ScatterCountFwdOp"),
+        (Selection(families=("attention",)), "--family=attention fits none of: toy"),
+        (Selection(labels=("small", "tiny")), "--label=tiny fits none"),
+        (Selection(ops=("Scatter*",), labels=("small",)), "together"),
+    ],
+)
+def test_a_glob_that_selects_nothing_is_an_error(classes, selection, what):
+    with pytest.raises(SelectionError, match=what.replace("*", ".")):
+        bench_rows.select(classes, selection, Shard())
+
+
+def test_shards_part_the_rows(classes):
+    whole = names(bench_rows.select(classes, Selection(), Shard()))
+    parts = [names(bench_rows.select(classes, Selection(), Shard(index=index, count=3))) for index in (1, 2, 3)]
+    assert sorted(sum(parts, [])) == sorted(whole) and all(parts)
+
+
+@pytest.mark.parametrize("text", ["0/2", "3/2", "1", "a/b", "-1/2", "1/0"])
+def test_a_shard_that_is_none(text):
+    with pytest.raises(SelectionError, match="i/n is wanted"):
+        bench_rows.parse_shard(text)
+
+
+def test_quick_takes_the_cheapest_row_of_each_op(classes):
+    cases = bench_pricing.all_cases(classes)
+    assert names(bench_rows.quick(cases, lambda row: row[1].input_bytes)) == ["small-float32", "few-float32"]
+    assert names(bench_rows.quick(cases, lambda row: -row[1].input_bytes)) == ["huge-float32", "few-float32"]
+
+
+def test_implementations_by_name(classes):
+    scale = classes["ScaleFwdOp"]
+    assert bench_rows.implementations(scale, ["all"]) == ("torch", "honest", "gpu")
+    assert bench_rows.implementations(scale, ["gpu", "torch"]) == ("torch", "gpu")
+    with pytest.raises(SelectionError, match="there are: gpu, honest, loop, torch"):
+        bench_rows.check_implementations(classes.values(), ["cutlass"])
+
+
+def test_a_row_is_priced_without_its_tensors(classes):
+    prices = {record.case_id: record for record in bench_pricing.price_cases(bench_pricing.all_cases(classes))}
+    huge = prices["huge-float32"]  # 4 TiB in and as much out
+    assert huge.status == benchmark_pb2.STATUS_OK
+    assert (huge.flops, huge.bytes, huge.read_bytes) == (1 << 40, 1 << 43, 1 << 42)
+    assert (huge.roof_key, huge.implementation) == ("cuda_core.fp32", "")
+    assert dict(huge.bindings) == {"factor": "2.0", "N": str(1 << 34)} and dict(huge.dtypes) == {"T": "float32"}
+    assert not huge.HasField("timing")
+
+
+def test_metadata_has_its_values_while_a_row_is_priced(classes):
+    (few,) = bench_pricing.price_cases([(classes["ScatterCountFwdOp"], classes["ScatterCountFwdOp"].CASES[0])])
+    assert few.bytes == 3 * 8 + 4 * 12  # three different ids
+    assert dict(few.data_terms) == {"touched": 3}
+    assert not few.HasField("read_bytes")  # nobody declared it
+
+
+def test_an_entry_without_a_class_of_its_own_has_no_roof():
+    classes = toys.load()
+    (record, *_) = bench_pricing.price_cases(bench_pricing.all_cases(classes))
+    assert record.roof_key == "" and record.flops
+
+
+def test_a_case_that_cannot_be_priced_costs_its_row(classes, monkeypatch):
+    monkeypatch.setattr(classes["ScaleFwdOp"], "roof_key", lambda self: 1 // 0)
+    first, *_, last = bench_pricing.price_cases(bench_pricing.all_cases(classes))
+    assert first.status == benchmark_pb2.STATUS_ERROR and "ZeroDivisionError" in first.message
+    assert last.status == benchmark_pb2.STATUS_OK
+
+
+def test_a_cpu_is_judged_by_price_and_size_before_anything_runs(classes):
+    scale = classes["ScaleFwdOp"]
+    huge, small = toys.case(scale, "huge"), toys.case(scale, "small")
+    price = bench_pricing.price_case(scale, huge)
+    little = bench_limits.Machine(cores=2, memory_bytes=8 << 30)
+    endless = bench_limits.Machine(cores=2, memory_bytes=1 << 60)
+    assert bench_limits.too_much(price, huge, little, 2.0).startswith("too large for this machine: needs about")
+    assert bench_limits.too_much(price, huge, endless, 2.0).startswith("too long for this machine: about")
+    assert bench_limits.too_much(price, huge, endless, 0.0) is None
+    assert bench_limits.too_much(bench_pricing.price_case(scale, small), small, little, 2.0) is None
+
+
+def test_the_summary_groups_what_was_skipped_and_names_what_failed():
+    def record(op, case_id, status, message, implementation=""):
+        return benchmark_pb2.BenchmarkRecord(
+            op=op, case_id=case_id, status=status, message=message, implementation=implementation
+        )
+
+    skipped, error = benchmark_pb2.STATUS_SKIPPED, benchmark_pb2.STATUS_ERROR
+    lines = bench_run.summary(
+        [
+            record("A", "one", skipped, "too long for this machine: about 9 s"),
+            record("A", "two", skipped, "too long for this machine: about 12 s"),
+            record("B", "one", skipped, "too large for this machine: needs 3 MiB"),
+            record("B", "two", error, "wrong result", "fast"),
+            record("B", "three", benchmark_pb2.STATUS_OK, ""),
+        ]
+    )
+    assert lines == [
+        "skipped 2, too long for this machine:",
+        "  A: one, two",
+        "skipped 1, too large for this machine:",
+        "  B: one",
+        "error: B two fast: wrong result",
+    ]
