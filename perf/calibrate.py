@@ -7,6 +7,7 @@ recorded beside each number and never changed.
 """
 
 from collections.abc import Sequence
+import dataclasses
 import datetime
 import pathlib
 import platform
@@ -110,7 +111,7 @@ def calibrate(
     """
     facts = calibrate_device.describe(device)
     effort = calibrate_plan.QUICK if quick else calibrate_plan.FULL
-    meter = calibrate_device.Meter(device, facts, quick)
+    meter = calibrate_device.Meter(device, facts)
     mixes = calibrate_plan.bandwidth(facts, base.hbm.theoretical_bytes_per_s, effort)
     units = calibrate_plan.peaks(facts, theoretical, effort)
     for key in theoretical:
@@ -151,6 +152,10 @@ def _measure(
     outcome = calibrate_search.search(
         quantity, meter, conditions=lambda: watch.since(mark), report=command.say
     )
+    if not isinstance(outcome.best.trial, model.BandwidthTrial):
+        outcome = dataclasses.replace(
+            outcome, sustained_per_s=meter.sustained(outcome.best.trial)
+        )
     for failure in outcome.failures:
         command.say(f"{quantity.name}: left out: {failure}")
     command.say(f"{_line(outcome)}; {time.monotonic() - started:.0f} s")
@@ -178,12 +183,14 @@ def _measure_start_up(
 
 
 def _line(outcome: model.Outcome) -> str:
-    unit = "TB/s" if outcome.quantity.name.startswith("hbm.") else "TFLOP/s"
     state = "stable" if outcome.stable else "NOT STABLE"
+    sustained = ""
+    if outcome.sustained_per_s is not None:
+        sustained = f"sustained {outcome.sustained_per_s / 1e12:.4g} T{outcome.unit}; "
     return (
-        f"{outcome.quantity.name}: {outcome.best.rate_per_s / 1e12:.4g} {unit},"
-        f" {outcome.fraction:.2%} of the theoretical ({outcome.best.trial});"
-        f" {state}, {len(outcome.round_bests)} rounds, spread {outcome.spread:.2%};"
+        f"{outcome.quantity.name}: {outcome.best.rate_per_s / 1e12:.4g} T{outcome.unit},"
+        f" {outcome.fraction:.2%} of the theoretical ({outcome.best.trial}); {sustained}"
+        f"{state}, {len(outcome.round_bests)} rounds, spread {outcome.spread:.2%};"
         f" {outcome.conditions}"
     )
 

@@ -16,13 +16,13 @@ from tileops.perf.clock.measurement import Budget, Flush, TimingSource
 
 # The memory's rate does not depend on what the device did before: short windows.
 _MEMORY_BUDGET = Budget(warmup_s=0.02, measure_s=0.05, min_samples=10, max_samples=60)
-# A device that works at its power limit lowers its clocks. A ceiling has to hold for
-# the bench's rows, so these windows are like theirs, and each begins after a rest,
-# as a row's begins after its inputs were made.
-_COMPUTE_BUDGET = Budget(warmup_s=0.05, measure_s=0.2, min_samples=10, max_samples=200)
-_REST_S = 0.25
-_QUICK_COMPUTE_BUDGET = Budget(warmup_s=0.02, measure_s=0.05, min_samples=10)
-_QUICK_REST_S = 0.1
+# A device that works at its power limit lowers its clocks within a fraction of a
+# second. A ceiling has to hold for the shortest of the bench's rows, so these windows
+# are short, and each begins after a rest, as a row's begins after its inputs were made.
+_COMPUTE_BUDGET = Budget(warmup_s=0.02, measure_s=0.06, min_samples=10, max_samples=60)
+_REST_S = 0.3
+# What is kept up for seconds is recorded beside it.
+_SUSTAINED_BUDGET = Budget(warmup_s=1.0, measure_s=0.5, min_samples=50, max_samples=500)
 
 
 def describe(device: torch.device) -> calibrate_plan.Device:
@@ -42,12 +42,10 @@ def describe(device: torch.device) -> calibrate_plan.Device:
 class Meter:
     """Measures one trial after another; the arrays of bandwidth trials are kept."""
 
-    def __init__(self, device: torch.device, facts: calibrate_plan.Device, quick: bool):
+    def __init__(self, device: torch.device, facts: calibrate_plan.Device):
         """Allocates nothing yet."""
         self._device = device
         self._facts = facts
-        self._compute_budget = _QUICK_COMPUTE_BUDGET if quick else _COMPUTE_BUDGET
-        self._rest_s = _QUICK_REST_S if quick else _REST_S
         self._bandwidth: calibrate_kernels.Bandwidth | None = None
 
     def reserve(self, array_bytes: int) -> None:
@@ -81,15 +79,8 @@ class Meter:
         Raises:
           As for a call of the meter.
         """
-        if isinstance(trial, model.MatrixTrial):
-            with calibrate_matrix.tf32_allowed():
-                call = calibrate_matrix.matrix_call(trial, self._device)
-                time.sleep(self._rest_s)
-                return self._timed(call, trial, self._compute_budget, Flush.DIRTY)
-        if isinstance(trial, model.ArithmeticTrial):
-            call = calibrate_kernels.arithmetic_call(trial, self._device)
-            time.sleep(self._rest_s)
-            return self._timed(call, trial, self._compute_budget, Flush.DIRTY)
+        if not isinstance(trial, model.BandwidthTrial):
+            return self._time_compute(trial, _COMPUTE_BUDGET, _REST_S)
         if self._bandwidth is None:
             raise model.CalibrationError("no arrays were reserved for bandwidth trials")
         # What a call writes stays in the cache in part, and pushes out what was
@@ -97,6 +88,27 @@ class Meter:
         # after it: the traffic adds up. A pure read would pay for lines of others.
         flush = Flush.CLEAN if trial.mix == "READ" else Flush.DIRTY
         return self._timed(self._bandwidth.call(trial), trial, _MEMORY_BUDGET, flush)
+
+    def sustained(self, trial: model.Trial) -> float:
+        """Returns the rate of a unit's trial that has gone on for a second.
+
+        Raises:
+          As for a call of the meter.
+        """
+        seconds, _ = self._time_compute(trial, _SUSTAINED_BUDGET, 0.0)
+        return trial.work / seconds
+
+    def _time_compute(
+        self, trial: model.Trial, budget: Budget, rest_s: float
+    ) -> tuple[float, int]:
+        if isinstance(trial, model.ArithmeticTrial):
+            # Far below the power limit: no rest.
+            call = calibrate_kernels.arithmetic_call(trial, self._device)
+            return self._timed(call, trial, budget, Flush.DIRTY)
+        with calibrate_matrix.tf32_allowed():
+            call = calibrate_matrix.matrix_call(trial, self._device)
+            time.sleep(rest_s)
+            return self._timed(call, trial, budget, Flush.DIRTY)
 
     def _timed(
         self, call: Callable[[], Any], trial: model.Trial, budget: Budget, flush: Flush

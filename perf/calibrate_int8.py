@@ -26,8 +26,13 @@ def _product(a, b, c, m, n, k, BM: tl.constexpr, BN: tl.constexpr, BK: tl.conste
     column = tile % (GROUP * columns) // height * BN
     total = tl.zeros((BM, BN), dtype=tl.int32)
     for at in range(0, k, BK):
-        total = tl.dot(a.load([row, at]), b.load([column, at]).T, total)
-    c.store([row, column], total)
+        total = tl.dot(a.load([row, at]), b.load([column, at]).T, total, out_dtype=tl.int32)
+    # Past the copy engine: through it, the tile would take the shared memory of the
+    # operands in flight.
+    rows = row + tl.arange(0, BM)[:, None]
+    columns_of_tile = column + tl.arange(0, BN)[None, :]
+    inside = (rows < m) & (columns_of_tile < n)
+    tl.store(c + rows.to(tl.int64) * n + columns_of_tile, total, mask=inside)
 
 
 def product_call(
@@ -46,16 +51,13 @@ def product_call(
     rows, columns, depth = tile
     (m, k), (n, _) = a.shape, b.shape
     c = torch.empty((m, n), dtype=torch.int32, device=a.device)
-    descriptors = (
-        TensorDescriptor.from_tensor(a, [rows, depth]),
-        TensorDescriptor.from_tensor(b, [columns, depth]),
-        TensorDescriptor.from_tensor(c, [rows, columns]),
-    )
+    tiles_of_a = TensorDescriptor.from_tensor(a, [rows, depth])
+    tiles_of_b = TensorDescriptor.from_tensor(b, [columns, depth])
     grid = (triton.cdiv(m, rows) * triton.cdiv(n, columns),)
 
     def call() -> torch.Tensor:
         _product[grid](
-            *descriptors, m, n, k, rows, columns, depth, _GROUP,
+            tiles_of_a, tiles_of_b, c, m, n, k, rows, columns, depth, _GROUP,
             num_warps=8, num_stages=stages,
         )  # fmt: skip
         return c

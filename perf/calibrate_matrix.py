@@ -94,7 +94,8 @@ def _own_int8(
     try:
         right = torch.equal(call(), torch._int_mm(a, b))
     except triton.TritonError as error:
-        raise model.TrialError(str(error).splitlines()[0]) from error
+        # The first lines quote the kernel; the last one says what is wrong.
+        raise model.TrialError(str(error).strip().splitlines()[-1]) from error
     if not right:
         raise model.CalibrationError(f"{trial.key} ({trial}) gave a wrong product")
     return call

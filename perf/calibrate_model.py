@@ -142,7 +142,7 @@ class MatrixTrial:
 
     def __str__(self) -> str:
         fast = ", fast accumulation" if self.fast_accumulation else ""
-        code = "torch's library"
+        code = "through torch"
         if self.tile:
             tile = "x".join(str(extent) for extent in self.tile)
             code = f"own kernel, tiles of {tile}, {self.stages} in flight"
@@ -205,6 +205,8 @@ class Outcome:
       spread: Of the last rounds: (largest - smallest) / largest.
       stable: Whether the spread came below the tolerance.
       failures: Why trials could not be measured, one line each.
+      sustained_per_s: For units: what the best trial keeps up when it goes on for
+        seconds, the device at its limits. Operations a second.
       conditions: Clocks, power and temperature meanwhile, in words.
     """
 
@@ -215,7 +217,16 @@ class Outcome:
     spread: float
     stable: bool
     failures: tuple[str, ...] = ()
+    sustained_per_s: float | None = None
     conditions: str = ""
+
+    @property
+    def unit(self) -> str:
+        """What a rate counts a second: "B/s", "FLOP/s", or "OP/s" of integers."""
+        if self.quantity.name.startswith("hbm."):
+            return "B/s"
+        kind = self.quantity.name.rpartition(".")[2]
+        return "OP/s" if kind.startswith("int") else "FLOP/s"
 
     @property
     def fraction(self) -> float:

@@ -73,8 +73,8 @@ _ARITHMETIC = {
 _INT8_TILES = (
     ((128, 256, 128), 4),
     ((128, 256, 128), 3),
-    ((128, 128, 128), 4),
-    ((256, 128, 128), 3),
+    ((128, 128, 128), 6),
+    ((256, 128, 128), 4),
 )
 MATRIX_KEYS = frozenset(
     f"tensor_core.{kind}" for kind in ("bf16", "fp16", "tf32", "fp8", "int8", "fp64")
@@ -136,9 +136,9 @@ def _variants(quick: bool) -> list[tuple[int, bool, int, int]]:
     """Returns (waves, streaming, unroll, block), the likeliest first."""
     if quick:
         return list(itertools.product((0,), (False,), (1, 4, 8), (256, 1024)))
-    return list(
-        itertools.product((0, 1, 4), (False, True), (1, 4, 8, 2), (256, 1024, 512, 128))
-    )
+    one_shot = itertools.product((0,), (False, True), (1, 4, 8, 2), (256, 1024, 512, 128))
+    striding = itertools.product((1, 4), (False, True), (4, 8), (256, 512))
+    return [*one_shot, *striding]
 
 
 def _array_sizes(device: Device) -> list[int]:

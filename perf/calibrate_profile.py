@@ -4,6 +4,7 @@ import os
 import pathlib
 import re
 import tempfile
+import textwrap
 from collections.abc import Mapping, Sequence
 
 from google.protobuf import text_format
@@ -18,6 +19,10 @@ _DECIMALS = 4
 
 # protobuf writes 989500000000000.0 for what a person reads as 9.895e+14.
 _LARGE_NUMBER = re.compile(r"^(\s*\w+: )(\d{7,}\.0)$", re.MULTILINE)
+
+# Strings longer than a line, which go on as adjacent literals.
+_LONG_STRING = re.compile(r'^( *)(\w+): "(.{72,})"$', re.MULTILINE)
+_LINE = 84
 
 _HEADER = """\
 # proto-file: proto/gpu_profile.proto
@@ -44,13 +49,11 @@ def check_fractions(outcomes: Sequence[model.Outcome]) -> None:
 def _excess(outcome: model.Outcome) -> str:
     quantity = outcome.quantity
     if quantity.name.startswith("hbm."):
-        unit = "TB/s"
         cause = (
             "the base profile is another card's or states a lower memory clock, or"
             " the arrays are served from the cache"
         )
     else:
-        unit = "TFLOP/s"
         cause = (
             "the base profile is another card's, its figure holds at a lower clock"
             " than this device runs at, or counts a multiply-add as one"
@@ -58,9 +61,9 @@ def _excess(outcome: model.Outcome) -> str:
     if outcome.conditions:
         cause += f"; seen here: {outcome.conditions}"
     return (
-        f"{quantity.name}: measured {outcome.best.rate_per_s / 1e12:.4g} {unit}"
+        f"{quantity.name}: measured {outcome.best.rate_per_s / 1e12:.4g} T{outcome.unit}"
         f" ({outcome.best.trial}) exceeds the theoretical"
-        f" {quantity.theoretical_per_s / 1e12:.4g} {unit} of the base profile."
+        f" {quantity.theoretical_per_s / 1e12:.4g} T{outcome.unit} of the base profile."
         f" Likely: {cause}"
     )
 
@@ -96,7 +99,7 @@ def merge(
         outcome = by_name.pop(unit.key, None)
         if outcome is not None:
             unit.calibration = _fraction(outcome)
-            unit.calibration_method = _method(outcome, "FLOP/s")
+            unit.calibration_method = _method(outcome)
     if by_name:
         raise model.CalibrationError(
             f"the base profile of {base.gpu!r} has no {', '.join(sorted(by_name))}"
@@ -133,7 +136,7 @@ def _set_memory(hbm: gpu_profile_pb2.Hbm, by_name: dict[str, model.Outcome]) -> 
         hbm.mix.add(
             kind=gpu_profile_pb2.AccessKind.Value(mix), fraction=_fraction(outcome)
         )
-        methods.append(f"{mix}: {_method(outcome, 'B/s')}")
+        methods.append(f"{mix} {_method(outcome)}")
     hbm.calibration = max(mix.fraction for mix in hbm.mix)
     hbm.calibration_method = "largest of the mixes. " + ". ".join(methods)
 
@@ -142,20 +145,27 @@ def _fraction(outcome: model.Outcome) -> float:
     return round(outcome.fraction, _DECIMALS)
 
 
-def _method(outcome: model.Outcome, unit: str) -> str:
+def _method(outcome: model.Outcome) -> str:
     """Returns how an outcome was measured, on one line."""
-    agreement = (
-        f"the best of the last {min(len(outcome.round_bests), 3)} rounds agree within"
-        f" {outcome.spread:.2%}"
-        if outcome.stable
-        else f"NOT STABLE: after {len(outcome.round_bests)} rounds their best vary by"
-        f" {outcome.spread:.2%}, more than {outcome.quantity.tolerance:.1%}"
-    )
+    rounds = len(outcome.round_bests)
+    if outcome.stable:
+        agreement = f"the last rounds agree within {outcome.spread:.2%}"
+    else:
+        agreement = (
+            f"NOT STABLE after {rounds} rounds: they vary by {outcome.spread:.2%}, more"
+            f" than {outcome.quantity.tolerance:.1%}"
+            if rounds > 1
+            else "NOT STABLE: no time was left to repeat it"
+        )
     parts = [
-        f"{outcome.best.rate_per_s / 1e12:.4g} T{unit}, {outcome.best.trial}",
-        f"median of {outcome.best.samples} calls, best of"
-        f" {outcome.samples} calls in all; {agreement}",
+        f"{outcome.best.rate_per_s / 1e12:.4g} T{outcome.unit}: {outcome.best.trial}",
+        f"median of {outcome.best.samples} calls, the best of {outcome.samples} calls in"
+        f" all; {agreement}",
     ]
+    if outcome.sustained_per_s is not None:
+        parts.append(
+            f"{outcome.sustained_per_s / 1e12:.4g} T{outcome.unit} when it goes on for seconds"
+        )
     if outcome.conditions:
         parts.append(outcome.conditions)
     return "; ".join(parts)
@@ -167,16 +177,27 @@ def to_text(profile: gpu_profile_pb2.GpuProfile) -> str:
     Raises:
       CalibrationError: A number needs more digits than the text has.
     """
+    body = text_format.MessageToString(profile, as_utf8=True)
     body = _LARGE_NUMBER.sub(
-        lambda found: found[1] + f"{float(found[2]):.12g}",
-        text_format.MessageToString(profile, as_utf8=True),
+        lambda found: found[1] + f"{float(found[2]):.12g}", body
     )
+    body = _LONG_STRING.sub(_wrapped, body)
     back = text_format.Parse(body, gpu_profile_pb2.GpuProfile())
     if back != profile:
         raise model.CalibrationError(
             "a figure of the base profile has more than 12 significant digits"
         )
     return _HEADER.format(gpu=profile.gpu) + body
+
+
+def _wrapped(found: re.Match) -> str:
+    indent, field, text = found.groups()
+    # Spaces alone part it, so that no escape sequence is cut.
+    lines = textwrap.wrap(
+        text, _LINE, break_long_words=False, break_on_hyphens=False, drop_whitespace=False
+    )
+    literals = "".join(f'\n{indent}  "{line}"' for line in lines)
+    return f"{indent}{field}:{literals}"
 
 
 def write(profile: gpu_profile_pb2.GpuProfile, path: str | os.PathLike) -> None:

@@ -1,5 +1,6 @@
 """Merging into a base profile, refusing what is impossible, and writing."""
 
+import dataclasses
 import os
 
 from google.protobuf import text_format
@@ -81,7 +82,7 @@ def test_theoretical_values_and_words_stay():
 def test_an_older_calibration_does_not_survive_unmeasured():
     merged = _merge(_outcomes() + [_outcome("tensor_core.bf16", 0.8)])
     fp32, bf16, fp8 = merged.unit
-    assert bf16.calibration == 0.8 and "8x8x8" in bf16.calibration_method
+    assert bf16.calibration == 0.8 and "8x8x8 TN" in bf16.calibration_method
     assert not fp32.HasField("calibration")
     assert not fp8.HasField("calibration") and not fp8.calibration_method
     assert merged.provenance.tool == "test" and not merged.provenance.software
@@ -99,6 +100,14 @@ def test_methods_name_conditions_and_stability():
     assert "NOT STABLE" in merged.unit[1].calibration_method
     assert "700 W" in merged.unit[1].calibration_method
     assert "NOT STABLE" not in merged.hbm.calibration_method
+
+
+def test_what_is_kept_up_stands_beside_the_peak():
+    outcome = dataclasses.replace(
+        _outcome("tensor_core.bf16", 0.8, theoretical=989.5e12), sustained_per_s=740e12
+    )
+    method = _merge(_outcomes() + [outcome]).unit[1].calibration_method
+    assert "791.6 TFLOP/s" in method and "740 TFLOP/s when it goes on" in method
 
 
 def test_a_rate_above_the_theoretical_one_is_refused_with_both_and_a_cause():
