@@ -111,9 +111,11 @@ class BatchNormFwdOp(generated.BatchNormFwdOp):
         weight: torch.Tensor | None,
         bias: torch.Tensor | None,
     ) -> torch.Tensor:
-        from tileops.ops.kernels import batch_norm as kernels
+        from tileops.ops.kernels import batch_norm, batch_norm_training
 
         momentum, eps = call.params["momentum"], call.params["eps"]
         if call.params["training"]:
-            return kernels.batch_norm_training(x, running_mean, running_var, weight, bias, momentum, eps)
-        return kernels.batch_norm_inference(x, running_mean, running_var, weight, bias, eps)
+            return batch_norm_training.batch_norm_training(
+                x, running_mean, running_var, weight, bias, momentum, eps
+            )
+        return batch_norm.batch_norm_inference(x, running_mean, running_var, weight, bias, eps)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import math
 import os
 
 import torch
@@ -43,20 +44,33 @@ def ceil_div(a: int, b: int) -> int:
     return -(-a // b)
 
 
+def vector_unit(n: int) -> int:
+    """The greatest power of two up to 16 that divides n.
+
+    Triton notices only that an argument is a multiple of 16; a kernel that takes n // unit and multiplies it by a
+    constant unit knows the smaller multiples too, and widens its loads by them.
+    """
+    return math.gcd(n, 16)
+
+
+def column_tile(cols: int, most: int) -> int:
+    """Columns of a tile: a power of two up to `most`, as wide as wastes under an eighth of the lanes, if any does."""
+    whole = power_of_two(cols)
+    if whole <= 256:
+        return whole
+    widths = [width for width in (2048, 1024, 512, 256) if width <= min(whole, most)] or [256]
+    return min(widths, key=lambda width: (max(ceil_div(cols, width) * width * 8, cols * 9), -width))
+
+
 def elementwise_tile(rows: int, cols: int) -> tuple[int, int, int]:
     """Tile of a streaming kernel over a [rows, cols] grid: (rows of a tile, columns of a tile, warps).
 
     A program takes 2048 elements (16 a thread in four warps, two 16-byte loads of a 2-byte type), fewer where that
-    would leave multiprocessors idle. Columns are cut where the last tile wastes the fewest lanes.
+    would leave multiprocessors idle.
     """
     elements = 2048
     while elements > 256 and rows * cols < elements * MULTIPROCESSORS:
         elements //= 2
-    whole = power_of_two(cols)
-    if whole <= 256:
-        tile_cols = whole
-    else:
-        widths = [width for width in (2048, 1024, 512, 256) if width <= min(whole, elements)]
-        tile_cols = min(widths, key=lambda width: (max(ceil_div(cols, width) * width * 8, cols * 9), -width))
+    tile_cols = column_tile(cols, elements)
     tile_rows = min(max(elements // tile_cols, 1), power_of_two(rows))
     return tile_rows, tile_cols, max(1, min(4, tile_rows * tile_cols // 256))
