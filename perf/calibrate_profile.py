@@ -177,7 +177,8 @@ def to_text(profile: gpu_profile_pb2.GpuProfile) -> str:
     Raises:
       CalibrationError: A number needs more digits than the text has.
     """
-    body = text_format.MessageToString(profile, as_utf8=True)
+    # protobuf escapes apostrophes, which nothing in double quotes needs.
+    body = text_format.MessageToString(profile, as_utf8=True).replace("\\'", "'")
     body = _LARGE_NUMBER.sub(
         lambda found: found[1] + f"{float(found[2]):.12g}", body
     )

@@ -26,7 +26,7 @@ unit { key: "tensor_core.bf16" theoretical_flops_per_s: 989.5e12 calibration: 0.
 unit { key: "tensor_core.fp8" theoretical_flops_per_s: 1979e12 calibration: 0.2 calibration_method: "old" }
 latency_floor_s: 1e-5
 source: "a sheet"
-note: "a note"
+note: "a note, with the maker's \\"quotes\\", a backslash \\\\' and enough words to fill more than one line"
 provenance { tool: "old" date: "2020-01-01" software: "old" }
 """
 
@@ -75,7 +75,7 @@ def test_theoretical_values_and_words_stay():
     merged, base = _merge(_outcomes()), _base()
     assert merged.hbm.theoretical_bytes_per_s == 4.8e12
     assert [u.theoretical_flops_per_s for u in merged.unit] == [67e12, 989.5e12, 1979e12]
-    assert list(merged.alias) == list(base.alias) and list(merged.note) == ["a note"]
+    assert list(merged.alias) == list(base.alias) and list(merged.note) == list(base.note)
     assert merged.hbm.source == "a sheet" and merged.hbm.doubt == "a doubt"
 
 
@@ -155,7 +155,15 @@ def test_what_is_written_reads_back_and_is_valid(tmp_path):
     text = path.read_text(encoding="utf-8")
     assert text.startswith("# proto-file: proto/gpu_profile.proto\n")
     assert "theoretical_flops_per_s: 9.895e+14" in text
+    assert "\\'s" not in text and max(map(len, text.splitlines())) < 100
     assert os.listdir(tmp_path) == ["some.textproto"]
+
+
+def test_a_figure_that_would_lose_digits_is_refused():
+    merged = _merge(_outcomes())
+    merged.unit[0].theoretical_flops_per_s = 66908160000001.0
+    with pytest.raises(model.CalibrationError, match="12 significant digits"):
+        calibrate_profile.to_text(merged)
 
 
 def test_a_failed_write_leaves_what_was_there(tmp_path, monkeypatch):
