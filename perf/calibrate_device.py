@@ -35,7 +35,6 @@ def describe(device: torch.device) -> calibrate_plan.Device:
         threads_per_multiprocessor=properties.max_threads_per_multi_processor,
         l2_bytes=properties.L2_cache_size,
         free_bytes=free_bytes,
-        compute_capability=(properties.major, properties.minor),
     )
 
 

@@ -28,7 +28,6 @@ class Device:
       threads_per_multiprocessor: How many are resident at most. A count.
       l2_bytes: Last-level cache. Bytes.
       free_bytes: Device memory that can be allocated. Bytes.
-      compute_capability: (major, minor).
     """
 
     name: str
@@ -36,7 +35,6 @@ class Device:
     threads_per_multiprocessor: int
     l2_bytes: int
     free_bytes: int
-    compute_capability: tuple[int, int]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

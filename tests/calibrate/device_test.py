@@ -20,7 +20,6 @@ _DEVICE = calibrate_plan.Device(
     threads_per_multiprocessor=2048,
     l2_bytes=60 * model.MIB,
     free_bytes=100 * model.GIB,
-    compute_capability=(9, 0),
 )
 
 

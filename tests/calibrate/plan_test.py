@@ -13,7 +13,6 @@ H200 = plan.Device(
     threads_per_multiprocessor=2048,
     l2_bytes=60 * model.MIB,
     free_bytes=139 * model.GIB,
-    compute_capability=(9, 0),
 )
 EFFORTS = [plan.FULL, plan.QUICK]
 
