@@ -1,0 +1,68 @@
+"""README.md's commands name targets and flags that exist, and its links lead somewhere."""
+
+import functools
+import pathlib
+import re
+import subprocess
+
+import pytest
+
+README = pathlib.Path("README.md").read_text()
+
+# Commands stand indented by four spaces, one a line.
+COMMANDS = re.findall(r"^    (?:ssh \S+ )?((?:\./bazelw|python3) .+)$", README, re.MULTILINE)
+COMMANDS += re.findall(r"`((?:\./bazelw|python3) \S+ [^`]+)`", README)
+
+TARGETS = sorted(set(re.findall(r"//\w[\w/]*:\w+", README)))
+
+
+def files_of(target: str) -> list[pathlib.Path]:
+    """The files that a target of this test's data brings: the program, or what the target builds."""
+    folder, name = target.removeprefix("//").split(":")
+    return [path for path in pathlib.Path(folder).glob(name + "*") if path.name.split(".")[0] == name]
+
+
+@functools.cache
+def flags_of(program: str) -> set[str]:
+    """The names of the flags that a program takes, by its own help."""
+    done = subprocess.run([program, "--helpfull"], capture_output=True, text=True)
+    return set(re.findall(r"--(?:\[no\])?(\w+)", done.stdout))
+
+
+def program_and_flags(command: str) -> tuple[str, list[str]] | None:
+    """The program that a command starts, as a path, and the names of the flags it gives it."""
+    words = command.split()
+    if words[:2] == ["./bazelw", "run"]:
+        program = words[2].removeprefix("//").replace(":", "/")
+    elif words[0] == "python3" and words[1].endswith("_zip.zip"):
+        program = "perf/" + words[1].removesuffix("_zip.zip")
+    else:
+        return None
+    return program, [re.match(r"--(\w+)", word).group(1) for word in words[2:] if re.match(r"--\w", word)]
+
+
+RUNS = [found for found in map(program_and_flags, COMMANDS) if found]
+
+
+def test_the_two_commands_are_there():
+    assert {"./bazelw run //perf:roofline", "./bazelw test //..."} <= set(COMMANDS)
+
+
+def test_the_contributors_check_runs_the_test_command():
+    lines = pathlib.Path(".ci/run").read_text().splitlines()
+    assert [line for line in lines if line.startswith("./bazelw test //... ")]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_target_exists(target):
+    assert files_of(target), f"README.md names {target}: no such target, or it is missing in this test's data"
+
+
+@pytest.mark.parametrize(("program", "flags"), RUNS, ids=[f"{program} {flags}" for program, flags in RUNS])
+def test_flags_exist(program, flags):
+    assert not set(flags) - flags_of(program)
+
+
+@pytest.mark.parametrize("link", re.findall(r"\]\(([^):]+)\)", README))
+def test_link_leads_somewhere(link):
+    assert pathlib.Path(link).exists()
