@@ -2,7 +2,8 @@
 
 load(":python.bzl", "py_library")
 
-_EMIT = "//codegen:emit"
+# Has no manifest among its own files: those would make every module depend on every family.
+_EMIT = "//codegen:emit_tool"
 
 def op_module(name, spec, visibility = None):
     """Generates the module of one family of ops from its manifest file.
