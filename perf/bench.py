@@ -173,6 +173,7 @@ def _units(cases: list[bench_rows.Case], is_cpu: bool) -> list[bench_run.Unit]:
     machine = bench_limits.this_machine()
     if (_ROWS.value or ("quick" if is_cpu else "all")) == "quick":
         cases = bench_rows.quick(cases, lambda row: bench_limits.estimate_s(prices[id(row[1])], row[1], machine))
+    is_named = bench_rows.ALL not in _IMPLEMENTATION.value
     units = []
     for op_class, case in cases:
         price = prices[id(case)]
@@ -180,7 +181,9 @@ def _units(cases: list[bench_rows.Case], is_cpu: bool) -> list[bench_run.Unit]:
         names = bench_rows.implementations(op_class, _IMPLEMENTATION.value)
         if not op_class.implementation_names():
             names, skip = ("",), "no implementation: the entry has none here; bring one with --plugin"
-        is_named = "all" not in _IMPLEMENTATION.value
+        elif skip and not is_named:  # what would not have run is not skipped
+            serving = bench_rows.serving(op_class, case, "cpu")
+            names = [name for name in names if name in serving]
         units += [
             bench_run.Unit(
                 op_class=op_class, case=case, implementation=name, price=price, skip=skip, is_named=is_named

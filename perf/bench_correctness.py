@@ -38,6 +38,10 @@ class WrongResultError(Exception):
     """An implementation's result is not the reference's; the message says which tensor and how far off."""
 
 
+class NotFiniteError(WrongResultError):
+    """The reference's own result is not finite: nothing can be compared with it."""
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Expected:
     """What a call must produce.
@@ -60,7 +64,7 @@ def expect(op_class: type[Op], case: WorkloadCase, inputs: Inputs) -> Expected:
     that fails too, or memory does not suffice, it runs in the inputs' own precision.
 
     Raises:
-      WrongResultError: the reference's own result is not finite where it is specified.
+      NotFiniteError: the reference's own result is not finite where it is specified.
       Exception: whatever the reference raises in the inputs' own precision.
     """
     op = workloads.construct(op_class, case, target=op_class.implementation_names()[0])
@@ -73,7 +77,7 @@ def expect(op_class: type[Op], case: WorkloadCase, inputs: Inputs) -> Expected:
         found = _run_reference(op, call, {name: _copy(tensor) for name, tensor in inputs.items()})
     for name, tensor in {**found.outputs, **found.mutated}.items():
         if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
-            raise WrongResultError(
+            raise NotFiniteError(
                 f"the reference's {name!r} is not finite on the row's own inputs, so nothing can be compared with it"
             )
     return found

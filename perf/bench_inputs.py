@@ -23,6 +23,8 @@ class RowInputs:
     Attributes:
       tensors: the inputs by name, in signature order; None for the absent ones.
       variant: which values they hold now.
+      is_folded: whether floating-point data are absolute values. Random values are of either sign, and some ops are
+        not defined for both: a variance is not negative, nor what a logarithm is taken of.
     """
 
     def __init__(self, op_class: type[Op], case: WorkloadCase, device: torch.device) -> None:
@@ -34,6 +36,7 @@ class RowInputs:
         )
         self.tensors: Inputs = workloads.build_inputs(op_class, case, device)
         self.variant = 0
+        self.is_folded = False
         # Only what the op writes is restored: a checked call vouches for metadata that nobody has touched.
         self._pristine = {
             name: self.tensors[name].clone()
@@ -48,6 +51,8 @@ class RowInputs:
             source = fresh[name] if fresh[name] is not None else self._pristine.get(name)
             if tensor is not None and source is not None:
                 tensor.copy_(source)
+                if self.is_folded and name not in self._pristine and tensor.is_floating_point():
+                    tensor.abs_()
         self.variant = variant
 
     def clone(self) -> Inputs:

@@ -13,7 +13,7 @@ from tileops.perf.clock.measurement import Budget
 
 # Modules that the server imports once for all children. None of them touches a GPU.
 _PRELOADED = ["torch", "tileops.perf.bench_worker"]
-# How long a child that was killed may take to vanish; one stuck in a driver call can take forever. Seconds.
+# How long a child may take to vanish; one stuck in a driver call can take forever. Seconds.
 _BURIAL_S = 10.0
 
 
@@ -39,6 +39,7 @@ class Pool:
         self._context.set_forkserver_preload(_PRELOADED)
         self._process: Any = None
         self._connection: Any = None
+        self._is_busy = False
 
     def ask(self, task: bench_worker.Describe | bench_worker.RunRow, timeout_s: float | None) -> bytes | None:
         """The answer's payload. Seconds; None waits for ever.
@@ -51,11 +52,13 @@ class Pool:
         if self._process is None:
             self._start()
         try:
+            self._is_busy = True
             self._connection.send(task)
             if not self._connection.poll(timeout_s):
                 self.replace()
                 raise ChildTimeoutError(f"no answer within {timeout_s:g} s")
             answer = self._connection.recv()
+            self._is_busy = False
         except (EOFError, OSError) as error:
             raise ChildDiedError(self._bury()) from error
         if answer.is_broken:
@@ -65,13 +68,20 @@ class Pool:
         return answer.payload
 
     def replace(self) -> None:
-        """End the child, if there is one; the next task gets a new one."""
+        """End the child, if there is one; the next task gets a new one.
+
+        An idle child ends by itself once its connection is closed, and puts away what it made (compilers' processes,
+        a context on the device); a busy one is killed.
+        """
         if self._process is None:
             return
         self._connection.close()
+        if not self._is_busy:
+            self._process.join(_BURIAL_S)
         self._process.kill()
         self._process.join(_BURIAL_S)
         self._process = self._connection = None
+        self._is_busy = False
 
     def _start(self) -> None:
         self._connection, theirs = self._context.Pipe()

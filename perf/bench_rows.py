@@ -7,6 +7,7 @@ import fnmatch
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from tileops.ops import workloads
 from tileops.ops.cases import WorkloadCase
 from tileops.ops.op import Op
 
@@ -88,6 +89,14 @@ def implementations(op_class: type[Op], wanted: Sequence[str]) -> tuple[str, ...
     """Names of the op's implementations that are wanted (`all` or none named: every one), the reference first."""
     names = op_class.implementation_names()
     return names if not wanted or ALL in wanted else tuple(name for name in names if name in wanted)
+
+
+def serving(op_class: type[Op], case: WorkloadCase, device: str) -> tuple[str, ...]:
+    """Names of the implementations that serve a case on `device`, judged without a tensor of data there."""
+    op = workloads.construct(op_class, case)
+    call = op.check(**workloads.build_inputs(op_class, case, "meta"))
+    call.device = device
+    return op.serving(call)
 
 
 def _check_globs(flag: str, globs: Sequence[str], names: Iterable[str]) -> None:

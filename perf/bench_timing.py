@@ -12,7 +12,7 @@ from tileops.ops import workloads
 from tileops.ops.cases import WorkloadCase
 from tileops.ops.op import Op
 from tileops.perf import bench_correctness, bench_records
-from tileops.perf.bench_correctness import Expected, WrongResultError
+from tileops.perf.bench_correctness import Expected, NotFiniteError, WrongResultError
 from tileops.perf.bench_inputs import Inputs, RowInputs
 from tileops.perf.clock.activities import ClockError
 from tileops.perf.clock.measure import measure
@@ -51,11 +51,22 @@ class Row:
         return self.op_class.implementation_names()[0]
 
     def expected(self) -> Expected:
-        """What variant 0 of the inputs must give."""
+        """What variant 0 of the inputs must give. Finds out first whether the op is defined for values of either sign.
+
+        Raises:
+          NotFiniteError: it is defined for neither.
+        """
         if self._expected is None:
-            self.inputs.fill(0)
-            self._expected = bench_correctness.expect(self.op_class, self.case, self.inputs.tensors)
+            try:
+                self._expected = self._expect()
+            except NotFiniteError:
+                self.inputs.is_folded = True
+                self._expected = self._expect()
         return self._expected
+
+    def _expect(self) -> Expected:
+        self.inputs.fill(0)
+        return bench_correctness.expect(self.op_class, self.case, self.inputs.tensors)
 
     def run(self, implementation: str, budget: Budget | None) -> benchmark_pb2.BenchmarkRecord | None:
         """Check and time one implementation.
@@ -90,14 +101,14 @@ class Row:
 
     def _check(self, op: Op, implementation: str, record: benchmark_pb2.BenchmarkRecord) -> None:
         """The first call: compared with the reference on the row's own inputs; prices the row."""
-        expected = None if implementation == self.reference else self.expected()
+        expected = self.expected()
         self.inputs.fill(0)
         pristine = self.inputs.clone()
         bench_correctness.poison(op.check(**self.inputs.tensors), self.device)
         returned = op(**self.inputs.tensors)
         bench_records.set_price(record, op)
         bench_correctness.check_unwritten(self.op_class, self.inputs.tensors, pristine)
-        if expected is None:
+        if implementation == self.reference:
             record.correctness.reason = "this is the reference"
             return
         error = bench_correctness.check(op, op.last_call, self.inputs.tensors, returned, expected)

@@ -82,3 +82,17 @@ def test_the_reference_is_timed_and_says_that_it_is_one():
 
 def test_an_implementation_that_does_not_serve_the_row_has_no_record():
     assert run("implementations", "ScaleFwdOp", "small", "gpu") is None
+
+
+def test_an_op_that_is_not_defined_for_both_signs_gets_values_of_one():
+    op_class = toys.load("roots")["ScaleFwdOp"]
+    row = bench_timing.Row(op_class, toys.case(op_class, "small"), torch.device("cpu"))
+    for implementation in ("torch", "honest"):
+        record = row.run(implementation, BUDGET)
+        assert record.status == benchmark_pb2.STATUS_OK, record.message
+    assert float(row.inputs.tensors["x"].min()) >= 0 and float(row.inputs.tensors["x"].std()) > 0
+
+
+def test_a_reference_that_is_finite_for_neither_is_an_error():
+    record = run("roots", "ScaleFwdOp", "middle", "torch")
+    assert record.status == benchmark_pb2.STATUS_ERROR and "not finite on the row's own inputs" in record.message

@@ -1,0 +1,88 @@
+"""A team's own manifest, outside the project: emitted, priced and run with what a plugin brings."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tileops.perf import runfile
+from tileops.proto import benchmark_pb2
+
+SPEC = """\
+NegateFwdOp:
+  family: private
+  status: spec-only
+  ref_api: torch.neg
+  signature:
+    forall: {S: Shape, T: "DType[float16 | float32]"}
+    inputs:
+      x: {dtype: T, shape: "[*S]"}
+    outputs:
+      output: {dtype: T, shape: "[*S]"}
+  workloads:
+    - {label: little, S: [4, 8], dtype_cases: [{T: float32}]}
+  roofline:
+    flops: "prod(S)"
+"""
+PLUGIN = """\
+import tileops_generated_private as generated
+import torch
+from tileops.ops.implementations import implementation
+
+class NegateFwdOp(generated.NegateFwdOp):
+    @implementation("torch")
+    def _torch(self, call, x):
+        return -x
+
+def late(op, call, x):
+    return torch.neg(x)
+
+NegateFwdOp.register("late", late)
+"""
+
+
+@pytest.fixture
+def bench(tmp_path):
+    (tmp_path / "spec").mkdir()
+    (tmp_path / "spec" / "private.yaml").write_text(SPEC)
+    (tmp_path / "ours.py").write_text(PLUGIN)
+    environment = dict(os.environ, BUILD_WORKING_DIRECTORY=str(tmp_path), PYTHONPATH=os.pathsep.join(sys.path))
+
+    def run(*flags):
+        done = subprocess.run(
+            [sys.executable, "-m", "tileops.perf.bench", "--spec_dir=spec", "--out=run.binpb", *flags],
+            env=environment, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        return done.returncode, done.stderr
+
+    return run
+
+
+def records(tmp_path):
+    return list(runfile.read_run(tmp_path / "run.binpb").records())
+
+
+def test_a_private_entry_is_priced_before_it_has_code(tmp_path, bench):
+    status, err = bench("--device=meta")
+    assert status == 0, err
+    (record,) = records(tmp_path)
+    assert (record.op, record.family, record.flops, record.bytes, record.read_bytes) == ("NegateFwdOp", "private", 32, 256, 128)
+    assert record.roof_key == ""
+
+
+def test_a_private_entry_runs_with_its_plugin(tmp_path, bench):
+    status, err = bench("--device=cpu", "--plugin=ours.py")
+    assert status == 0, err
+    assert {record.implementation: record.status for record in records(tmp_path)} == {
+        "torch": benchmark_pb2.STATUS_OK,
+        "late": benchmark_pb2.STATUS_OK,
+    }
+    assert {record.roof_key for record in records(tmp_path)} == {"cuda_core.fp32"}
+
+
+def test_a_defect_of_a_private_manifest_is_said_with_its_line(tmp_path, bench):
+    (tmp_path / "spec" / "private.yaml").write_text(SPEC.replace("prod(S)", "product(S)"))
+    status, err = bench("--device=meta")
+    assert status == 2 and "private.yaml:" in err and "product" in err
+    assert not (tmp_path / "run.binpb").exists()
