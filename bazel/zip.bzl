@@ -1,12 +1,12 @@
 """One file that runs a program on a machine without Bazel, with that machine's own torch and other packages."""
 
-def _packages_from_machine_impl(_settings, _attr):
-    return {"//bazel/pip:from_machine": True}
+def _for_machine_with_packages_impl(_settings, _attr):
+    return {"//command_line_option:platforms": "//bazel/pip:machine_with_packages"}
 
-_packages_from_machine = transition(
-    implementation = _packages_from_machine_impl,
+_for_machine_with_packages = transition(
+    implementation = _for_machine_with_packages_impl,
     inputs = [],
-    outputs = ["//bazel/pip:from_machine"],
+    outputs = ["//command_line_option:platforms"],
 )
 
 def _python_zip_impl(ctx):
@@ -18,7 +18,7 @@ def _python_zip_impl(ctx):
     arguments.add("--launcher", ctx.file._launcher)
     files = []
     for file in program.default_runfiles.files.to_list():
-        # Files of other repositories are the interpreter's: the packages are switched off.
+        # Files of other repositories are the interpreter's: packages are left out.
         if not file.short_path.startswith("../") and file != program.files_to_run.executable:
             files.append(file)
             arguments.add("%s/%s=%s" % (ctx.workspace_name, file.short_path, file.path))
@@ -41,7 +41,7 @@ python_zip = rule(
     attrs = {
         "binary": attr.label(
             mandatory = True,
-            cfg = _packages_from_machine,
+            cfg = _for_machine_with_packages,
             doc = "The py_binary.",
         ),
         "main": attr.string(mandatory = True, doc = "Module to run, as in tileops.perf.bench."),

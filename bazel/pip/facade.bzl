@@ -1,25 +1,16 @@
-"""The labels through which targets name third-party distributions, and the setting that empties them."""
+"""The labels through which targets name third-party distributions."""
 
 load("//bazel:python.bzl", "py_library")
 load(":install.bzl", "repository_name")
 
-def _bool_setting_impl(_ctx):
-    return []
-
-bool_setting = rule(
-    implementation = _bool_setting_impl,
-    doc = "A build setting that is on or off.",
-    build_setting = config.bool(flag = True),
-)
-
 def pip_facade(distributions):
-    """One public py_library a distribution, named as in absl_py: empty where :provided_by_machine holds."""
+    """One public py_library a distribution, named as in absl_py: empty on a platform with :packages_of_its_own."""
     for distribution in distributions:
         py_library(
             name = distribution.replace("-", "_"),
             visibility = ["//visibility:public"],
             deps = select({
-                ":provided_by_machine": [],
+                ":packages_of_its_own": [],
                 "//conditions:default": ["@%s//:lib" % repository_name(distribution)],
             }),
         )
