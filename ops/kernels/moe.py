@@ -17,6 +17,8 @@ from tileops.ops.kernels.support import MULTIPROCESSORS, ceil_div, on_device, po
 _ONE_LAUNCH = 4096
 # Pairs whose experts are counted together by one program.
 _BLOCK = 1024
+# Counts that the scanning program holds at a time.
+_SCAN_TILE = 16384
 # Elements of a row that a program holds in registers.
 _MAX_ROW_TILE = 8192
 # Experts whose sizes one program counts in the one-launch kernel, against so many pairs at a time.
@@ -191,7 +193,7 @@ def permute(
         )  # fmt: skip
         _scan_counts[(1,)](
             counts, bases, offsets, sizes, first, blocks, num_local,
-            AT_ONCE=max(1, min(power_of_two(blocks), 16384 // bins)), BINS=bins, num_warps=16,
+            AT_ONCE=max(1, min(power_of_two(blocks), _SCAN_TILE // bins)), BINS=bins, num_warps=16,
         )  # fmt: skip
         tile, row_tiles, warps = _row_tile(tokens, width)
         _permute_counted[(tokens * row_tiles,)](

@@ -66,6 +66,7 @@ def test_permute(tokens, slots, width, experts, local, launches, monkeypatch):
         monkeypatch.setattr(kernels, "_ONE_LAUNCH", 0)
     if launches.endswith("blocks"):
         monkeypatch.setattr(kernels, "_BLOCK", 16)
+        monkeypatch.setattr(kernels, "_SCAN_TILE", 64)  # and a scan in several steps
     ids, expert_map = _routing(tokens, slots, experts, local)
     target = "torch" if launches == "reference" else "triton"
     op = MoePermuteNopadFwdOp(experts, local or experts, target=target)
