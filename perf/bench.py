@@ -1,7 +1,8 @@
 """Runs workload rows and writes what they took to a run file (M4).
 
-Without flags: all rows on the GPU, or where there is none the cheapest row of each op on the CPU. `--device=meta` prices
-every row without a GPU. //perf:roofline reports the file. Exits 1 where a row failed, gave a wrong result or timed out.
+Without flags: all rows on the GPU, or where there is none the cheapest row of each op on the CPU. `--device=meta`
+prices every row without a GPU. //perf:roofline reports the file. Exits 1 where a row failed, gave a wrong result or
+timed out.
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ _OUT = flags.DEFINE_string(
     "out", None, "Run file to write, .binpb or .jsonl. Default: tileops-run.binpb, for prices tileops-prices.binpb."
 )
 _RESUME = flags.DEFINE_bool("resume", False, "Continue the run in --out: what it recorded is not measured again.")
-_ROW_TIMEOUT_S = flags.DEFINE_float("row_timeout_s", 180.0, "Longest that one implementation may take on one row.", lower_bound=0.1)
+_ROW_TIMEOUT_S = flags.DEFINE_float(
+    "row_timeout_s", 180.0, "Longest that one implementation may take on one row.", lower_bound=0.1
+)
 _SHARD = flags.DEFINE_string("shard", "1/1", "Part i of n of the rows, as in 2/4.")
 _MAX_ROW_SECONDS = flags.DEFINE_float(
     "max_row_seconds", 5.0, "On the CPU, rows that are priced above this are skipped; 0 sets no limit.", lower_bound=0.0
@@ -86,7 +89,7 @@ def main(argv: Sequence[str]) -> int:
 def _sources() -> Iterator[bench_catalogue.Sources]:
     """Where the ops come from; emitted modules live as long as the block."""
     if _SPEC_DIR.value and _GENERATED_DIR.value:
-        raise app.UsageError("--spec_dir and --generated_dir exclude each other: the second is what the first is made into")
+        raise app.UsageError("--spec_dir and --generated_dir exclude each other: the first is made into the second")
     plugins = tuple(_plugin(name) for name in _PLUGIN.value)
     if not _SPEC_DIR.value:
         generated = None if _GENERATED_DIR.value is None else str(paths.user_path(_GENERATED_DIR.value))

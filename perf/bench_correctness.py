@@ -161,7 +161,7 @@ def _run_reference(op: Op, call: Any, inputs: Inputs) -> Expected:
 
 
 def _upcast(inputs: Inputs) -> Inputs:
-    """Copies in higher precision: 16- and 8-bit floats as float32, or, where the inputs have none, float32 as float64."""
+    """Copies in higher precision: 16- and 8-bit floats as float32; where the inputs have none, float32 as float64."""
     present = [tensor for tensor in inputs.values() if tensor is not None]
     is_low = any(tensor.is_floating_point() and tensor.itemsize < 4 for tensor in present)
 
@@ -222,7 +222,9 @@ def relative_error(found: torch.Tensor, reference: torch.Tensor) -> tuple[float,
     if square_reference == 0.0:
         return math.inf, math.inf
     rms = math.sqrt(square_reference / found.numel())
-    worst = max(float(((given - wanted).abs() / (wanted.abs() + rms)).max()) for given, wanted in _chunks(found, reference))
+    worst = max(
+        float(((given - wanted).abs() / (wanted.abs() + rms)).max()) for given, wanted in _chunks(found, reference)
+    )
     return math.sqrt(square_difference / square_reference), worst
 
 

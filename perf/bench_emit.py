@@ -41,6 +41,6 @@ def _program() -> list[str]:
     if importlib.util.find_spec("tileops.codegen") is not None and importlib.util.find_spec(_MODULE) is not None:
         return [sys.executable, "-m", _MODULE]
     raise EmitError(
-        "--spec_dir needs //codegen:emit, which is not among this program's files (a zip does not carry it); emit where"
+        "--spec_dir needs //codegen:emit, which is not among this program's files; emit where"
         " it is, and pass the result with --generated_dir"
     )

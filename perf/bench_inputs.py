@@ -17,8 +17,8 @@ class RowInputs:
     """One set of input tensors, filled anew in place: the same storage, other values.
 
     An implementation that remembers results by address then returns stale ones, and one that remembers them by value
-    remembers in vain. Tensors that a generator fills (ids, offsets, lengths) decide the price and keep their values; where
-    the op writes one, it is restored.
+    remembers in vain. Tensors that a generator fills (ids, offsets, lengths) decide the price and keep their values;
+    where the op writes one, it is restored.
 
     Attributes:
       tensors: the inputs by name, in signature order; None for the absent ones.

@@ -16,7 +16,7 @@ _SLOW_FLOPS_PER_CORE_S = {"tensor_core.fp16": 3e8}
 _BYTES_PER_CORE_S = 5e8
 # Random values come from one core, whatever the machine has.
 _RANDOM_BYTES_S = 3e8
-# Calls that a row makes: the first check and its reference, 2 to warm up, 10 samples, the references of 2 verified ones.
+# Calls that a row makes: the first check and its reference, 2 to warm up, 10 samples, 2 references for verified ones.
 _CALLS = 16
 # The reference runs in twice the width, beside the result, the inputs' copies and the comparison's chunks. A ratio.
 _INPUT_COPIES, _OUTPUT_COPIES = 5, 8

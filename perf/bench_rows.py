@@ -81,7 +81,8 @@ def check_implementations(classes: Iterable[type[Op]], wanted: Sequence[str]) ->
     for name in wanted:
         if name != ALL and name not in known:
             raise SelectionError(
-                f"--implementation={name}: no selected op has one of that name; there are: {', '.join(sorted(known)) or 'none'}"
+                f"--implementation={name}: no selected op has one of that name; there are:"
+                f" {', '.join(sorted(known)) or 'none'}"
             )
 
 

@@ -38,7 +38,9 @@ class Unit:
         return self.op_class.ENTRY, self.case.case_id, self.implementation
 
 
-def run(units: Sequence[Unit], pool: bench_pool.Pool, device: str, timeout_s: float) -> Iterator[tuple[Unit, Record | None]]:
+def run(
+    units: Sequence[Unit], pool: bench_pool.Pool, device: str, timeout_s: float
+) -> Iterator[tuple[Unit, Record | None]]:
     """Run units in order.
 
     Args:

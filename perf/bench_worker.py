@@ -1,4 +1,4 @@
-"""The process in which an op runs: it takes tasks over a connection and answers each, until it is told otherwise or dies.
+"""The process in which an op runs: it takes tasks over a connection and answers each, until that closes or it dies.
 
 It is forked from a server that has imported torch and touched no GPU. Whatever an op does to it (a crash, an illegal
 access, a hang) costs the parent one row and a new process.

@@ -7,11 +7,11 @@ import torch
 from tileops.perf.clock.measurement import Flush
 
 # What either flush does to a row, on an H200 (60 MiB of L2; medians of this clock): a dirty one taxes reads with the
-# write-backs of its own lines: an addition of 2048 x 4096 halves takes 14.5 us after it and 11.8 us after a clean one, a
-# read of 48 MiB 21.8 and 17.6 us, of 1 GiB 252 and 245 us; fills take the same time after both. A clean one gives away
-# the call's own write-backs, as the call's last writes are still in the cache when it ends: a copy of 48 MiB then moves
-# 4.47e12 bytes/s where one of 2 GiB moves 4.24e12, and a kernel a little faster would seem to break the memory's limit.
-# DIRTY, which can understate a row and never overstates it, is the default.
+# write-backs of its own lines: an addition of 2048 x 4096 halves takes 14.5 us after it and 11.8 us after a clean one,
+# a read of 48 MiB 21.8 and 17.6 us, of 1 GiB 252 and 245 us; fills take the same time after both. A clean one gives
+# away the call's own write-backs, as the call's last writes are still in the cache when it ends: a copy of 48 MiB then
+# moves 4.47e12 bytes/s where one of 2 GiB moves 4.24e12, and a kernel a little faster would seem to break the memory's
+# limit. DIRTY, which can understate a row and never overstates it, is the default.
 
 # The replacement policy is not strictly least-recently-used, so twice the cache is the least that surely empties it.
 _CACHES = 4

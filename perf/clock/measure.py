@@ -9,10 +9,10 @@
     found.sample_ns         # every sample, for who wants the fastest or a longer series
 
 What happens, for each call: `prepare()`; the flush; a device-wide wait; **the window opens**; `call()`; a device-wide
-wait; **the window closes**; `inspect(result)`. Preparation, flush and inspection may launch what they like on the device:
-it is theirs by launch, never the call's. First calls are made for the warm-up budget (compilation and autotuning happen
-there), then recorded in short discovery sessions until two consecutive calls run the same device work, and then one
-session takes the samples, each of which must run exactly that work.
+wait; **the window closes**; `inspect(result)`. Preparation, flush and inspection may launch what they like on the
+device: it is theirs by launch, never the call's. First calls are made for the warm-up budget (compilation and
+autotuning happen there), then recorded in short discovery sessions until two consecutive calls run the same device
+work, and then one session takes the samples, each of which must run exactly that work.
 """
 
 from __future__ import annotations
@@ -230,7 +230,12 @@ def _on_host(steps: _Steps, budget: Budget) -> Measurement:
 
 
 def _measurement(
-    source: TimingSource, busy: list[float], wall: list[float], calls: int, activity_names: tuple[str, ...] = (), **rest: Any
+    source: TimingSource,
+    busy: list[float],
+    wall: list[float],
+    calls: int,
+    activity_names: tuple[str, ...] = (),
+    **rest: Any,
 ) -> Measurement:
     found = summarize(busy)
     return Measurement(

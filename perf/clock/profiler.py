@@ -18,6 +18,8 @@ from torch.profiler import ProfilerActivity, profile, record_function
 
 from tileops.perf.clock.activities import Activity, Kind, Launch, Range, Trace
 
+# Bound before any op's code runs, which might replace it.
+_synchronize = torch.cuda.synchronize
 # Host events of the CUDA runtime and driver (cudaLaunchKernel, cuLaunchKernelEx, cudaGraphLaunch) or of HIP; host
 # operators are named `namespace::operator`. Both number their events, from unrelated counters.
 _DRIVER_CALL = re.compile(r"(cuda|cu|hip)[A-Z]\w*")
@@ -43,7 +45,7 @@ class Session:
             self._profile.start()
         try:
             yield
-            torch.cuda.synchronize()
+            _synchronize()
         finally:
             self._profile.stop()
 

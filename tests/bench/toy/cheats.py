@@ -1,4 +1,4 @@
-"""A plugin: ways to look faster or righter than one is. None may pass; `honest` of the other plugin stands beside them."""
+"""A plugin: ways to look faster or righter than one is. None may pass; the honest ones are in another plugin."""
 
 from __future__ import annotations
 

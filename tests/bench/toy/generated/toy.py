@@ -100,8 +100,9 @@ class ScatterCountFwdOp(Op, generated=True):
             for name, tensor in (("total", total), ("ids", ids), ("x", x))
         }
         device = checks.call_device("ScatterCountFwdOp", (("total", total), ("ids", ids), ("x", x)), ("ids",))
+        outputs = {"output": records["total"]}
         return CheckedCall(
-            "ScatterCountFwdOp", self.params, {"N": x.shape[0]}, records, {"output": records["total"]}, device, {"ids": ids}
+            "ScatterCountFwdOp", self.params, {"N": x.shape[0]}, records, outputs, device, {"ids": ids}
         )
 
     def eval_roofline(self) -> tuple[int, int]:
