@@ -9,6 +9,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from tileops.ops.checked_call import CheckedCall
 from tileops.ops.generated import attention as generated
 from tileops.ops.implementations import implementation, on_cuda
+from tileops.ops.kernels.support import triton_serves
 from tileops.ops.roofs import tensor_core_roof
 from tileops.perf import formulas
 
@@ -20,6 +21,11 @@ def _flash_serves(call: CheckedCall) -> bool:
     """PyTorch's flash attention: head widths in multiples of 8 up to 256, and something to attend to."""
     width = call.indices["D"]
     return on_cuda(call) and _has_scores(call) and width % 8 == 0 and 0 < width <= 256
+
+
+def _kernel_serves(call: CheckedCall) -> bool:
+    """The Triton kernel: head widths that are tiles, powers of two up to 128."""
+    return triton_serves(call) and _has_scores(call) and call.indices["D"] in (16, 32, 64, 128)
 
 
 def _cudnn_serves(call: CheckedCall) -> bool:
@@ -78,6 +84,12 @@ class GroupedQueryAttentionFwdOp(generated.GroupedQueryAttentionFwdOp):
             q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), 0.0, call.params["is_causal"]
         )
         return out[0].transpose(1, 2)
+
+    @implementation("triton", when=_kernel_serves)
+    def _triton(self, call: CheckedCall, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        from tileops.ops.kernels import attention as kernels  # Triton is imported when first used
+
+        return kernels.attention(q, k, v, call.params["is_causal"])
 
     @implementation("cudnn", when=_cudnn_serves)
     def _cudnn(self, call: CheckedCall, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:

@@ -96,7 +96,7 @@ def moe_permute_terms(call: CheckedCall) -> MoePermuteTerms:
 
 
 def moe_permute_nopad_roofline(call: CheckedCall) -> tuple[int, int]:
-    """(flops, bytes) of hidden_states [M, H], topk_ids [M, K], expert_map [num_experts] or absent -> perm_h and indices.
+    """(flops, bytes) of hidden_states [M, H], topk_ids [M, K] and perhaps expert_map -> perm_h [M * K, H] and indices.
 
     FLOPs: the integer arithmetic that is the op's result (section 1.3): one add a local pair for its expert's count,
     one add a local expert for the prefix sum of the counts (true_offsets and expert_first_token_offset hold the same

@@ -65,7 +65,7 @@ def matmul_skinny(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     splits = max(1, min(at_a_time // tiles_n, tiles_k // 8))
     steps = ceil_div(tiles_k, splits)
     splits = ceil_div(tiles_k, steps)
-    # Stages of (TILE_N + TILE_M) * TILE_K elements in 227 KiB of shared memory: 3 of 32 KiB for two programs, 4 for one.
+    # 227 KiB of shared memory hold three stages of both operands' tiles for each of two programs, or four for one.
     stages = 3 if tile_m == 64 else 4
     parts = out if splits == 1 else torch.empty((splits, m, n), dtype=torch.float32, device=a.device)
     with on_device(a):

@@ -18,6 +18,7 @@ from triton.backends.compiler import GPUTarget
 from triton.runtime.jit import JITFunction
 
 from tileops.ops.kernels import (
+    attention,
     batch_norm,
     batch_norm_training,
     elementwise,
@@ -106,6 +107,14 @@ def test_skinny_products_use_the_tensor_cores_and_prefetch(compiled):
     for m in (16, 64, 128):
         gemm.matmul_skinny(_empty(m, 7168), _empty(4096, 7168))
     for ptx in compiled["_skinny"]:
+        assert "wgmma.mma_async" in ptx and "cp.async.cg.shared.global" in ptx
+
+
+def test_attention_uses_the_tensor_cores_and_prefetches(compiled):
+    for width, is_causal in ((64, False), (128, True)):
+        key = _empty(2, 2048, 8, width)
+        attention.attention(_empty(2, 2048, 32, width), key, key, is_causal)
+    for ptx in compiled["_attention"]:
         assert "wgmma.mma_async" in ptx and "cp.async.cg.shared.global" in ptx
 
 

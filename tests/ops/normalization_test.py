@@ -22,7 +22,8 @@ def _seed():
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(
-    "shape, normalized", [((3, 127), 1), ((129, 1), 1), ((5, 3, 65), 2), ((300, 33), 1), ((2, 4096), 1), ((7,), 1), ((0, 7), 1)]
+    "shape, normalized",
+    [((3, 127), 1), ((129, 1), 1), ((5, 3, 65), 2), ((300, 33), 1), ((2, 4096), 1), ((7,), 1), ((0, 7), 1)],
 )
 def test_rms_norm(shape, normalized, dtype, target):
     x = torch.randn(shape).to(dtype)

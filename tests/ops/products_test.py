@@ -101,6 +101,29 @@ def test_attention_reference(batch, queries, keys, heads, kv_heads, width, is_ca
     assert op.eval_roofline()[1] == reads + q.numel() * 2
 
 
+@pytest.mark.parametrize(
+    "batch, queries, keys, heads, kv_heads, width, is_causal",
+    [
+        (2, 5, 5, 4, 2, 16, True),
+        (1, 130, 300, 2, 1, 16, True),  # two blocks of queries, whole and masked blocks of keys
+        (1, 129, 257, 2, 1, 64, False),
+        (1, 3, 2, 2, 2, 16, False),
+        (1, 1, 1, 1, 1, 128, True),
+    ],
+)
+def test_attention_kernel(batch, queries, keys, heads, kv_heads, width, is_causal):
+    # float16 alone, as for the skinny kernel; v as heads before keys, walked by its strides.
+    q, k = torch.randn(batch, queries, heads, width).half(), torch.randn(batch, keys, kv_heads, width).half()
+    v = torch.randn(batch, kv_heads, keys, width).half().transpose(1, 2)
+    mask = torch.ones(queries, keys, dtype=torch.bool)
+    mask = mask.tril(keys - queries) if is_causal else mask
+    exact = F.scaled_dot_product_attention(
+        *(tensor.transpose(1, 2).double() for tensor in (q, k, v)), attn_mask=mask, enable_gqa=True
+    )
+    found = GroupedQueryAttentionFwdOp(is_causal=is_causal, target="triton")(q, k, v)
+    assert_near(found, exact.transpose(1, 2))
+
+
 def test_attention_without_keys_gives_zeros():
     q, k = torch.randn(1, 3, 2, 8).half(), torch.randn(1, 0, 1, 8).half()
     assert not GroupedQueryAttentionFwdOp(is_causal=False, target="torch")(q, k, k).any()
@@ -127,10 +150,11 @@ def _calls(device, **changes):
 
 
 def test_library_attention_serves_what_its_masks_and_widths_allow():
-    assert _calls("cuda:0") == ("torch", "flash", "cudnn")
-    assert _calls("cpu") == ("torch",)
-    assert _calls("cuda:0", keys=4096) == ("torch", "flash")
-    assert _calls("cuda:0", keys=4096, is_causal=False) == ("torch", "flash", "cudnn")
+    assert _calls("cuda:0") == ("torch", "flash", "triton", "cudnn")
+    assert _calls("cpu") == ("torch", "triton")  # interpreted
+    assert _calls("cuda:0", keys=4096) == ("torch", "flash", "triton")
+    assert _calls("cuda:0", keys=4096, is_causal=False) == ("torch", "flash", "triton", "cudnn")
+    assert _calls("cuda:0", width=72) == ("torch", "flash", "cudnn")
     assert _calls("cuda:0", width=256) == ("torch", "flash")
     assert _calls("cuda:0", width=100) == ("torch",)
     assert _calls("cuda:0", batch=0) == ("torch",)
