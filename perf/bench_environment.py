@@ -75,8 +75,11 @@ def _cpu_name() -> str:
 def _revision() -> tuple[str, bool]:
     """Git revision of the sources and whether they differ from it; ("", False) where it cannot be told.
 
-    `bazel run` names the workspace; a plain checkout is where this file is.
+    `bazel run` names the workspace; a plain checkout is where this file is. A zip or a copy has no history: who makes
+    one states its revision in TILEOPS_REVISION, which counts as unmodified.
     """
+    if stated := os.environ.get("TILEOPS_REVISION"):
+        return stated, False
     here = os.environ.get("BUILD_WORKSPACE_DIRECTORY") or str(pathlib.Path(__file__).resolve().parents[1])
     head = _git(here, "rev-parse", "HEAD")
     if head is None:

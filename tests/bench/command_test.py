@@ -25,10 +25,10 @@ def plugin(name):
 @pytest.fixture
 def start(tmp_path):
     """Starts the command with the toy ops in `tmp_path`."""
-    environment = dict(os.environ, BUILD_WORKING_DIRECTORY=str(tmp_path))
-    environment["PYTHONPATH"] = os.pathsep.join(sys.path)
 
     def started(*flags):
+        environment = dict(os.environ, BUILD_WORKING_DIRECTORY=str(tmp_path))
+        environment["PYTHONPATH"] = os.pathsep.join(sys.path)
         return subprocess.Popen(
             [sys.executable, "-m", "tileops.perf.bench", TOY, *flags],
             env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
@@ -139,6 +139,15 @@ def test_resume_refuses_another_environment(tmp_path, bench):
         pass
     status, _, err = bench("--device=cpu", "--resume", "--out=run.binpb", "--label=few", plugin("implementations"))
     assert status == 2 and "NVIDIA H200" in err
+
+
+def test_a_copy_without_history_records_the_revision_that_is_stated(tmp_path, bench, monkeypatch):
+    monkeypatch.setenv("TILEOPS_REVISION", "abc123")
+    status, _, _ = bench("--device=meta", "--out=run.binpb", "--label=few", plugin("implementations"))
+    assert status == 0
+    found = runfile.read_run(tmp_path / "run.binpb")
+    list(found)
+    assert found.header.environment.project_revision == "abc123" and not found.header.environment.project_dirty
 
 
 def test_shards_make_up_the_run(tmp_path, bench):
