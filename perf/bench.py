@@ -60,6 +60,7 @@ _MAX_ROW_SECONDS = flags.DEFINE_float(
 _ROWS = flags.DEFINE_enum(
     "rows", None, ["all", "quick"], "quick: the cheapest row of each op. Default: quick on the CPU, else all."
 )
+_SAMPLES = flags.DEFINE_bool("samples", True, "Record every sample beside median and spread; --nosamples keeps runs small.")
 _REPRODUCIBLE = flags.DEFINE_bool("reproducible", False, "Write nothing that differs between two runs (with meta).")
 _LIST = flags.DEFINE_bool("list", False, "Print the rows and their implementations; run nothing.")
 
@@ -157,6 +158,8 @@ def _measure(cases: list[bench_rows.Case], pool: bench_pool.Pool) -> int:
             with bench_progress.bar(len(units)) as advance:
                 for unit, record in bench_run.run(units, pool, device, _ROW_TIMEOUT_S.value):
                     if record is not None:
+                        if not _SAMPLES.value:
+                            record.timing.ClearField("sample_ns")
                         writer.write(record)
                         records.append(record)
                     advance(" ".join(unit.key))

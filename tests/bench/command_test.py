@@ -141,6 +141,18 @@ def test_resume_refuses_another_environment(tmp_path, bench):
     assert status == 2 and "NVIDIA H200" in err
 
 
+def test_samples_are_recorded_unless_a_small_file_is_asked_for(tmp_path, bench):
+    for name, flags in (("with", ()), ("without", ("--nosamples",))):
+        bench("--device=cpu", f"--out={name}.binpb", "--label=few", "--implementation=torch", plugin("implementations"), *flags)
+    timings = [
+        [record.timing for record in outcomes(tmp_path / f"{name}.binpb").values() if record.status == OK]
+        for name in ("with", "without")
+    ]
+    assert timings[0] and timings[1]
+    assert all(len(timing.sample_ns) == timing.samples for timing in timings[0])
+    assert all(not timing.sample_ns and timing.samples for timing in timings[1])
+
+
 def test_a_copy_without_history_records_the_revision_that_is_stated(tmp_path, bench, monkeypatch):
     monkeypatch.setenv("TILEOPS_REVISION", "abc123")
     status, _, _ = bench("--device=meta", "--out=run.binpb", "--label=few", plugin("implementations"))
