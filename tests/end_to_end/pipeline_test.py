@@ -1,0 +1,96 @@
+"""The whole path, through the commands a user types: manifest -> generated ops -> bench -> run file -> report."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from tileops.perf import paths, report_rows, reprice_join, runfile
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Runs a command of the project in an empty folder; returns the finished process."""
+
+    def command(module: str, *flags: str) -> subprocess.CompletedProcess:
+        environment = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path), BUILD_WORKING_DIRECTORY=str(tmp_path))
+        arguments = [sys.executable, "-m", f"tileops.{module}", *flags]
+        return subprocess.run(arguments, env=environment, cwd=tmp_path, capture_output=True, text=True)
+
+    return command
+
+
+def test_a_cpu_run_proves_the_path_and_prices_nothing(run, tmp_path):
+    flags = ("--device=cpu", "--rows=all", "--op=SumFwdOp", "--label=long-seq-reduce", "--out=cpu.binpb")
+    bench = run("perf.bench", *flags)
+    assert bench.returncode == 0, bench.stderr
+    report = run("perf.roofline", "--run=cpu.binpb", "--format=json")
+    assert report.returncode == 0, report.stderr
+    (row,) = json.loads(report.stdout)["rows"]
+    assert row["case_id"] == "long-seq-reduce-bfloat16"
+    assert (row["verdict"], row["blank_reason"], row["efficiency"]) == ("blank", "no_cupti", None)
+    assert row["flops"] == 64 * 32768 and row["bytes"] == 2 * (64 * 32768 + 64)
+    assert row["actual_time_s"] > 0
+
+
+def _edited_spec(folder: pathlib.Path, family: str, old: str, new: str) -> None:
+    """The project's manifest with one edit in one family's file."""
+    folder.mkdir()
+    for source in paths.data_path("manifest", "spec").glob("*.yaml"):
+        text = source.read_text()
+        if source.stem == family:
+            assert old in text
+            text = text.replace(old, new)
+        (folder / source.name).write_text(text)
+
+
+def _report_at_prices_of(run, tmp_path: pathlib.Path, flags: tuple[str, ...]) -> subprocess.CompletedProcess:
+    """The report of the recorded runs, priced by the formulas of `spec`."""
+    priced = run("perf.bench", "--device=meta", "--spec_dir=spec", "--out=priced.binpb", *flags)
+    assert priced.returncode == 0, priced.stderr
+    readers = [runfile.read_run(path) for path in report_rows.run_paths([])]
+    recorded = [record for reader in readers for record in reader.records()]
+    roofs = {(record.op, record.case_id): record.roof_key for record in recorded}
+    prices = list(runfile.read_run(tmp_path / "priced.binpb").records())
+    for price in prices:  # classes of a manifest outside the project declare no roof
+        price.roof_key = roofs.get((price.op, price.case_id), "")
+    joined = reprice_join.join(recorded, prices)
+    with runfile.RunWriter(tmp_path / "repriced.binpb", readers[0].header) as writer:
+        for record in joined.records:
+            writer.write(record)
+    return run("perf.roofline", "--run=repriced.binpb", "--implementation=all")
+
+
+@pytest.mark.parametrize(
+    ("family", "op", "old", "new"),
+    [
+        ("gemm", "GemmFwdOp", '"2 * M * N * K"', '"4 * M * N * K"'),
+        ("elementwise", "AddFwdOp", 'flops: "prod(S) * (1 if alpha == 1 else 2)"', 'flops: "prod(S)"\n    bytes: "2 * (bytes(input) + bytes(other) + bytes(output))"'),
+    ],
+    ids=["flops doubled", "bytes doubled"],
+)
+def test_a_formula_edit_that_inflates_work_fails_the_recorded_runs(run, tmp_path, family, op, old, new):
+    _edited_spec(tmp_path / "spec", family, old, new)
+    report = _report_at_prices_of(run, tmp_path, (f"--op={op}",))
+    assert report.returncode == 1
+    assert "formula error" in report.stdout and "health: failed" in report.stdout
+
+
+def test_the_manifest_as_it_is_passes_the_recorded_runs(run, tmp_path):
+    _edited_spec(tmp_path / "spec", "gemm", '"2 * M * N * K"', '"2 * M * N * K"')
+    report = _report_at_prices_of(run, tmp_path, ())
+    assert report.returncode == 0, report.stdout
+
+
+def test_a_defect_of_a_manifest_stops_the_bench_with_file_and_line(run, tmp_path):
+    _edited_spec(tmp_path / "spec", "gemm", '"2 * M * N * K"', '"2 * M * N * Q"')
+    bench = run("perf.bench", "--device=meta", "--spec_dir=spec")
+    assert bench.returncode == 2
+    lines = (tmp_path / "spec" / "gemm.yaml").read_text().splitlines()
+    line = next(number for number, text in enumerate(lines, 1) if "N * Q" in text)
+    assert f"gemm.yaml:{line}: GemmFwdOp: roofline.flops: unknown name 'Q'" in bench.stderr
