@@ -10,6 +10,13 @@ DISTRIBUTIONS = {
             "721200f2f0e9960f2ca9dc3a2a706b201f5f75d812c158f059cbbe29eeafbdb8",
         ],
     ),
+    "attrs": struct(
+        version = "26.1.0",
+        deps = [],
+        sha256 = [
+            "c647aa4a12dfbad9333ca4e71fe62ddc36f4e63b2d260a37a8b83d2f043ac309",
+        ],
+    ),
     "filelock": struct(
         version = "4.3.1",
         deps = [],
@@ -82,6 +89,27 @@ DISTRIBUTIONS = {
         ],
         sha256 = [
             "85ece4451f492d0c13c5dd7c13a64681a86afae63a5f347908daf103ce6d2f67",
+        ],
+    ),
+    "jsonschema": struct(
+        version = "4.26.0",
+        deps = [
+            "attrs",
+            "jsonschema-specifications",
+            "referencing",
+            "rpds-py",
+        ],
+        sha256 = [
+            "d489f15263b8d200f8387e64b4c3a75f06629559fb73deb8fdfb525f2dab50ce",
+        ],
+    ),
+    "jsonschema-specifications": struct(
+        version = "2025.9.1",
+        deps = [
+            "referencing",
+        ],
+        sha256 = [
+            "98802fee3a11ee76ecaca44429fda8a41bff98b00a0f2838151b113f210cc6fe",
         ],
     ),
     "markdown-it-py": struct(
@@ -191,6 +219,17 @@ DISTRIBUTIONS = {
             "93bfb2459195406a518e2f487a9bbf01df240175f31e06f5a252ac6734c7bbf0",
         ],
     ),
+    "referencing": struct(
+        version = "0.37.0",
+        deps = [
+            "attrs",
+            "rpds-py",
+            "typing-extensions",
+        ],
+        sha256 = [
+            "381329a9f99628c9069361716891d34ad94af76e461dcb0335825aecc7692231",
+        ],
+    ),
     "rich": struct(
         version = "15.0.0",
         deps = [
@@ -199,6 +238,18 @@ DISTRIBUTIONS = {
         ],
         sha256 = [
             "33bd4ef74232fb73fe9279a257718407f169c09b78a87ad3d296f548e27de0bb",
+        ],
+    ),
+    "rpds-py": struct(
+        version = "2026.9.1",
+        deps = [],
+        sha256 = [
+            "136a1c3fe4402b7008bc81cb62ee538481795b61a7e83df88dff3b3f02b726ff",
+            "2693b2728bbcc48d09a981a356954b0c47c53ff25b545856f28a889ea619f69a",
+            "457866b85daf5034296666168b84a69e0b2e89dc4f1af102b46f6448a60b9063",
+            "7868b85224291c6cb6759f9b5adb9745f486d226f62b16a614dd5a2a5ab2b35b",
+            "addeda51556dac7c1a2f14cda62db8b621cd12afba3091d03a96c72932387eab",
+            "e01b3c878c8641913e688edd1b3f08658c6783d29cf6b826bd3c0d1ae7a1ffaa",
         ],
     ),
     "setuptools": struct(
