@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from tileops.manifest import rows
+from tileops.manifest import expr, presence, rows
 from tileops.manifest.check_signature import SignatureCheck
 from tileops.manifest.diagnostics import Diagnostics
 from tileops.manifest.model import Entry
@@ -14,27 +14,49 @@ from tileops.manifest.points import Point
 
 @dataclasses.dataclass(frozen=True)
 class Checked:
-    """An entry whose signature holds, with what its checks worked out.
+    """An entry with its presence conditions worked in, and what its checks found out.
 
     Attributes:
       plans: the inference plan of every type point.
       cases: the calls that its rows describe.
       callable: whether signature and rows are free of defects.
+      unreached: checks that a missing fact kept from being made, each naming it.
     """
 
     entry: Entry
     plans: tuple[tuple[Point, Plan], ...]
     cases: tuple[rows.Case, ...]
     callable: bool
+    unreached: tuple[str, ...] = ()
 
 
 def check_entry(entry: Entry, diagnostics: Diagnostics) -> Checked:
     """Check one entry; every defect goes to `diagnostics`, and what depends on a defective part is not reached."""
     before = len(diagnostics)
+    entry = presence.resolve(entry)
     signature = SignatureCheck(entry, diagnostics)
     if not signature.run():
-        return Checked(entry, (), (), False)
-    cases = rows.instantiate(entry, signature.plans, diagnostics)
+        broken = ", ".join(sorted(entry.malformed)) or "the signature"
+        return Checked(entry, (), (), False, (f"inference plans and workload rows: {broken} has defects",))
+    cases = rows.instantiate(entry, signature.plans, _formulas(entry), diagnostics)
+    unreached: tuple[str, ...] = ()
     if len(diagnostics) == before:
         rows.check_coverage(entry, cases, diagnostics)
-    return Checked(entry, tuple(signature.plans), tuple(cases), len(diagnostics) == before and not entry.malformed)
+    else:
+        unreached = ("coverage of optional tensors: some rows have defects",)
+    fine = len(diagnostics) == before and not entry.malformed
+    return Checked(entry, tuple(signature.plans), tuple(cases), fine, unreached)
+
+
+def _formulas(entry: Entry) -> tuple[expr.Expr, ...]:
+    """The inline formulas that parse; the roofline analysis says what is wrong with the others."""
+    found = []
+    for name in ("flops", "bytes"):
+        field = (entry.roofline or {}).get(name)
+        if field is not None and isinstance(field.value, str):
+            try:
+                found.append(expr.parse(field.value))
+            except expr.ExprError:
+                continue
+    conditions = presence.conditions_of(entry.signature)
+    return tuple(presence.substitute_presence(node, conditions) for node in found)

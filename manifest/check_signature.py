@@ -1,37 +1,70 @@
-"""Checks of one entry's signature: kinds at every use, families, effects, and the inference plan at every point."""
+"""Checks of one entry's signature: kinds at every use, effects, and the inference plan at every discriminant point."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator
 
-from tileops.manifest import declarations, expr, kind_check, kinds, plan
+from tileops.manifest import check_families, declarations, expr, kind_check, kinds, plan
 from tileops.manifest.diagnostics import Diagnostics
 from tileops.manifest.kind_check import FORM, KIND, NAME, PRESENCE, Scope
-from tileops.manifest.kinds import BOOL, DIM, Kind, Maybe
+from tileops.manifest.kinds import BOOL, DIM, INT, Kind, Maybe
 from tileops.manifest.model import Entry, Expression, Signature, Tensor
-from tileops.manifest.points import Point, TooManyPoints, discriminants, enumerate_points
+from tileops.manifest.points import Point, TooManyPoints, discriminants, domain_restrictions, enumerate_points
+from tileops.manifest.shapes import NoCase
 
-_CODES = {FORM: "M020", NAME: "M021", KIND: "M022", PRESENCE: "M025"}
+CODES = {FORM: "M020", NAME: "M021", KIND: "M022", PRESENCE: "M025"}
 
 
-def scope(entry: Entry, roofline: bool = False, dtypes: bool = False) -> Scope:
-    """What an expression of the entry may read; lets have the kinds of their expressions."""
+def scope(entry: Entry, roofline: bool = False, dtypes: bool = False, lists: bool = False) -> Scope:
+    """What an expression of the entry may read; lets have the kinds of their expressions.
+
+    Args:
+      entry: the entry.
+      roofline: `bytes(t)` may be read.
+      dtypes: dtype names stand for themselves.
+      lists: value lists of `forall` may be read, as generator arguments do.
+    """
     signature = entry.signature
     names: dict[str, Kind] = {
-        **{name: kind for name, kind in signature.forall.items()},
-        **{name: param.kind for name, param in signature.params.items()},
+        **{name: kind for name, kind in signature.forall.items() if lists or not is_value_list(kind)},
+        **{name: param.kind for name, param in signature.params.items() if name not in signature.constants},
     }
     tensors = {name: tensor.optional for name, tensor in signature.tensors.items()}
     for name in let_order(signature):
         kind = kind_check.check(signature.lets[name].expr, Scope(names, tensors), lambda what, message: None)
-        names[name] = kind or DIM
-    return Scope(names, tensors, roofline, dtypes, broken_names(entry))
+        if kind is not None:
+            names[name] = kind
+    unclear = signature.lets.keys() - names.keys()  # in a cycle, or with defects of their own
+    return Scope(names, tensors, roofline, dtypes, broken_names(entry) | unclear)
+
+
+def is_value_list(kind: Kind) -> bool:
+    """Whether an index is a list of values that only rows hold."""
+    return isinstance(kind, kinds.Seq) and not isinstance(kind, kinds.Shape)
 
 
 def broken_names(entry: Entry) -> frozenset[str]:
-    """Names that the entry means to declare and whose declaration could not be read."""
-    parts = (path.split(".") for path in entry.malformed)
-    return frozenset(part[2] for part in parts if part[0] == "signature" and len(part) > 2)
+    """Names that the entry means to declare and whose declaration could not be read; any, where a whole section could not."""
+    parts = [path.split(".") for path in entry.malformed if path.split(".")[0] == "signature"]
+    broken = {part[2] for part in parts if len(part) > 2}
+    if any(part[1:] in ([], ["forall"], ["params"], ["inputs"], ["outputs"], ["types"], ["let"]) for part in parts):
+        broken.update(name for term in _all_terms(entry.signature) for name in _mentioned(term))
+        broken.update(name for combo in entry.signature.combos for name in combo)
+    return frozenset(broken)
+
+
+def _all_terms(signature: Signature) -> Iterator[expr.Expr]:
+    for expression in (*signature.lets.values(), *signature.rules):
+        yield expression.expr
+    for tensor in signature.tensors.values():
+        for found in (tensor.dtype, tensor.shape, tensor.when, tensor.mutated, tensor.values, *tensor.requires):
+            if found is not None:
+                yield found.expr
+
+
+def _mentioned(term: expr.Expr) -> list[str]:
+    return expr.names(term) + [part.family for part in expr.walk(term) if isinstance(part, expr.FamilyTerm)]
 
 
 def let_order(signature: Signature) -> list[str]:
@@ -46,17 +79,27 @@ def let_order(signature: Signature) -> list[str]:
 
 
 def type_terms(signature: Signature) -> list[expr.Expr]:
-    """The expressions that shape a call: shapes and dtypes of all tensors."""
-    return [term for tensor in signature.tensors.values() for term in (tensor.shape.expr, tensor.dtype.expr)]
+    """The expressions that decide the types of a call: shapes, dtypes, conditions and aliases of its tensors."""
+    terms = []
+    for tensor in signature.tensors.values():
+        terms += [tensor.shape.expr, tensor.dtype.expr]
+        if tensor.when is not None:
+            terms.append(tensor.when.expr)
+        written = signature.inputs.get(tensor.alias)
+        if written is not None and written.mutated is not None:
+            terms.append(written.mutated.expr)
+    return terms
 
 
 def type_points(signature: Signature) -> list[Point]:
     """The points over the discriminants on which the types of a call depend. Raises TooManyPoints.
 
-    An input's own presence is not among them: its checks are guarded by it, whatever else holds.
+    An input's own presence is among them only where a term reads it: its checks are guarded by it, whatever else holds.
     """
-    found = [one for one in discriminants(signature, type_terms(signature)) if one.name not in signature.inputs]
-    return enumerate_points(found)
+    terms = type_terms(signature)
+    names = {one.name for one in discriminants(signature, terms)}
+    restrictions = [rule for rule in domain_restrictions(signature) if set(expr.names(rule)) & names]
+    return enumerate_points(discriminants(signature, [*terms, *restrictions]), restrictions)
 
 
 class SignatureCheck:
@@ -67,131 +110,212 @@ class SignatureCheck:
         self._signature = entry.signature
         self._diagnostics = diagnostics
         self._failed = False
+        self._unclear: set[str] = set()
         self.plans: list[tuple[Point, plan.Plan]] = []
 
     def run(self) -> bool:
         """Report every defect; True where the signature can be planned and called."""
-        cycle = [name for name in self._signature.lets if name not in let_order(self._signature)]
-        for name in cycle:
+        for name in check_families.cycles({name: set(expr.names(let.expr)) for name, let in self._signature.lets.items()}):
             self._report(f"signature.let.{name}", self._signature.lets[name].line, "M041", "refers to itself")
-        if cycle:
+        if self._failed:
             return False
         names = scope(self._entry)
         for path, expression, wanted in self._expressions():
             self._kind(path, expression, names, wanted)
-        for section, tensors in (("inputs", self._signature.inputs), ("outputs", self._signature.outputs)):
+        self._definitions()
+        for section, tensors in self._sections():
             for tensor in tensors.values():
                 self._tensor(f"signature.{section}.{tensor.name}", tensor)
-        self._families()
+        self._outputs()
+        self._combos()
+        families = check_families.FamilyCheck(self._entry, broken_names(self._entry), self._report, scope(self._entry))
+        families.run()
+        if not self._failed and not self._entry.malformed:
+            self._conditions()
         if not self._failed and not self._entry.malformed:
             self._plan()
         return not self._failed and not self._entry.malformed
 
     def _report(self, path: str, line: int, code: str, message: str) -> None:
         self._failed = True
+        self._unclear.add(path.rpartition(".")[0])
         self._diagnostics.add(self._entry.file, line, self._entry.op, path, code, message)
 
     def _reporter(self, path: str, line: int) -> Callable[[str, str], None]:
-        return lambda what, message: self._report(path, line, _CODES[what], message)
+        return lambda what, message: self._report(path, line, CODES[what], message)
+
+    def _sections(self) -> Iterator[tuple[str, dict[str, Tensor]]]:
+        yield "params", self._signature.constants
+        yield "inputs", self._signature.inputs
+        yield "outputs", self._signature.outputs
 
     def _expressions(self) -> Iterator[tuple[str, Expression, Kind | None]]:
         for name, let in self._signature.lets.items():
             yield f"signature.let.{name}", let, None
         for position, rule in enumerate(self._signature.rules):
             yield f"signature.shape_rules[{position}]", rule, BOOL
-        for tensor in self._signature.inputs.values():
-            if tensor.mutated is not None:
-                yield f"signature.inputs.{tensor.name}.mutated", tensor.mutated, BOOL
+        for section, tensors in self._sections():
+            for tensor in tensors.values():
+                field = "nullable" if section == "outputs" else "optional"
+                for name, found in (("mutated", tensor.mutated), (field, tensor.when)):
+                    if found is not None:
+                        yield f"signature.{section}.{tensor.name}.{name}", found, BOOL
 
     def _kind(self, path: str, expression: Expression, names: Scope, wanted: Kind | None) -> None:
         kind = kind_check.check(expression.expr, names, self._reporter(path, expression.line))
         if kind is not None and wanted is not None and not kinds.fits(kind, wanted):
             self._report(path, expression.line, "M022", f"must be {wanted}, and is {kind}")
 
+    def _definitions(self) -> None:
+        """A rule that merely defines a name says it in the wrong place."""
+        for position, rule in enumerate(self._signature.rules):
+            node = rule.expr
+            if not (isinstance(node, expr.Compare) and node.ops == ("==",)):
+                continue
+            for side, other in (node.operands, node.operands[::-1]):
+                if isinstance(side, expr.Name) and isinstance(self._signature.forall.get(side.id), (kinds.Dim, kinds.Shape)):
+                    if side.id not in expr.names(other) and not isinstance(other, expr.Literal):
+                        path = f"signature.shape_rules[{position}]"
+                        self._report(
+                            path, rule.line, "M026",
+                            f"{rule.text!r} defines {side.id!r}; write {expr.to_source(other)!r} in the shape, or a `let`",
+                        )  # fmt: skip
+                        break
+
     def _tensor(self, path: str, tensor: Tensor) -> None:
         names = scope(self._entry, dtypes=True)
         dtype = kind_check.check(tensor.dtype.expr, names, self._reporter(f"{path}.dtype", tensor.dtype.line))
         if dtype is not None and not isinstance(dtype.item if isinstance(dtype, Maybe) else dtype, kinds.DType):
             self._report(f"{path}.dtype", tensor.dtype.line, "M022", f"must be a dtype, and is {dtype}")
-        term, report = tensor.shape.expr, self._reporter(f"{path}.shape", tensor.shape.line)
-        if isinstance(term, expr.FamilyTerm):
-            self._application(path, tensor, term)
-        else:
-            for axis in term.axes:
-                kind = kind_check.check(axis, scope(self._entry), report)
-                if kind is not None and not isinstance(axis, expr.Splice) and not declarations.is_integer(kind):
-                    report(KIND, f"axis {expr.to_source(axis)!r} must be Dim or Int, and is {kind}")
-        if tensor.values is not None:
-            self._generator(path, tensor)
-
-    def _application(self, path: str, tensor: Tensor, term: expr.FamilyTerm) -> None:
-        family = self._signature.families.get(term.family)
-        if family is None:
-            if term.family in broken_names(self._entry):
-                return
-            known = ", ".join(self._signature.families) or "none"
-            self._report(f"{path}.shape", tensor.shape.line, "M030", f"no type family {term.family!r}; there are: {known}")
-            return
-        if len(term.args) != len(family.params):
-            self._report(
-                f"{path}.shape", tensor.shape.line, "M030",
-                f"{term.family} takes {len(family.params)} arguments, not {len(term.args)}",
-            )
-            return
+        elif isinstance(dtype, Maybe):
+            self._report(f"{path}.dtype", tensor.dtype.line, "M025", f"{tensor.dtype.text} may be None; write coalesce_dtype")
         report = self._reporter(f"{path}.shape", tensor.shape.line)
-        for arg, (name, wanted) in zip(term.args, family.params.items(), strict=True):
-            kind = kind_check.check(arg, scope(self._entry), report)
-            if kind is not None and not kinds.fits(kind, wanted):
-                report(KIND, f"argument {name!r} of {term.family} must be {wanted}, and is {kind}")
-            elif kind is not None and name in family.match and not isinstance(arg, expr.Name):
-                report(KIND, f"argument {name!r} of {term.family} chooses the case and must be a parameter's name")
+        if isinstance(tensor.shape.expr, expr.ShapeTerm):
+            check_families.check_axes(tensor.shape.expr, scope(self._entry), report)
+        if tensor.values is not None:
+            self._generator(path, tensor, dtype)
 
-    def _generator(self, path: str, tensor: Tensor) -> None:
-        call, line = tensor.values.expr, tensor.values.line
-        report = self._reporter(f"{path}.values", line)
+    def _generator(self, path: str, tensor: Tensor, dtype: Kind | None) -> None:
+        names = scope(self._entry, lists=True)
+        report = self._reporter(f"{path}.values", tensor.values.line)
+        call = tensor.values.expr
         if not isinstance(call, expr.Call) or call.function not in declarations.GENERATORS:
             report(FORM, f"must be a call of a generator: {', '.join(declarations.GENERATORS)}")
-            return
-        args, _ = declarations.GENERATORS[call.function]
-        if len(call.args) != len(args):
-            report(KIND, f"{call.function} takes {len(args)} arguments, not {len(call.args)}")
-            return
-        for arg, wanted in zip(call.args, args, strict=True):
-            kind = kind_check.check(arg, scope(self._entry), report)
-            if kind is not None and not kinds.fits(kind, wanted):
-                report(KIND, f"{expr.to_source(arg)!r} must be {wanted}, and is {kind}")
+        else:
+            generator = declarations.GENERATORS[call.function]
+            _check_arguments(call, generator.args, names, report)
+            term = tensor.shape.expr
+            runs = isinstance(term, expr.ShapeTerm) and any(isinstance(axis, expr.Splice) for axis in term.axes)
+            if isinstance(term, expr.ShapeTerm) and not runs and len(term.axes) != generator.rank:
+                self._report(
+                    f"{path}.values", tensor.values.line, "M051",
+                    f"{call.function} gives {generator.rank} axes, and {tensor.name} has {len(term.axes)}",
+                )  # fmt: skip
+        if tensor.requires and isinstance(dtype, kinds.DType) and not all("int" in name for name in dtype.values):
+            self._report(f"{path}.requires", tensor.line, "M051", f"requires needs an integer dtype, not {dtype}")
+        # A requirement may read the contents of another metadata tensor of rank 1, by its name.
+        lists = {
+            other.name: kinds.Seq(INT) for other in self._signature.inputs.values()
+            if other.values is not None and other.name != tensor.name
+        }  # fmt: skip
+        names = dataclasses.replace(names, names={**names.names, **lists})
+        for position, required in enumerate(tensor.requires):
+            report = self._reporter(f"{path}.requires[{position}]", required.line)
+            if not isinstance(required.expr, expr.Call) or required.expr.function not in declarations.PREDICATES:
+                report(FORM, f"must be a call of a predicate: {', '.join(declarations.PREDICATES)}")
+                continue
+            _check_arguments(required.expr, declarations.PREDICATES[required.expr.function].args, names, report)
 
-    def _families(self) -> None:
-        applied = {
-            tensor.shape.expr.family for tensor in self._signature.tensors.values()
-            if isinstance(tensor.shape.expr, expr.FamilyTerm)
-        }
-        for family in self._signature.families.values():
-            path = f"signature.types.{family.name}"
-            unclear = self._entry.malformed or applied - set(self._signature.families)  # the application may be misspelt
-            if family.name not in applied and not unclear:
-                self._report(path, family.line, "M030", "is applied by no tensor")
-            names = Scope(family.params, {})
-            for case in family.cases:
-                for axis in case.shape.axes:
-                    kind_check.check(axis, names, self._reporter(f"{path}.cases", case.line))
+    def _outputs(self) -> None:
+        for output in self._signature.outputs.values():
+            if not output.alias:
+                continue
+            path, source = f"signature.outputs.{output.name}.alias", self._signature.inputs.get(output.alias)
+            if source is None:
+                self._report(path, output.line, "M050", f"{output.alias!r} is no input")
+            elif source.mutated is None:
+                self._report(path, output.line, "M050", f"the input {output.alias!r} is never written, so no output is it")
+            elif self._unclear & {f"signature.inputs.{source.name}", f"signature.outputs.{output.name}"}:
+                continue
+            elif (source.dtype.expr, source.shape.expr) != (output.dtype.expr, output.shape.expr):
+                self._report(path, output.line, "M050", f"dtype and shape must be those of the input {output.alias!r}")
+
+    def _combos(self) -> None:
+        broken = broken_names(self._entry)
+        first = next((combo.keys() for combo in self._signature.combos), None)
+        for position, combo in enumerate(self._signature.combos):
+            path = f"signature.dtype_combos[{position}]"
+            line = self._entry.line_of(path)
+            for name, dtype in combo.items():
+                kind = self._signature.forall.get(name)
+                if name in broken:
+                    continue
+                if not isinstance(kind, kinds.DType):
+                    self._report(path, line, "M053", f"{name!r} is no dtype index")
+                elif dtype not in kind.values:
+                    self._report(path, line, "M053", f"{dtype!r} is not in {kind}")
+            indices = all(isinstance(self._signature.forall.get(name), kinds.DType) for name in combo)
+            if indices and combo.keys() != first:
+                self._report(path, line, "M053", "every combination must assign the same indices")
+
+    def _conditions(self) -> None:
+        """Presence conditions and effects are discriminants: they read nothing that a call must be solved for."""
+        for section, tensors in self._sections():
+            for tensor in tensors.values():
+                for field, found in (("optional" if section == "inputs" else "nullable", tensor.when), ("mutated", tensor.mutated)):
+                    if found is None:
+                        continue
+                    finite = {one.name for one in discriminants(self._signature, [found.expr])}
+                    for name in expr.names(found.expr):
+                        if name not in finite:
+                            self._report(
+                                f"signature.{section}.{tensor.name}.{field}", found.line, "M052",
+                                f"{name!r} is no discriminant (a Bool or enum parameter, an algebraic value, a presence)",
+                            )  # fmt: skip
 
     def _plan(self) -> None:
         try:
             points = type_points(self._signature)
         except TooManyPoints as error:
-            self._report("signature", self._entry.line, "M042", f"{error.args[0]} discriminant points are too many")
+            self._report("signature", self._entry.line_of("signature"), "M042", f"{error.args[0]} discriminant points are too many")
             return
         told: set[str] = set()
         for point in points:
-            made = plan.build(self._signature, point)
+            try:
+                made = plan.build(self._signature, point)
+            except NoCase as error:
+                if str(error) not in told:
+                    told.add(str(error))
+                    path = f"signature.types.{error.family}"
+                    self._report(path, self._entry.line_of(path), "M031", str(error))
+                continue
             for name in (name for name in made.unsolved if name not in told):
                 told.add(name)
                 self._report(
-                    f"signature.forall.{name}", self._entry.line, "M040",
+                    f"signature.forall.{name}", self._entry.line_of(f"signature.forall.{name}"), "M040",
                     f"{name!r} is not solved by any input ({point}); an input axis must be {name}, a constant times"
                     f" {name} plus known terms, or *{name}",
-                )
+                )  # fmt: skip
             self.plans.append((point, made))
+        if not self.plans or len(self.plans) < len(points):
+            return  # what the points without a plan read is not known
+        read = {name for point, _ in self.plans for name in self._read_at(point)}
+        for name, kind in self._signature.forall.items():
+            path = f"signature.forall.{name}"
+            if name not in read and name not in told and not is_value_list(kind):
+                self._report(path, self._entry.line_of(path), "M040", f"{name!r} is read by nothing")
+
+    def _read_at(self, point: Point) -> list[str]:
+        return plan.needed_at(self._signature, point)
+
+
+def _check_arguments(call: expr.Call, wanted: tuple[Kind, ...], names: Scope, report: Callable[[str, str], None]) -> None:
+    if len(call.args) != len(wanted):
+        report(KIND, f"{call.function} takes {len(wanted)} arguments, not {len(call.args)}")
+        return
+    for arg, kind in zip(call.args, wanted, strict=True):
+        found = kind_check.check(arg, names, report)
+        if found is not None and not kinds.fits(found, kind):
+            report(KIND, f"{expr.to_source(arg)!r} must be {kind}, and is {found}")
 
 

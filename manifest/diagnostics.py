@@ -22,16 +22,22 @@ CODES: dict[str, str] = {
     "M023": "a kind or parameter type is not in the language",
     "M024": "a dtype is unknown",
     "M025": "a value is read where a guard does not show it present",
+    "M026": "a shape rule says what a shape or a `let` should",
     "M030": "a type family is misused",
     "M031": "a type family's cases do not match its discriminant",
     "M040": "an index cannot be solved from the inputs",
     "M041": "a `let` or family refers to itself",
     "M042": "an entry has too many discriminant points",
     "M050": "an effect is inconsistent",
+    "M051": "a metadata tensor is inconsistent",
+    "M052": "a presence condition is no discriminant",
+    "M053": "dtype combinations do not fit the dtype indices",
     "M060": "a workload row does not fit the signature",
     "M061": "a workload case id is not distinct",
     "M062": "a workload row's tensors do not infer back to the row",
     "M063": "an optional tensor is not covered by the rows",
+    "M064": "a metadata tensor's contents break a requirement",
+    "M070": "a composition is inconsistent",
     "R001": "the roofline block is missing or mixes its modes",
     "R002": "a roofline field is not a non-empty string",
     "R010": "a formula is not in the expression language",
@@ -42,6 +48,9 @@ CODES: dict[str, str] = {
     "R020": "a func path has the wrong form",
     "R021": "a func path does not resolve",
 }
+
+
+MAX_MESSAGE = 1000
 
 
 @dataclasses.dataclass(frozen=True, order=True)
@@ -70,7 +79,7 @@ class Diagnostics:
         """Record a defect. `code` is a key of CODES."""
         if code not in CODES:
             raise KeyError(f"unknown defect code {code}")
-        self._found.setdefault(Diagnostic(file, line, op, field, printable(message), code))
+        self._found.setdefault(Diagnostic(file, line, printable(op), printable(field), printable(message), code))
 
     def __iter__(self):
         """In order of file and line; the order found, where those are equal."""
@@ -85,5 +94,7 @@ class Diagnostics:
 
 
 def printable(text: str) -> str:
-    """Text from a spec file as one line that no terminal or log takes for anything else."""
-    return "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in text)
+    """Text from a spec file as one line that no terminal or log takes for anything else, nor is too long for one."""
+    if len(text) > MAX_MESSAGE:
+        text = f"{text[: MAX_MESSAGE // 2]} ... {text[-MAX_MESSAGE // 2 :]}"
+    return text if text.isprintable() else "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in text)

@@ -7,8 +7,10 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tileops.manifest import expr, primitives
+from tileops.manifest import expr
+from tileops.manifest.adt import AdtValue
 from tileops.manifest.dtypes import BITS
+from tileops.manifest.primitives import PRIMITIVE_FUNCTIONS
 
 _BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "//": operator.floordiv, "%": operator.mod,
@@ -17,22 +19,14 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
     "in": lambda left, right: left in right, "not in": lambda left, right: left not in right,
 }
-_BUILTINS: dict[str, Callable[..., Any]] = {"len": builtins.len, "abs": builtins.abs, "range": builtins.range, "all": builtins.all}
 
-
-def function(name: str) -> Callable[..., Any]:
-    """The one implementation of a primitive: Python's own for len, abs, range and all."""
-    return _BUILTINS.get(name) or getattr(primitives, name)
-
-
-def is_builtin(name: str) -> bool:
-    """Whether a primitive is a Python builtin of the same name and meaning."""
-    return name in _BUILTINS
-
+def python_name(name: str) -> str:
+    """How generated code calls a primitive: Python's own where it is that, else by the module of primitives."""
+    own = PRIMITIVE_FUNCTIONS[name] is getattr(builtins, name, None)
+    return name if own else f"primitives.{PRIMITIVE_FUNCTIONS[name].__name__}"
 
 class Unknown(Exception):
     """A name has no value in the bindings given; `args[0]` is the name."""
-
 
 def evaluate(node: expr.Expr, values: Mapping[str, Any], present: Mapping[str, bool], sizes: Mapping[str, int] | None = None) -> Any:
     """Value of a kind-checked expression.
@@ -58,6 +52,10 @@ def evaluate(node: expr.Expr, values: Mapping[str, Any], present: Mapping[str, b
             if name in BITS:
                 return name
             raise Unknown(name)
+        if isinstance(part, expr.Field):
+            if part.name not in values:
+                raise Unknown(part.name)
+            return values[part.name].field(part.field)
         if isinstance(part, expr.Unary):
             operand = of(part.operand, values)
             return (not operand) if part.op == "not" else -operand if part.op == "-" else operand
@@ -100,17 +98,15 @@ def evaluate(node: expr.Expr, values: Mapping[str, Any], present: Mapping[str, b
                 return _lookup(present, part.args[0].id)
             if part.function == "bytes":
                 return _lookup(sizes or {}, part.args[0].id)
-            return function(part.function)(*(of(arg, values) for arg in part.args))
+            return PRIMITIVE_FUNCTIONS[part.function](*(of(arg, values) for arg in part.args))
         raise TypeError(f"no value for {type(part).__name__}")
 
     return of(node, values)
-
 
 def _lookup(mapping: Mapping[str, Any], name: str) -> Any:
     if name not in mapping:
         raise Unknown(name)
     return mapping[name]
-
 
 def fold(node: expr.Expr, values: Mapping[str, Any], present: Mapping[str, bool]) -> expr.Expr:
     """The expression with everything that the point decides worked out: known names, presence, arms not taken.
@@ -124,10 +120,15 @@ def fold(node: expr.Expr, values: Mapping[str, Any], present: Mapping[str, bool]
     def again(part: expr.Expr) -> expr.Expr:
         return fold(part, values, present)
 
-    if isinstance(node, expr.Name) and isinstance(values.get(node.id), (bool, str, int)):
-        return expr.Literal(values[node.id])
+    if isinstance(node, (expr.Name, expr.Value)):
+        known = values.get(node.id if isinstance(node, expr.Name) else node.name)
+        return expr.Literal(known) if isinstance(known, (bool, str, int)) else node
+    if isinstance(node, expr.Field):
+        value = values.get(node.name)
+        known = isinstance(value, AdtValue) and (node.field == "kind" or node.field in dict(value.fields))
+        return expr.Literal(value.field(node.field)) if known else node
     if isinstance(node, expr.Call):
-        if node.function == "present":
+        if node.function == "present" and isinstance(node.args[0], expr.Name):
             known = present.get(node.args[0].id)
             return node if known is None else expr.Literal(known)
         if node.function == "bytes":
@@ -143,7 +144,6 @@ def fold(node: expr.Expr, values: Mapping[str, Any], present: Mapping[str, bool]
         return expr.Conditional(test, again(node.then), again(node.otherwise))
     return expr.rebuild(node, again)
 
-
 def _constant(node: expr.Expr) -> expr.Expr:
     """The literal that an operation on literals gives; the operation itself where it has no value."""
     if not all(isinstance(part, expr.Literal) for part in expr.children(node)) or isinstance(node, expr.Call) and not node.args:
@@ -154,7 +154,6 @@ def _constant(node: expr.Expr) -> expr.Expr:
         return node
     return expr.Literal(value) if isinstance(value, (bool, int, str)) else node
 
-
 def _identity(node: expr.Expr) -> expr.Expr:
     """`x * 1`, `1 * x`, `x + 0`, `0 + x` and `x - 0` as x: what a point leaves behind of its arms."""
     if isinstance(node, expr.Binary):
@@ -164,7 +163,6 @@ def _identity(node: expr.Expr) -> expr.Expr:
         if (node.op == "*" and node.left == one) or (node.op == "+" and node.left == nothing):
             return node.right
     return node
-
 
 def _logic(op: str, operands: list[expr.Expr]) -> expr.Expr:
     """`and` / `or` with the decided operands taken out."""

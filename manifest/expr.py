@@ -52,6 +52,14 @@ class Value(Expr):
 
 
 @dataclasses.dataclass(frozen=True)
+class Field(Expr):
+    """`layout.block` or `layout.kind`: a field of an algebraic value, or the name of its constructor."""
+
+    name: str
+    field: str
+
+
+@dataclasses.dataclass(frozen=True)
 class Unary(Expr):
     """`-a`, `+a` or `not a`."""
 
@@ -170,7 +178,7 @@ class ExprError(Exception):
 
 
 FORMS = (
-    "literals, names, present(x), x.value, + - * // %, comparisons, and/or/not, in, a if c else b, subscripts and"
+    "literals, names, present(x), x.value, fields of algebraic values, + - * // %, comparisons, and/or/not, in, a if c else b, subscripts and"
     " slices, calls of built-in primitives, and comprehensions inside all, sum, max and min"
 )
 
@@ -252,9 +260,11 @@ class _Parser:
         return Literal(math.inf) if node.id == "inf" else Name(node.id)
 
     def _Attribute(self, node: ast.Attribute, depth: int) -> Expr:
-        if isinstance(node.value, ast.Name) and node.attr == "value":
-            return Value(node.value.id)
-        raise self._refused(node)
+        if not isinstance(node.value, ast.Name) or node.attr.startswith("_"):
+            raise self._refused(node)
+        if node.attr == "shape":
+            raise ExprError(f"{node.value.id}.shape is not in the language; write the shape's indices")
+        return Value(node.value.id) if node.attr == "value" else Field(node.value.id, node.attr)
 
     def _UnaryOp(self, node: ast.UnaryOp, depth: int) -> Expr:
         if type(node.op) not in _UNARY:
@@ -288,6 +298,9 @@ class _Parser:
         bounds = (None if part is None else self.expression(part, depth) for part in (node.slice.lower, node.slice.upper))
         return Slice(sequence, *bounds)
 
+    def _SetComp(self, node: ast.SetComp, depth: int) -> Expr:
+        raise ExprError("a set comprehension is not in the language; write unique_axes(dim, rank)")
+
     def _Tuple(self, node: ast.Tuple, depth: int) -> Expr:
         return Tuple(tuple(self.expression(item, depth) for item in node.elts))
 
@@ -297,6 +310,8 @@ class _Parser:
         function = _dotted(node.func)
         if function is None:
             raise self._refused(node)
+        if function == "isinstance":
+            raise ExprError("isinstance is not in the language; write present(x), or compare x.kind with a constructor")
         if len(node.args) == 1 and isinstance(node.args[0], ast.GeneratorExp):
             if function not in COMPREHENSION_CALLS:
                 raise ExprError(f"a comprehension may only be the argument of {', '.join(COMPREHENSION_CALLS)}")
@@ -365,7 +380,7 @@ def names(node: Expr) -> list[str]:
             if part.condition is not None:
                 visit(part.condition, inner)
             return
-        if isinstance(part, (Name, Value)):
+        if isinstance(part, (Name, Value, Field)):
             name = part.id if isinstance(part, Name) else part.name
             if name not in bound:
                 found[name] = None
@@ -397,6 +412,8 @@ def _source(node: Expr) -> tuple[str, int]:
         return node.id, _LEVEL["atom"]
     if isinstance(node, Value):
         return f"{node.name}.value", _LEVEL["atom"]
+    if isinstance(node, Field):
+        return f"{node.name}.{node.field}", _LEVEL["atom"]
     if isinstance(node, Verbatim):
         return node.text, node.level
     if isinstance(node, Unary):

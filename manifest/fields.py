@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import difflib
 import keyword
-import re
 from typing import Any
 
 from tileops.manifest.diagnostics import Diagnostics
+from tileops.manifest.forms import NAME, RESERVED_NAMES, Form
 from tileops.manifest.source import Mapping, Node, Scalar, Sequence
 
-# Names that generated code uses for itself beside the entry's own.
-RESERVED_NAMES = frozenset({"out", "self", "call", "target", "device", "checks", "primitives", "math", "inf"})
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,79}")
 _TYPE_NAMES = {str: "text", bool: "true or false", int: "an integer"}
+MAX_MEMBERS = 256  # of one mapping or list of an entry; an op has a tenth of it
+MAX_ROWS = 1000
+MAX_NAME = 80
 
 
 class Fields:
@@ -30,6 +30,10 @@ class Fields:
         self.malformed.add(path)
         self._diagnostics.add(self.file, line, self.op, path, code, message)
 
+    def form(self, node: Node | None, path: str, form: Form) -> Mapping:
+        """A mapping with the fields of a form; what is no such is reported as `mapping` does."""
+        return self.mapping(node, path, () if form.open else form.names, form.required)
+
     def mapping(self, node: Node | None, path: str, allowed: tuple[str, ...] = (), required: tuple[str, ...] = ()) -> Mapping:
         """A mapping with text keys; unknown, missing and non-text keys are reported. Empty where it is none."""
         if node is None:
@@ -37,19 +41,25 @@ class Fields:
         if not isinstance(node, Mapping):
             self.report(path, node.line, "M012", "must be a mapping")
             return Mapping({}, {}, node.line)
+        if self._too_many(node, len(node.entries), path, MAX_MEMBERS):
+            return Mapping({}, {}, node.line)
         kept: dict[Any, Node] = {}
+        misspelt: set[str] = set()
         for key, value in node.entries.items():
             line = node.key_lines[key]
             if not isinstance(key, str):
                 self.report(path, line, "M012", f"key {key!r} must be text (quote it)")
             elif allowed and key not in allowed:
-                close = difflib.get_close_matches(key, allowed, 1)
+                close = difflib.get_close_matches(key[:MAX_NAME], allowed, 1)
+                misspelt.update(close)
                 hint = f"; did you mean {close[0]!r}?" if close else f"; known are {', '.join(allowed)}"
                 self.report(_join(path, key), line, "M011", f"unknown field {key!r}{hint}")
             else:
                 kept[key] = value
         for key in required:
-            if key not in kept:
+            if key in misspelt and key not in kept:
+                self.malformed.add(_join(path, key))
+            elif key not in kept:
                 self.report(_join(path, key), node.line, "M010", "is required and missing")
         return Mapping(kept, node.key_lines, node.line)
 
@@ -70,27 +80,34 @@ class Fields:
             return None
         return value
 
-    def sequence(self, node: Node | None, path: str) -> tuple[Node, ...]:
+    def sequence(self, node: Node | None, path: str, most: int = MAX_MEMBERS) -> tuple[Node, ...]:
         """Items of a sequence; none where absent or reported."""
         if node is None:
             return ()
         if isinstance(node, Sequence):
-            return node.items
+            return () if self._too_many(node, len(node.items), path, most) else node.items
         self.report(path, node.line, "M012", "must be a sequence")
         return ()
 
-    def plain(self, node: Node, path: str) -> Any:
-        """A value of scalars and sequences, as tuples. A mapping is reported."""
+    def _too_many(self, node: Node, count: int, path: str, most: int) -> bool:
+        if count > most:
+            self.report(path, node.line, "M003", f"has {count} members; at most {most} are read")
+        return count > most
+
+    def plain(self, node: Node, path: str, mappings: bool = False) -> Any:
+        """A value of scalars and sequences, as tuples. A mapping is reported, unless `mappings` lets it be a dict."""
         if isinstance(node, Scalar):
             return node.value
         if isinstance(node, Sequence):
-            return tuple(self.plain(item, path) for item in node.items)
+            return tuple(self.plain(item, path, mappings) for item in node.items)
+        if mappings:
+            return {key: self.plain(item, path, mappings) for key, item in node.entries.items()}
         self.report(path, node.line, "M012", "must be a plain value or a list of them")
         return None
 
     def name(self, name: str, path: str, line: int) -> bool:
         """Whether `name` may name something in an entry; reported where not."""
-        if not _NAME.fullmatch(name):
+        if not NAME.fullmatch(name):
             self.report(path, line, "M013", f"{name!r} is no name (ASCII letters, digits and _, a letter first)")
         elif keyword.iskeyword(name) or name in RESERVED_NAMES:
             self.report(path, line, "M013", f"{name!r} is reserved")

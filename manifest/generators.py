@@ -1,6 +1,10 @@
 """Generators: what fills a metadata tensor when a workload row is instantiated.
 
-Seeded ones draw from a private stream that the caller's seed alone decides, so a draw elsewhere moves nothing.
+Seeded ones draw from a private stream that the caller's seed alone decides, so a draw elsewhere moves nothing. They use
+no draw but the stream's uniform floats, whose sequence NumPy keeps from release to release.
+
+A list of lengths describes sequences laid end to end, as the variable-length attention libraries pack them: `lengths[i]`
+tokens of sequence i follow those of sequence i - 1.
 """
 
 from __future__ import annotations
@@ -10,45 +14,231 @@ from typing import Any
 
 import numpy as np
 
+# The largest tensor and the most random numbers of one call. A workload's are smaller; a hostile size is refused at once.
+MAX_VALUES = 2**28
+
 
 def as_tensor(values: Sequence[int]) -> np.ndarray:
-    """The list itself; int64[len(values)]."""
-    return np.asarray(values, dtype=np.int64)
+    """The list itself; int64[len(values)].
+
+    Domain: the values lie in int64's range.
+    """
+    return _int64(values)
 
 
 def prefix_sum(values: Sequence[int]) -> np.ndarray:
-    """Inclusive running sums; int64[len(values)]."""
-    return np.cumsum(np.asarray(values, dtype=np.int64))
+    """Inclusive running sums; int64[len(values)].
+
+    Domain: the values' magnitudes sum to less than 2**63.
+    """
+    if sum(abs(value) for value in values) >= 2**63:
+        raise ValueError("the sums of the values pass int64's range")
+    return np.cumsum(_int64(values))
 
 
 def exclusive_prefix_sum(values: Sequence[int]) -> np.ndarray:
-    """0, then the running sums; int64[len(values) + 1]."""
+    """0, then the running sums; int64[len(values) + 1].
+
+    Domain: the values' magnitudes sum to less than 2**63.
+    """
     return np.concatenate(([0], prefix_sum(values)))
 
 
-def topk_ids(stream: np.random.Generator, rows: int, k: int, experts: int) -> np.ndarray:
-    """For each row, `k` different experts of `experts`, uniform and in random order; int64[rows, k]."""
-    if not 0 <= k <= experts:
-        raise ValueError(f"{k} different experts of {experts} do not exist")
-    return np.argsort(stream.random((rows, experts)), axis=1)[:, :k].astype(np.int64)
+def padded_exclusive_prefix_sum(lengths: Sequence[int], pad: int) -> np.ndarray:
+    """0, then the running sums of the lengths, each rounded up to a multiple of `pad`; int64[len(lengths) + 1].
+
+    Domain: no length is negative; `pad` is positive.
+    """
+    _positive(pad=pad)
+    return exclusive_prefix_sum([-(-length // pad) * pad for length in _lengths(lengths)])
+
+
+def chunk_indices(lengths: Sequence[int], chunk: int) -> np.ndarray:
+    """(sequence, chunk within it) of every chunk of at most `chunk` tokens; int64[number of chunks, 2].
+
+    No chunk spans two sequences: sequence i has ceil(lengths[i] / chunk), the last one possibly short. The same as
+    prepare_chunk_indices of flash-linear-attention, save that an empty sequence keeps its number.
+
+    Domain: no length is negative; `chunk` is positive; the result has at most 2**28 values.
+    """
+    return _numbered(_chunks(lengths, chunk))
+
+
+def token_indices(lengths: Sequence[int]) -> np.ndarray:
+    """(sequence, position within it) of every token; int64[sum(lengths), 2].
+
+    The same as prepare_token_indices of flash-linear-attention, save that an empty sequence keeps its number.
+
+    Domain: no length is negative; the result has at most 2**28 values.
+    """
+    return _numbered(_lengths(lengths))
+
+
+def chunk_offsets(lengths: Sequence[int], chunk: int) -> np.ndarray:
+    """0, then the running numbers of chunks of at most `chunk` tokens; int64[len(lengths) + 1].
+
+    Row chunk_offsets[i] of `chunk_indices` is the first chunk of sequence i; prepare_chunk_offsets of
+    flash-linear-attention.
+
+    Domain: no length is negative; `chunk` is positive.
+    """
+    return exclusive_prefix_sum(_chunks(lengths, chunk))
 
 
 def local_expert_map(experts: int, local: int, first: int) -> np.ndarray:
-    """Local number of each expert where [first, first + local) are local, -1 elsewhere; int64[experts]."""
+    """Local number of each expert where [first, first + local) are local, -1 elsewhere; int64[experts].
+
+    Domain: 0 <= first <= first + local <= experts.
+    """
     if not 0 <= first <= first + local <= experts:
         raise ValueError(f"experts [{first}, {first + local}) are not within {experts}")
+    _bounded(experts)
     result = np.full(experts, -1, dtype=np.int64)
     result[first : first + local] = np.arange(local)
     return result
+
+
+def topk_ids(stream: np.random.Generator, rows: int, k: int, experts: int) -> np.ndarray:
+    """For each row, `k` different experts of `experts`, uniform and in random order; int64[rows, k].
+
+    Domain: 0 <= k <= experts; rows >= 0; rows * experts is at most 2**28.
+    """
+    if not 0 <= k <= experts:
+        raise ValueError(f"{k} different experts of {experts} do not exist")
+    _not_negative(rows=rows)
+    _bounded(rows * experts)
+    return np.argsort(stream.random((rows, experts)), axis=1)[:, :k].astype(np.int64)
+
+
+def paged_block_table(stream: np.random.Generator, batch: int, width: int, pool: int) -> np.ndarray:
+    """For each of `batch` sequences, the `width` pages that hold it, in order; int64[batch, width].
+
+    Pages are numbers in [0, pool), in random order, and no page stands twice in the table: no sequence shares one with
+    another. A paged cache of `pool` pages is read through it as the paged attention libraries do: token t of sequence b
+    lies in page table[b, t // page size] at t % page size.
+
+    Domain: batch and width are >= 0; batch * width <= pool; pool is at most 2**28.
+    """
+    _not_negative(batch=batch, width=width)
+    if batch * width > pool:
+        raise ValueError(f"{batch} sequences of {width} pages need more than the {pool} pages of the pool")
+    _bounded(pool)
+    return _shuffled(stream, (pool,))[: batch * width].reshape(batch, width)
+
+
+def nsa_block_indices(
+    stream: np.random.Generator, lengths: Sequence[int], block: int, selected: int, heads: int
+) -> np.ndarray:
+    """Key blocks that each token and head attends to, numbered within its sequence; int64[sum(lengths), heads, selected].
+
+    The packed block_indices of native-sparse-attention. A token at position t of its sequence draws, for each head, from
+    the t // block + 1 blocks that begin at or before it: `selected` different ones, ascending. Where there are fewer, all
+    of them stand first and sum(lengths), which is no block's number, fills the rest.
+
+    Domain: no length is negative; `block` is positive; selected and heads are >= 0; result and draws are at most 2**28.
+    """
+    _positive(block=block)
+    _not_negative(selected=selected, heads=heads)
+    sizes = _lengths(lengths)
+    total = sum(sizes)
+    _bounded(total * heads * max(selected, 1))
+    blocks = (divmod(size, block) for size in sizes)
+    _bounded(heads * sum(block * full * (full + 1) // 2 + rest * (full + 1) for full, rest in blocks))
+    result = np.full((total, heads, selected), total, dtype=np.int64)
+    row = 0
+    for size in sizes:
+        for begin in range(0, size, block):
+            tokens, choices = min(block, size - begin), begin // block + 1
+            taken = min(selected, choices)
+            drawn = _shuffled(stream, (tokens, heads, choices))[..., :taken]
+            result[row : row + tokens, :, :taken] = np.sort(drawn, axis=-1)
+            row += tokens
+    return result
+
+
+def nsa_block_counts(stream: np.random.Generator, tokens: int, heads: int, selected: int) -> np.ndarray:
+    """How many of its `selected` blocks each token and head attends to, uniform in [1, selected]; int64[tokens, heads].
+
+    The packed block_counts of native-sparse-attention. A count may pass the blocks that a token early in its sequence
+    has; the fill of `nsa_block_indices` is then within it, and attended to by nobody.
+
+    Domain: tokens and heads are >= 0, `selected` is positive; tokens * heads is at most 2**28.
+    """
+    _not_negative(tokens=tokens, heads=heads)
+    _positive(selected=selected)
+    _bounded(tokens * heads)
+    return (stream.random((tokens, heads)) * selected).astype(np.int64) + 1
+
+
+def _int64(values: Sequence[int]) -> np.ndarray:
+    for position, value in enumerate(values):
+        if not -(2**63) <= value < 2**63:
+            raise ValueError(f"value {position} is {value}, which is outside int64's range")
+    return np.asarray(values, dtype=np.int64)
+
+
+def _lengths(values: Sequence[int]) -> Sequence[int]:
+    for position, value in enumerate(values):
+        if value < 0:
+            raise ValueError(f"length {position} is {value}; it must not be negative")
+    return values
+
+
+def _chunks(lengths: Sequence[int], chunk: int) -> list[int]:
+    _positive(chunk=chunk)
+    return [-(-length // chunk) for length in _lengths(lengths)]
+
+
+def _numbered(counts: Sequence[int]) -> np.ndarray:
+    """(i, j) for each i and each j < counts[i]; int64[sum(counts), 2]."""
+    _bounded(2 * sum(counts))
+    sizes = np.asarray(counts, dtype=np.int64)
+    owner = np.repeat(np.arange(len(sizes)), sizes)
+    first = np.cumsum(sizes) - sizes
+    return np.stack((owner, np.arange(len(owner)) - first[owner]), axis=1)
+
+
+def _shuffled(stream: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    """A random order of [0, shape[-1]) along the last axis; int64[shape]."""
+    return np.argsort(stream.random(shape), axis=-1, kind="stable")
+
+
+def _positive(**sizes: int) -> None:
+    for name, size in sizes.items():
+        if size <= 0:
+            raise ValueError(f"{name} is {size}; it must be positive")
+
+
+def _not_negative(**sizes: int) -> None:
+    for name, size in sizes.items():
+        if size < 0:
+            raise ValueError(f"{name} is {size}; it must not be negative")
+
+
+def _bounded(count: int) -> None:
+    if count > MAX_VALUES:
+        raise ValueError(f"{count} values are too many to generate; a call makes at most {MAX_VALUES}")
 
 
 _PLAIN: dict[str, Callable[..., np.ndarray]] = {
     "as_tensor": as_tensor,
     "prefix_sum": prefix_sum,
     "exclusive_prefix_sum": exclusive_prefix_sum,
+    "padded_exclusive_prefix_sum": padded_exclusive_prefix_sum,
+    "chunk_indices": chunk_indices,
+    "token_indices": token_indices,
+    "chunk_offsets": chunk_offsets,
     "local_expert_map": local_expert_map,
 }
-_SEEDED: dict[str, Callable[..., np.ndarray]] = {"topk_ids": topk_ids}
+_SEEDED: dict[str, Callable[..., np.ndarray]] = {
+    "topk_ids": topk_ids,
+    "paged_block_table": paged_block_table,
+    "nsa_block_indices": nsa_block_indices,
+    "nsa_block_counts": nsa_block_counts,
+}
+
+# Every name of the language with what fills the tensor; the seeded ones take their stream first.
+GENERATOR_FUNCTIONS: dict[str, Callable[..., np.ndarray]] = {**_PLAIN, **_SEEDED}
 
 
 def generate(name: str, args: Sequence[Any], seed: int) -> np.ndarray:

@@ -6,7 +6,11 @@ import dataclasses
 from collections.abc import Callable, Mapping
 
 from tileops.manifest import declarations, expr, kinds
-from tileops.manifest.kinds import BOOL, DIM, INT, NONE, REAL, TEXT, Bool, Dim, DType, Enum, Int, Kind, Maybe, Opaque, Real, Seq
+from tileops.manifest.kinds import (
+    BOOL, DIM, INT, NONE, REAL, TEXT, Adt, Bool, Dim, DType, Enum, Int, Kind, Maybe, Opaque, Real, Seq,
+)
+from tileops.manifest.narrowing import NOTHING, Facts, learn
+from tileops.manifest.primitives import PRIMITIVE_FUNCTIONS
 
 # What a checker calls a defect; the manifest and the roofline analysis map each to a code of their own.
 FORM, NAME, KIND, PRESENCE = "form", "name", "kind", "presence"
@@ -38,26 +42,35 @@ class Scope:
 Report = Callable[[str, str], None]
 
 
-def check(node: expr.Expr, scope: Scope, report: Report) -> Kind | None:
-    """Kind of the expression; None where a defect was reported as (FORM | NAME | KIND | PRESENCE, message)."""
-    return _Checker(scope, report).kind(node, frozenset())
+def check(node: expr.Expr, scope: Scope, report: Report, facts: Facts = NOTHING) -> Kind | None:
+    """Kind of the expression; None where a defect was reported as (FORM | NAME | KIND | PRESENCE, message).
+
+    Args:
+      node: the expression.
+      scope: what it may read.
+      report: takes each defect.
+      facts: what is known where it stands.
+    """
+    return _Checker(scope, report).kind(node, facts)
 
 
 class _Checker:
-    """`shown` holds the tensors and Maybes that guards around an expression show present."""
+    """`facts` are what the guards around an expression teach."""
 
     def __init__(self, scope: Scope, report: Report) -> None:
         self._scope = scope
         self._report = report
         self._variables: dict[str, Kind] = {}
+        self._unclear_guards = 0
 
-    def kind(self, node: expr.Expr, shown: frozenset[str]) -> Kind | None:
-        return getattr(self, f"_{type(node).__name__}")(node, shown)
+    def kind(self, node: expr.Expr, facts: Facts) -> Kind | None:
+        return getattr(self, f"_{type(node).__name__}")(node, facts)
 
     def _fail(self, what: str, message: str) -> None:
-        self._report(what, message)
+        if what != PRESENCE or not self._unclear_guards:  # what a defective guard shows is not known
+            self._report(what, message)
 
-    def _Literal(self, node: expr.Literal, shown: frozenset[str]) -> Kind:
+    def _Literal(self, node: expr.Literal, facts: Facts) -> Kind:
         value = node.value
         if value is None:
             return NONE
@@ -67,13 +80,14 @@ class _Checker:
             return DIM if value >= 0 else INT
         return REAL if isinstance(value, float) else Enum((value,))
 
-    def _Name(self, node: expr.Name, shown: frozenset[str]) -> Kind | None:
+    def _Name(self, node: expr.Name, facts: Facts) -> Kind | None:
         name = node.id
         if name in self._variables:
             return self._variables[name]
         if name in self._scope.names:
             kind = self._scope.names[name]
-            return kind.item if isinstance(kind, Maybe) and name in shown else kind
+            kind = kind.item if isinstance(kind, Maybe) and name in facts.shown else kind
+            return _narrowed(name, kind, facts)
         if self._scope.dtypes and name in kinds.ALL_DTYPES.values:
             return DType((name,))
         if name in self._scope.broken:
@@ -86,20 +100,43 @@ class _Checker:
                        f" and the functions {', '.join(self._scope.functions())}")
         return None
 
-    def _Value(self, node: expr.Value, shown: frozenset[str]) -> Kind | None:
-        kind = self._Name(expr.Name(node.name), frozenset())
+    def _Value(self, node: expr.Value, facts: Facts) -> Kind | None:
+        kind = self._Name(expr.Name(node.name), NOTHING)
         if kind is None:
             return None
         if not isinstance(kind, Maybe):
             self._fail(KIND, f"{node.name}.value: {node.name!r} is {kind}, which is never absent")
             return None
-        if node.name not in shown:
+        if node.name not in facts.shown:
             self._fail(PRESENCE, f"{node.name}.value is read where present({node.name}) is not known to hold")
             return None
-        return kind.item
+        return _narrowed(node.name, kind.item, facts)
 
-    def _Unary(self, node: expr.Unary, shown: frozenset[str]) -> Kind | None:
-        operand = self.kind(node.operand, shown)
+    def _Field(self, node: expr.Field, facts: Facts) -> Kind | None:
+        kind = self._Name(expr.Name(node.name), facts)
+        if kind is None:
+            return None
+        if not isinstance(kind, Adt):
+            self._fail(KIND, f"{node.name}.{node.field}: {node.name!r} is {kind}, which has no fields")
+            return None
+        if node.field == "kind":
+            return Enum(tuple(constructor.name for constructor in kind.constructors))
+        found = [dict(constructor.fields).get(node.field) for constructor in kind.constructors]
+        if None in found or not found:
+            having = [one.name for one in self._scope.names[node.name].constructors if node.field in dict(one.fields)]
+            if not having:
+                self._fail(NAME, f"{node.name}.{node.field}: no constructor of {kind} has the field {node.field!r}")
+            else:
+                self._fail(PRESENCE, f"{node.name}.{node.field} is read where {node.name}.kind is not known to be"
+                           f" {' or '.join(having)}")
+            return None
+        joined = found[0]
+        for other in found[1:]:
+            joined = declarations.join(joined, other)
+        return joined
+
+    def _Unary(self, node: expr.Unary, facts: Facts) -> Kind | None:
+        operand = self.kind(node.operand, facts)
         if operand is None:
             return None
         if node.op == "not":
@@ -111,8 +148,8 @@ class _Checker:
             return None
         return operand if node.op == "+" else INT
 
-    def _Binary(self, node: expr.Binary, shown: frozenset[str]) -> Kind | None:
-        left, right = self.kind(node.left, shown), self.kind(node.right, shown)
+    def _Binary(self, node: expr.Binary, facts: Facts) -> Kind | None:
+        left, right = self.kind(node.left, facts), self.kind(node.right, facts)
         if left is None or right is None:
             return None
         for side in (left, right):
@@ -132,8 +169,8 @@ class _Checker:
         both = isinstance(left, Dim) and isinstance(right, Dim)
         return DIM if both and node.op in ("+", "*") else INT
 
-    def _Compare(self, node: expr.Compare, shown: frozenset[str]) -> Kind | None:
-        found = [self.kind(operand, shown) for operand in node.operands]
+    def _Compare(self, node: expr.Compare, facts: Facts) -> Kind | None:
+        found = [self.kind(operand, facts) for operand in node.operands]
         if any(kind is None for kind in found):
             return None
         for op, left, right in zip(node.ops, found, found[1:], strict=False):
@@ -148,24 +185,29 @@ class _Checker:
                 return None
         return BOOL
 
-    def _Logic(self, node: expr.Logic, shown: frozenset[str]) -> Kind | None:
-        fine = True
+    def _Logic(self, node: expr.Logic, facts: Facts) -> Kind | None:
+        unclear = 0
         for operand in node.operands:
-            kind = self.kind(operand, shown)
-            fine = fine and kind is not None and self._wanted(kind, BOOL, node.op) is not None
-            shown = shown | shows(operand, node.op == "and")
-        return BOOL if fine else None
+            kind = self.kind(operand, facts)
+            sound = kind is not None and self._wanted(kind, BOOL, node.op) is not None
+            unclear += not sound
+            self._unclear_guards += not sound
+            facts = facts.also(learn(operand, node.op == "and"))
+        self._unclear_guards -= unclear
+        return None if unclear else BOOL
 
-    def _Conditional(self, node: expr.Conditional, shown: frozenset[str]) -> Kind | None:
-        test = self.kind(node.test, shown)
-        then = self.kind(node.then, shown | shows(node.test, True))
-        otherwise = self.kind(node.otherwise, shown | shows(node.test, False))
+    def _Conditional(self, node: expr.Conditional, facts: Facts) -> Kind | None:
+        test = self.kind(node.test, facts)
+        self._unclear_guards += test is None
+        then = self.kind(node.then, facts.also(learn(node.test, True)))
+        otherwise = self.kind(node.otherwise, facts.also(learn(node.test, False)))
+        self._unclear_guards -= test is None
         if test is None or then is None or otherwise is None or self._wanted(test, BOOL, "if") is None:
             return None
         return declarations.join(then, otherwise)
 
-    def _Subscript(self, node: expr.Subscript, shown: frozenset[str]) -> Kind | None:
-        sequence, index = self.kind(node.sequence, shown), self.kind(node.index, shown)
+    def _Subscript(self, node: expr.Subscript, facts: Facts) -> Kind | None:
+        sequence, index = self.kind(node.sequence, facts), self.kind(node.index, facts)
         if sequence is None or index is None:
             return None
         if not isinstance(sequence, Seq):
@@ -173,18 +215,18 @@ class _Checker:
             return None
         return sequence.item if self._wanted(index, INT, "[...]") is not None else None
 
-    def _Slice(self, node: expr.Slice, shown: frozenset[str]) -> Kind | None:
-        sequence = self.kind(node.sequence, shown)
+    def _Slice(self, node: expr.Slice, facts: Facts) -> Kind | None:
+        sequence = self.kind(node.sequence, facts)
         for bound in (node.start, node.stop):
-            if bound is not None and ((kind := self.kind(bound, shown)) is None or self._wanted(kind, INT, "[:]") is None):
+            if bound is not None and ((kind := self.kind(bound, facts)) is None or self._wanted(kind, INT, "[:]") is None):
                 return None
         if sequence is not None and not isinstance(sequence, Seq):
             self._fail(KIND, f"[...] takes a sequence, not {sequence}")
             return None
         return sequence
 
-    def _Tuple(self, node: expr.Tuple, shown: frozenset[str]) -> Kind | None:
-        items = [self.kind(item, shown) for item in node.items]
+    def _Tuple(self, node: expr.Tuple, facts: Facts) -> Kind | None:
+        items = [self.kind(item, facts) for item in node.items]
         if any(kind is None for kind in items):
             return None
         if not items:
@@ -194,22 +236,34 @@ class _Checker:
             joined = declarations.join(joined, kind)
         return Seq(joined, len(items))
 
-    def _Call(self, node: expr.Call, shown: frozenset[str]) -> Kind | None:
+    def _Call(self, node: expr.Call, facts: Facts) -> Kind | None:
         if node.function in ("present", "bytes"):
-            return self._of_tensor(node, shown)
+            return self._of_tensor(node, facts)
         if node.function not in declarations.PRIMITIVES:
             self._fail(NAME, f"unknown function {node.function!r}; allowed are {', '.join(self._scope.functions())}")
             return None
-        args = [self.kind(arg, shown) for arg in node.args]
+        if node.function == "range":
+            self._fail(FORM, "range may only be what a comprehension runs over")
+            return None
+        return self._primitive(node, facts)
+
+    def _primitive(self, node: expr.Call, facts: Facts) -> Kind | None:
+        args = [self.kind(arg, facts) for arg in node.args]
         if any(kind is None for kind in args):
             return None
         result = declarations.check_call(node.function, args)
         if isinstance(result, str):
             self._fail(KIND, result)
             return None
+        if node.args and all(isinstance(arg, expr.Literal) for arg in node.args):
+            try:
+                PRIMITIVE_FUNCTIONS[node.function](*(arg.value for arg in node.args))
+            except (ValueError, ArithmeticError) as error:
+                self._fail(KIND, f"{expr.to_source(node)}: {error}")
+                return None
         return result
 
-    def _of_tensor(self, node: expr.Call, shown: frozenset[str]) -> Kind | None:
+    def _of_tensor(self, node: expr.Call, facts: Facts) -> Kind | None:
         if len(node.args) != 1 or not isinstance(node.args[0], expr.Name):
             self._fail(FORM, f"{node.function} takes one name")
             return None
@@ -227,13 +281,15 @@ class _Checker:
         if name not in self._scope.tensors:
             self._fail(NAME, f"bytes({name}): {name!r} is no tensor; the tensors are {', '.join(self._scope.tensors)}")
             return None
-        if self._scope.tensors[name] and name not in shown:
+        if self._scope.tensors[name] and name not in facts.shown:
             self._fail(PRESENCE, f"bytes({name}) is read where present({name}) is not known to hold")
             return None
         return DIM
 
-    def _Comprehension(self, node: expr.Comprehension, shown: frozenset[str]) -> Kind | None:
-        sequence = self.kind(node.sequence, shown)
+    def _Comprehension(self, node: expr.Comprehension, facts: Facts) -> Kind | None:
+        runs_over = node.sequence
+        is_range = isinstance(runs_over, expr.Call) and runs_over.function == "range"
+        sequence = self._primitive(runs_over, facts) if is_range else self.kind(runs_over, facts)
         if sequence is None:
             return None
         if not isinstance(sequence, Seq):
@@ -243,15 +299,15 @@ class _Checker:
             self._fail(NAME, f"the variable {node.variable!r} hides a name of the entry")
             return None
         self._variables[node.variable] = sequence.item
-        condition = BOOL if node.condition is None else self.kind(node.condition, shown)
-        element = self.kind(node.element, shown)
+        condition = BOOL if node.condition is None else self.kind(node.condition, facts)
+        element = self.kind(node.element, facts)
         del self._variables[node.variable]
         if condition is None or element is None or self._wanted(condition, BOOL, "if") is None:
             return None
         return Seq(element)
 
-    def _Splice(self, node: expr.Splice, shown: frozenset[str]) -> Kind | None:
-        kind = self.kind(node.sequence, shown)
+    def _Splice(self, node: expr.Splice, facts: Facts) -> Kind | None:
+        kind = self.kind(node.sequence, facts)
         return None if kind is None else self._wanted(kind, Seq(INT), "*")
 
     def _wanted(self, found: Kind, wanted: Kind, where: str) -> Kind | None:
@@ -284,12 +340,12 @@ def _comparable(left: Kind, right: Kind) -> bool:
     return type(left) is type(right) and not isinstance(left, Opaque) and isinstance(left, (Bool, type(TEXT)))
 
 
-def shows(node: expr.Expr, holds: bool) -> frozenset[str]:
-    """Names shown present where `node` is true (`holds`) or false."""
-    if isinstance(node, expr.Call) and node.function == "present" and holds:
-        return frozenset(arg.id for arg in node.args if isinstance(arg, expr.Name))
-    if isinstance(node, expr.Unary) and node.op == "not":
-        return shows(node.operand, not holds)
-    if isinstance(node, expr.Logic) and (node.op == "and") == holds:
-        return frozenset().union(*(shows(operand, holds) for operand in node.operands))
-    return frozenset()
+def _narrowed(name: str, kind: Kind, facts: Facts) -> Kind:
+    """What guards leave of a finite kind; the kind itself where they leave nothing, since no call reaches that arm."""
+    if isinstance(kind, (Enum, DType)):
+        left = tuple(value for value in kind.values if facts.allows(name, value))
+        return type(kind)(left) if left else kind
+    if isinstance(kind, Adt):
+        kept = tuple(constructor for constructor in kind.constructors if facts.allows(name, constructor.name))
+        return Adt(kind.name, kept) if kept else kind
+    return kind

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from tileops.manifest.dtypes import BITS
 
@@ -123,6 +125,26 @@ class Union(Kind):
 
 
 @dataclasses.dataclass(frozen=True)
+class Constructor:
+    """One constructor of an algebraic type: its fields with their kinds, and the Python class that it is."""
+
+    name: str
+    python_class: str
+    fields: tuple[tuple[str, Kind], ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Adt(Kind):
+    """A sealed sum of constructors, or what a guard leaves of it."""
+
+    name: str
+    constructors: tuple[Constructor, ...]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclasses.dataclass(frozen=True)
 class Opaque(Kind):
     """An object that takes no part in types."""
 
@@ -163,17 +185,19 @@ def fits(found: Kind, wanted: Kind) -> bool:
         return isinstance(found, DType) and set(found.values) <= set(wanted.values)
     if isinstance(wanted, Text):
         return isinstance(found, (Text, Enum))
+    if isinstance(wanted, Adt):
+        return isinstance(found, Adt) and found.name == wanted.name and set(found.constructors) <= set(wanted.constructors)
     return found == wanted
 
 
-_INDEX_KINDS = {"Dim": DIM, "Shape": SHAPE, "Seq[Int]": Seq(INT)}
+INDEX_KINDS = {"Dim": DIM, "Shape": SHAPE, "Seq[Int]": Seq(INT)}
 
 
 def index_kind(text: str) -> Kind | str:
     """Kind of a `forall` index; a string says what is wrong."""
-    compact = " ".join(text.split())
-    if compact in _INDEX_KINDS:
-        return _INDEX_KINDS[compact]
+    compact = " ".join(text[: MAX_TYPE + 1].split())
+    if compact in INDEX_KINDS:
+        return INDEX_KINDS[compact]
     match = re.fullmatch(r"DType\[([^\[\]]*)\]", compact)
     if match is None:
         return f"{text!r} is no kind; the kinds are Dim, Shape, Seq[Int] and DType[a | b]"
@@ -190,7 +214,9 @@ def dtype_set(names: list[str]) -> DType | str:
     return DType(tuple(names))
 
 
-_SIMPLE_TYPES = {
+MAX_TYPE = 4000
+MAX_BRACKETS = 20
+SIMPLE_TYPES = {
     "int": INT,
     "bool": BOOL,
     "float": REAL,
@@ -202,12 +228,14 @@ _SIMPLE_TYPES = {
 _OPAQUE = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*(\[[A-Za-z0-9_., \[\]]*\])?")
 
 
-def parameter_kind(text: str) -> Kind | str:
+def parameter_kind(text: str, adts: Mapping[str, Adt] = MappingProxyType({})) -> Kind | str:
     """Kind of a construction parameter from its `type`; a string says what is wrong.
 
     `int | None` is Maybe[Int]; `int | list[int] | None` a Maybe of a union; string literals an enum; dtype names a
-    DType; an unknown type name an opaque object.
+    DType; the name of an algebraic type that type; an unknown type name an opaque object.
     """
+    if len(text) > MAX_TYPE or text.count("[") > MAX_BRACKETS:
+        return f"a type of more than {MAX_TYPE} characters or {MAX_BRACKETS} brackets"
     items: list[Kind] = []
     literals: list[str] = []
     dtypes: list[str] = []
@@ -222,7 +250,7 @@ def parameter_kind(text: str) -> Kind | str:
         elif part == "None":
             optional = True
         else:
-            kind = _one_type(part)
+            kind = _one_type(part, adts)
             if isinstance(kind, str):
                 return kind
             items.append(kind)
@@ -239,9 +267,11 @@ def parameter_kind(text: str) -> Kind | str:
     return Maybe(kind) if optional else kind
 
 
-def _one_type(text: str) -> Kind | str:
-    if text in _SIMPLE_TYPES:
-        return _SIMPLE_TYPES[text]
+def _one_type(text: str, adts: Mapping[str, Adt]) -> Kind | str:
+    if text in SIMPLE_TYPES:
+        return SIMPLE_TYPES[text]
+    if text in adts:
+        return adts[text]
     match = re.fullmatch(r"(list|tuple)\[(.*)\]", text)
     if match is None:
         return Opaque(text) if _OPAQUE.fullmatch(text) else f"{text!r} is no type"
@@ -249,12 +279,12 @@ def _one_type(text: str) -> Kind | str:
     variadic = match[1] == "tuple" and len(parts) == 2 and parts[1] == "..."
     if match[1] == "list" and len(parts) != 1:
         return f"{text!r}: a list has one item type"
-    inner = [parameter_kind(part) for part in (parts[:1] if variadic or match[1] == "list" else parts)]
+    inner = [parameter_kind(part, adts) for part in (parts[:1] if variadic or match[1] == "list" else parts)]
     for kind in inner:
         if isinstance(kind, str):
             return kind
     if len(set(inner)) != 1:
-        return f"{text!r}: a tuple of different types takes no part in the language"
+        return Opaque(text)  # different types side by side take no part in types
     return Seq(inner[0], None if variadic or match[1] == "list" else len(inner))
 
 

@@ -1,17 +1,17 @@
-"""Loads spec files: one flat mapping from op name to entry a file, names distinct across files."""
+"""Loads spec files: one flat mapping from op name to entry a file, names distinct across files; types.yaml beside them."""
 
 from __future__ import annotations
 
 import dataclasses
 import pathlib
-import re
 
-from tileops.manifest import source
+from tileops.manifest import kinds, source
 from tileops.manifest.diagnostics import Diagnostics
+from tileops.manifest.forms import FAMILY
 from tileops.manifest.model import Entry
 from tileops.manifest.parse import parse_entry
+from tileops.manifest.parse_types import parse_adts
 
-_FILE_NAME = re.compile(r"([a-z][a-z0-9]*)(_[a-z0-9]+)*\.yaml")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,12 +30,21 @@ def spec_files(spec_dir: str) -> list[str]:
     return files
 
 
+TYPES_FILE = "types.yaml"
+MAX_ENTRIES = 1000  # of one file, which holds a family
+
+
 def load(files: list[str]) -> Manifest:
     """Read spec files. Defects are in the result, under each file's path as given; nothing is raised for bad content."""
     diagnostics = Diagnostics()
     entries: dict[str, Entry] = {}
+    adts: dict[str, kinds.Adt] = {}
     for path in files:
-        for entry in _load_file(path, diagnostics):
+        if pathlib.PurePath(path).name == TYPES_FILE:
+            root = source.read(path, pathlib.Path(path).as_posix(), diagnostics)
+            adts = parse_adts(root, pathlib.Path(path).as_posix(), diagnostics)
+    for path in (path for path in files if pathlib.PurePath(path).name != TYPES_FILE):
+        for entry in _load_file(path, adts, diagnostics):
             if entry.op in entries:
                 first = entries[entry.op]
                 diagnostics.add(
@@ -46,7 +55,7 @@ def load(files: list[str]) -> Manifest:
     return Manifest(entries, diagnostics)
 
 
-def _load_file(path: str, diagnostics: Diagnostics) -> list[Entry]:
+def _load_file(path: str, adts: dict[str, kinds.Adt], diagnostics: Diagnostics) -> list[Entry]:
     file = pathlib.Path(path).as_posix()
     root = source.read(path, file, diagnostics)
     if root is None:
@@ -55,15 +64,18 @@ def _load_file(path: str, diagnostics: Diagnostics) -> list[Entry]:
         diagnostics.add(file, root.line, "", "", "M012", "must be a mapping from op name to entry, with at least one")
         return []
     stem = pathlib.Path(path).stem
-    if not _FILE_NAME.fullmatch(pathlib.Path(path).name):
+    if not FAMILY.fullmatch(stem):
         diagnostics.add(file, 1, "", "", "M016", f"the file's name must be <family>[_<shard>].yaml, not {stem!r}")
+    if len(root.entries) > MAX_ENTRIES:
+        diagnostics.add(file, root.line, "", "", "M003", f"{len(root.entries)} entries in one file; at most {MAX_ENTRIES} are read")
+        return []
     entries = []
     for op, node in root.entries.items():
         line = root.key_lines[op]
         if not isinstance(op, str):
             diagnostics.add(file, line, "", "", "M013", f"{op!r} is no op name; write {{Pascal}}[Fwd|Bwd]Op")
             continue
-        entry = parse_entry(op, node, line, file, diagnostics)
+        entry = parse_entry(op, node, line, file, diagnostics, adts)
         if entry.family and stem != entry.family and not stem.startswith(entry.family + "_"):
             diagnostics.add(file, line, op, "family", "M016", f"is {entry.family!r} in a file of {stem!r}")
         entries.append(entry)

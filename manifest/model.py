@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 from tileops.manifest import kinds
-from tileops.manifest.expr import Expr, ShapeTerm
+from tileops.manifest.expr import Expr
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -41,27 +42,53 @@ class Tensor:
     """An input or output.
 
     Attributes:
+      optional: the caller may leave the input out, whatever else holds (a presence tag of its own).
+      when: the condition under which the tensor is there (an input's shared tag, an output's `nullable`); None: always.
       mutated: condition under which an input is written (Literal(True) for always); None for never.
       write_only: the old contents of a mutated input are not read.
       values: for a metadata tensor, the generator call that fills it.
+      requires: predicate calls that its contents must satisfy, the tensor being their implicit first argument.
+      contiguous: the tensor must be contiguous.
+      on_cpu: the tensor lives on the CPU wherever the call is.
+      buffer: the caller may pass the output's storage as `out`.
+      alias: the input that the output is, on the branch where that input is written.
     """
 
     name: str
     dtype: Expression
     shape: Expression
     optional: bool = False
+    when: Expression | None = None
     mutated: Expression | None = None
     write_only: bool = False
     values: Expression | None = None
+    requires: tuple[Expression, ...] = ()
+    contiguous: bool = False
+    on_cpu: bool = False
+    buffer: bool = False
+    alias: str = ""
     line: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Pattern:
+    """What one discriminant of a family case must be.
+
+    Attributes:
+      value: a literal, or the name of a constructor.
+      fields: for a constructor, the finite fields that the case also constrains.
+    """
+
+    value: Any
+    fields: tuple[tuple[str, Any], ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FamilyCase:
-    """One case of a type family: the literals that `match` takes, and the shape they select."""
+    """One case of a type family: a pattern for each of `match`, and the shape (or further family) they select."""
 
-    pattern: tuple[Any, ...]
-    shape: ShapeTerm
+    patterns: tuple[Pattern, ...]
+    shape: Expr
     line: int
 
 
@@ -78,7 +105,12 @@ class TypeFamily:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Signature:
-    """A typed signature; every mapping is in file order, and names are distinct across all of them."""
+    """A typed signature; every mapping is in file order, and names are distinct across all of them.
+
+    Attributes:
+      constants: construction-time tensors, which stand among the parameters and are bound with them.
+      combos: the assignments of dtype indices that the entry accepts; empty where every one is.
+    """
 
     forall: dict[str, kinds.Kind]
     params: dict[str, Param]
@@ -87,11 +119,18 @@ class Signature:
     families: dict[str, TypeFamily]
     lets: dict[str, Expression]
     rules: tuple[Expression, ...]
+    constants: dict[str, Tensor]
+    combos: tuple[dict[str, str], ...]
+
+    @property
+    def bound(self) -> dict[str, Tensor]:
+        """Tensors that a call reads its indices from: construction-time tensors, then inputs."""
+        return {**self.constants, **self.inputs}
 
     @property
     def tensors(self) -> dict[str, Tensor]:
-        """Inputs, then outputs."""
-        return {**self.inputs, **self.outputs}
+        """Construction-time tensors, inputs, then outputs."""
+        return {**self.bound, **self.outputs}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -102,6 +141,17 @@ class Row:
     bindings: dict[str, Any]
     some: tuple[str, ...]
     dtype_cases: tuple[dict[str, str], ...]
+    line: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Stage:
+    """One stage of a composite: the op or the kernel that runs it; an optional one may be left out of a call."""
+
+    name: str
+    op: str
+    kernel: str
+    optional: bool
     line: int
 
 
@@ -119,7 +169,9 @@ class Entry:
 
     Attributes:
       roofline: the block's fields by name; None where the entry has no block.
+      stages: the stages of a composite, in order; empty for an op that is none.
       malformed: field paths that were reported and could not be read; checks that need them are not reached.
+      lines: where the members of the entry stand, by field path, three levels deep.
     """
 
     op: str
@@ -132,4 +184,14 @@ class Entry:
     rows: tuple[Row, ...]
     roofline: dict[str, RooflineField] | None
     roofline_line: int
+    stages: tuple[Stage, ...] = ()
     malformed: frozenset[str]
+    lines: Mapping[str, int]
+
+    def line_of(self, path: str) -> int:
+        """Where the field `path` stands: its own line, or that of the member that holds it."""
+        while path:
+            if path in self.lines:
+                return self.lines[path]
+            path = path[: max(path.rfind("."), path.rfind("["), 0)]
+        return self.line

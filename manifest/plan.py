@@ -116,11 +116,39 @@ def build(signature: Signature, point: Point) -> Plan:
     """The plan at one discriminant point. Optional tensors are only checked: presence must not decide an index."""
     planner = _Planner(signature, point)
     planner.run()
-    unsolved = tuple(
-        name for name, kind in signature.forall.items()
-        if name not in planner.known and not (isinstance(kind, kinds.Seq) and not isinstance(kind, kinds.Shape))
-    )
+    unsolved = tuple(name for name in needed_at(signature, point) if name not in planner.known)
     return Plan(tuple(planner.steps), unsolved)
+
+
+def needed_at(signature: Signature, point: Point) -> list[str]:
+    """Indices that a call at this point must know: those that a present tensor, a let or a rule reads there."""
+    read: set[str] = set()
+    terms = [expression.expr for expression in (*signature.lets.values(), *signature.rules)]
+    present = [tensor for tensor in signature.tensors.values() if present_at(tensor, point)]
+    terms += [tensor.dtype.expr for tensor in present]
+    for term in (*map(point.fold, terms), *(shape_at(signature, tensor, point) for tensor in present)):
+        read.update(expr.names(term))
+    # A dtype index that the point decides is folded away, and yet a call has to solve it.
+    decided = {one.name for one, _ in point.assigned if one.name in signature.forall}
+    if decided:
+        apart = Point(tuple((one, value) for one, value in point.assigned if one.name not in decided))
+        terms += [tensor.shape.expr for tensor in present]
+        read |= decided.intersection(name for term in terms for name in expr.names(apart.fold(term)))
+    return [name for name in signature.forall if name in read]
+
+
+def known_at(signature: Signature, point: Point) -> set[str]:
+    """Indices and lets that a call at this point knows."""
+    planner = _Planner(signature, point)
+    planner.run()
+    return planner.known | {name for name in point.values if name in signature.forall}
+
+
+def present_at(tensor: Tensor, point: Point) -> bool:
+    """Whether a tensor may be there at the point: its condition holds, and the point does not leave it out."""
+    if tensor.optional and point.present.get(tensor.name) is False:
+        return False
+    return tensor.when is None or point.fold(tensor.when.expr) != expr.Literal(False)
 
 
 class _Planner:
@@ -128,27 +156,29 @@ class _Planner:
         self.signature = signature
         self.steps: list[Step] = []
         self.known: set[str] = set(signature.params)
-        self._shapes = {name: shape_at(signature, tensor, point) for name, tensor in signature.inputs.items()}
+        self._point = point
+        self._tensors = {name: tensor for name, tensor in signature.bound.items() if present_at(tensor, point)}
+        self._shapes = {name: shape_at(signature, tensor, point) for name, tensor in self._tensors.items()}
         self._opened: dict[str, int | None] = {}
         self._pending: dict[str, list[int]] = {}
-        self._dtypes = set(signature.inputs)
-        self._lets = dict(signature.lets)
+        self._dtypes = set(self._tensors)
+        self._lets = {name: point.fold(let.expr) for name, let in signature.lets.items()}
 
     def run(self) -> None:
         # A step that solves and one that checks are both progress; each tensor, axis and let is done once.
-        while any([self._pass(tensor) for tensor in self.signature.inputs.values()]) or self._let():
+        while any([self._pass(tensor) for tensor in self._tensors.values()]) or self._let():
             pass
 
     def _knows(self, node: expr.Expr) -> bool:
         return all(
-            name in self.known or name in kinds.ALL_DTYPES.values or name in self.signature.inputs
+            name in self.known or name in kinds.ALL_DTYPES.values or name in self.signature.tensors
             for name in expr.names(node)
         )
 
     def _let(self) -> bool:
-        for name, let in self._lets.items():
-            if self._knows(let.expr):
-                self.steps.append(SolveLet(name, let.expr))
+        for name, term in self._lets.items():
+            if self._knows(term):
+                self.steps.append(SolveLet(name, term))
                 self.known.add(name)
                 del self._lets[name]
                 return True
@@ -170,7 +200,9 @@ class _Planner:
     def _dtype(self, tensor: Tensor) -> bool:
         if tensor.name not in self._dtypes:
             return False
-        term = tensor.dtype.expr
+        term = self._point.fold(tensor.dtype.expr)
+        if isinstance(term, expr.Literal):
+            term = expr.Name(term.value)  # a dtype that the point decides
         if isinstance(term, expr.Name) and term.id in self.signature.forall and term.id not in self.known:
             if tensor.optional:
                 return False
@@ -178,6 +210,8 @@ class _Planner:
             self.known.add(term.id)
         elif self._knows(term):
             self.steps.append(CheckDType(tensor.name, term))
+            if not tensor.optional and isinstance(tensor.dtype.expr, expr.Name):
+                self.known.add(tensor.dtype.expr.id)  # an index whose value the point decides
         else:
             return False
         self._dtypes.remove(tensor.name)

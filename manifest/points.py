@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from tileops.manifest import expr, kinds
+from tileops.manifest.adt import AdtValue
+from tileops.manifest.evaluate import fold
 from tileops.manifest.model import Signature
 
 MAX_POINTS = 65_536
@@ -20,7 +22,7 @@ class Discriminant:
     Attributes:
       name: the parameter, tensor or dtype index.
       presence: whether the fact is `present(name)` rather than the value of `name`.
-      values: the values it takes, in order.
+      values: the values it takes, in order; of an algebraic parameter its constructors, with the finite fields read.
     """
 
     name: str
@@ -46,8 +48,13 @@ class Point:
 
     @property
     def present(self) -> dict[str, bool]:
-        """Presence of tensors and Maybes."""
-        return {d.name: value for d, value in self.assigned if d.presence}
+        """Presence of tensors and Maybes; a Maybe whose value the point gives is present where that is not None."""
+        maybes = {d.name: value is not None for d, value in self.assigned if None in d.values}
+        return maybes | {d.name: value for d, value in self.assigned if d.presence}
+
+    def fold(self, node: expr.Expr) -> expr.Expr:
+        """The expression with everything that the point decides worked out."""
+        return fold(node, self.values, self.present)
 
     def __str__(self) -> str:
         return ", ".join(f"{d.key} = {value}" for d, value in self.assigned) or "every call"
@@ -57,61 +64,141 @@ class TooManyPoints(Exception):
     """The discriminants span more than MAX_POINTS points; `args[0]` is their number."""
 
 
+class _Read:
+    """What some expressions test: names by truth or comparison, presences, and fields of algebraic values."""
+
+    def __init__(self) -> None:
+        self.tested: set[str] = set()
+        self.compared: set[str] = set()
+        self.present: set[str] = set()
+        self.fields: dict[str, set[str]] = {}
+
+    def test(self, node: expr.Expr) -> None:
+        """`node` stands where its truth or its value decides."""
+        if isinstance(node, (expr.Name, expr.Value)):
+            self.tested.add(node.id if isinstance(node, expr.Name) else node.name)
+        elif isinstance(node, expr.Field):
+            self.fields.setdefault(node.name, set()).add(node.field)
+
+    def compare(self, node: expr.Expr) -> None:
+        if isinstance(node, (expr.Name, expr.Value)):
+            self.compared.add(node.id if isinstance(node, expr.Name) else node.name)
+        else:
+            self.test(node)
+
+    def scan(self, root: expr.Expr) -> None:
+        self.test(root)
+        for part in expr.walk(root):
+            if isinstance(part, expr.Call) and part.function == "present" and isinstance(part.args[0], expr.Name):
+                self.present.add(part.args[0].id)
+            elif isinstance(part, expr.Conditional):
+                self.test(part.test)
+            elif isinstance(part, expr.Unary) and part.op == "not":
+                self.test(part.operand)
+            elif isinstance(part, expr.Logic):
+                for operand in part.operands:
+                    self.test(operand)
+            elif isinstance(part, expr.Compare):
+                for operand in part.operands:
+                    self.compare(operand)
+            elif isinstance(part, expr.FamilyTerm):
+                for arg in part.args:
+                    self.compare(arg)
+                    self.test(arg)
+            if isinstance(part, expr.Field):
+                self.fields.setdefault(part.name, set())
+
+
 def discriminants(signature: Signature, read_by: Iterable[expr.Expr]) -> list[Discriminant]:
     """The discriminants that decide an arm, a case or a presence in some of the expressions, in signature order.
 
     A Bool that is only handed to a primitive decides nothing here: the primitive takes either value.
     """
-    read: set[tuple[str, bool]] = set()
-    compared: set[str] = set()
-
-    def tested(node: expr.Expr) -> None:
-        """`node` stands where a truth value decides."""
-        if isinstance(node, expr.Name):
-            read.add((node.id, False))
-
+    read = _Read()
     for root in read_by:
-        tested(root)
-        for part in expr.walk(root):
-            if isinstance(part, expr.Call) and part.function == "present":
-                read.add((part.args[0].id, True))
-            elif isinstance(part, expr.Conditional):
-                tested(part.test)
-            elif isinstance(part, expr.Unary) and part.op == "not":
-                tested(part.operand)
-            elif isinstance(part, expr.Logic):
-                for operand in part.operands:
-                    tested(operand)
-            elif isinstance(part, expr.Compare):
-                compared.update(operand.id for operand in part.operands if isinstance(operand, expr.Name))
-            elif isinstance(part, expr.FamilyTerm):
-                for arg in part.args:
-                    tested(arg)
-    found = []
+        read.scan(root)
+    for family in signature.families.values():
+        for case in family.cases:
+            for name, pattern in zip(family.match, case.patterns, strict=True):
+                if isinstance(family.params.get(name), kinds.Adt):
+                    for argument in _arguments(signature, family.name, name):
+                        read.fields.setdefault(argument, set()).update(field for field, _ in pattern.fields)
+    found: list[Discriminant] = []
     for name, kind in (*signature.forall.items(), *((p.name, p.kind) for p in signature.params.values())):
-        if ((name, False) in read or name in compared) and isinstance(kind, kinds.Bool):
-            found.append(Discriminant(name, False, (False, True)))
-        elif name in compared and isinstance(kind, (kinds.Enum, kinds.DType)):
-            found.append(Discriminant(name, False, kind.values))
-        if (name, True) in read and isinstance(kind, kinds.Maybe):
+        maybe = isinstance(kind, kinds.Maybe)
+        inner = kind.item if maybe else kind
+        values = _values(name, inner, read)
+        if values:
+            found.append(Discriminant(name, False, (*values, None) if maybe else values))
+        elif maybe and name in read.present and name not in signature.constants:
             found.append(Discriminant(name, True, (False, True)))
-    for name, tensor in signature.inputs.items():
-        if (name, True) in read and tensor.optional:
+    for name, tensor in signature.bound.items():
+        if name in read.present and tensor.optional:
             found.append(Discriminant(name, True, (False, True)))
     return found
 
 
-def enumerate_points(found: list[Discriminant]) -> list[Point]:
-    """Every assignment, the last discriminant varying fastest. Raises TooManyPoints."""
+def _values(name: str, kind: kinds.Kind, read: _Read) -> tuple[Any, ...]:
+    """The values of a finite parameter or index that the expressions tell apart; none where they do not."""
+    if isinstance(kind, kinds.Bool) and name in read.tested | read.compared:
+        return (False, True)
+    if isinstance(kind, (kinds.Enum, kinds.DType)) and name in read.compared:
+        return kind.values
+    if isinstance(kind, kinds.Adt) and name in read.fields:
+        return tuple(
+            AdtValue(constructor.name, tuple(zip(finite, chosen, strict=True)))
+            for constructor in kind.constructors
+            for finite, domains in [_finite_fields(constructor, read.fields[name])]
+            for chosen in itertools.product(*domains)
+        )
+    return ()
+
+
+def _finite_fields(constructor: kinds.Constructor, wanted: set[str]) -> tuple[list[str], list[tuple[Any, ...]]]:
+    names, domains = [], []
+    for field, kind in constructor.fields:
+        if field in wanted and isinstance(kind, (kinds.Bool, kinds.Enum)):
+            names.append(field)
+            domains.append((False, True) if isinstance(kind, kinds.Bool) else kind.values)
+    return names, domains
+
+
+def _arguments(signature: Signature, family: str, param: str) -> list[str]:
+    """Names that the applications of a family hand to its parameter."""
+    position = list(signature.families[family].params).index(param)
+    return [
+        term.args[position].id
+        for tensor in signature.tensors.values()
+        if isinstance(term := tensor.shape.expr, expr.FamilyTerm) and term.family == family
+        and position < len(term.args) and isinstance(term.args[position], expr.Name)
+    ]  # fmt: skip
+
+
+def enumerate_points(found: list[Discriminant], restrictions: Iterable[expr.Expr] = ()) -> list[Point]:
+    """Every assignment that no restriction rejects, the last discriminant varying fastest. Raises TooManyPoints."""
     number = 1
     for discriminant in found:
         number *= len(discriminant.values)
     if number > MAX_POINTS:
         raise TooManyPoints(number)
-    return [
-        Point(tuple(zip(found, values, strict=True)))
-        for values in itertools.product(*(discriminant.values for discriminant in found))
-    ]
+    restrictions = tuple(restrictions)
+    points = []
+    for values in itertools.product(*(discriminant.values for discriminant in found)):
+        point = Point(tuple(zip(found, values, strict=True)))
+        if all(point.fold(restriction) != expr.Literal(False) for restriction in restrictions):
+            points.append(point)
+    return points
+
+
+def domain_restrictions(signature: Signature) -> list[expr.Expr]:
+    """The shape rules that read nothing but discriminants: they are applied before branches are chosen."""
+    return [rule.expr for rule in signature.rules if _reads_only_discriminants(signature, rule.expr)]
+
+
+def _reads_only_discriminants(signature: Signature, node: expr.Expr) -> bool:
+    names = set(expr.names(node))
+    found = {one.name for one in discriminants(signature, [node])}
+    return bool(names) and names <= found
 
 
 @dataclasses.dataclass(frozen=True)

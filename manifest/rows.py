@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import zlib
+from collections.abc import Collection
 from typing import Any
 
-from tileops.manifest import expr, kinds
+import numpy as np
+
+from tileops.manifest import expr, generators, kinds, predicates, values
+from tileops.manifest.adt import AdtValue
 from tileops.manifest.check_signature import let_order
 from tileops.manifest.diagnostics import Diagnostics
 from tileops.manifest.dtypes import BITS
 from tileops.manifest.evaluate import Unknown, evaluate
 from tileops.manifest.inference import Mismatch, infer
 from tileops.manifest.model import Entry, Row, Tensor
-from tileops.manifest.parse import value_fits
-from tileops.manifest.plan import Plan
+from tileops.manifest.plan import Plan, affine, needed_at
 from tileops.manifest.points import Point
+from tileops.manifest.primitives import divided
 from tileops.manifest.shapes import shape_at
 
 
@@ -39,9 +44,10 @@ class Case:
     """One call that a row describes.
 
     Attributes:
-      written: what the row writes, parameters and indices apart.
+      written_params, written_indices: what the row writes.
       values: every parameter, index and let by name.
-      inputs, outputs: the tensors, absent ones left out.
+      present: presence of every tensor and Maybe.
+      constants, inputs, outputs: the tensors, absent ones left out.
     """
 
     case_id: str
@@ -52,6 +58,7 @@ class Case:
     dtypes: dict[str, str]
     values: dict[str, Any]
     present: dict[str, bool]
+    constants: tuple[CaseTensor, ...]
     inputs: tuple[CaseTensor, ...]
     outputs: tuple[CaseTensor, ...]
 
@@ -65,24 +72,33 @@ class _Refused(Exception):
         self.code = code
 
 
-def instantiate(entry: Entry, plans: list[tuple[Point, Plan]], diagnostics: Diagnostics) -> list[Case]:
-    """The cases of an entry's rows; a row that does not fit is reported and left out."""
+def instantiate(
+    entry: Entry, plans: list[tuple[Point, Plan]], formulas: tuple[expr.Expr, ...], diagnostics: Diagnostics
+) -> list[Case]:
+    """The cases of an entry's rows; a row that does not fit is reported and left out.
+
+    Args:
+      entry: the entry.
+      plans: the inference plan of every type point.
+      formulas: the inline roofline, whose indices a row must bind too.
+      diagnostics: where defects go.
+    """
     cases: list[Case] = []
     lines: dict[str, int] = {}
     for position, row in enumerate(entry.rows):
         path = f"workloads[{position}]"
         for dtypes in row.dtype_cases:
             try:
-                case = _Instance(entry, row, dtypes).case(plans)
+                case = _Instance(entry, row, dtypes, formulas).case(plans)
             except _Refused as error:
                 field = f"{path}.{error.field}" if error.field else path
-                diagnostics.add(entry.file, row.line, entry.op, field, error.code, str(error))
+                diagnostics.add(entry.file, entry.line_of(field), entry.op, field, error.code, str(error))
                 continue
             if case.case_id in lines:
                 diagnostics.add(
                     entry.file, row.line, entry.op, path, "M061",
                     f"case {case.case_id!r} stands on line {lines[case.case_id]} already",
-                )
+                )  # fmt: skip
                 continue
             lines[case.case_id] = row.line
             cases.append(case)
@@ -93,122 +109,285 @@ def check_coverage(entry: Entry, cases: list[Case], diagnostics: Diagnostics) ->
     """Every optional tensor of an implemented entry is passed in one row and omitted in another."""
     if entry.status != "implemented":
         return
-    for tensor in entry.signature.inputs.values():
-        if tensor.optional:
+    for section in ("constants", "inputs"):
+        for tensor in getattr(entry.signature, section).values():
+            if not tensor.optional and tensor.when is None:
+                continue
             seen = {case.present[tensor.name] for case in cases}
             for wanted, word in ((True, "passes"), (False, "omits")):
                 if wanted not in seen:
                     diagnostics.add(
-                        entry.file, tensor.line, entry.op, f"signature.inputs.{tensor.name}", "M063",
-                        f"no workload row {word} the optional {tensor.name!r}",
-                    )
+                        entry.file, tensor.line, entry.op, f"signature.{section.replace('constants', 'params')}.{tensor.name}",
+                        "M063", f"no workload row {word} the optional {tensor.name!r}",
+                    )  # fmt: skip
 
 
 class _Instance:
     """One row with one dtype case, on its way to a Case."""
 
-    def __init__(self, entry: Entry, row: Row, dtypes: dict[str, str]) -> None:
+    def __init__(self, entry: Entry, row: Row, dtypes: dict[str, str], formulas: tuple[expr.Expr, ...]) -> None:
         self._entry = entry
         self._signature = entry.signature
         self._row = row
         self._dtypes = dtypes
-        self._present = {name: True for name in self._signature.tensors}
-        for tensor in self._signature.inputs.values():
-            self._present[tensor.name] = not tensor.optional or tensor.name in row.some
+        self._formulas = formulas
+        self._present: dict[str, bool] = {}
+        self._values: dict[str, Any] = {}
 
     def case(self, plans: list[tuple[Point, Plan]]) -> Case:
-        params, indices = self._bindings()
-        for name, param in self._signature.params.items():
-            if isinstance(param.kind, kinds.Maybe):
-                self._present[name] = params[name] is not None
-        values = {**params, **indices, **self._dtypes}
+        params = self._params()
+        self._presence(params)
+        self._values = {**params, **self._dtypes}
+        self._restrictions()
+        point, plan = self._branch(plans)
+        written = self._indices(point)
+        self._values.update(written)
+        self._generated(point)
+        self._complete(point)
         for name in let_order(self._signature):
-            values[name] = self._value(f"let {name}", self._signature.lets[name].expr, values)
+            if not set(expr.names(self._signature.lets[name].expr)) - self._values.keys():
+                self._values[name] = self._value(f"let {name}", self._signature.lets[name].expr)
         for rule in self._signature.rules:
-            if not self._value("shape_rules", rule.expr, values):
+            if not self._value("shape_rules", rule.expr):
                 raise _Refused("", f"the rule {rule.text!r} does not hold for this row")
-        point, plan = self._branch(plans, values)
-        inputs = [self._tensor(tensor, point, values) for tensor in self._signature.inputs.values() if self._present[tensor.name]]
-        outputs = [self._tensor(tensor, point, values) for tensor in self._signature.outputs.values()]
-        self._back(plan, params, values, inputs)
-        written = {name: value for name, value in self._row.bindings.items() if name in self._signature.params}
-        dtype_params = [str(value) for name, value in written.items() if _is_dtype(self._signature.params[name].kind)]
+        constants, inputs, outputs = (
+            tuple(self._tensor(tensor, point) for name, tensor in tensors.items() if self._present[name])
+            for tensors in (self._signature.constants, self._signature.inputs, self._signature.outputs)
+        )
+        self._back(plan, params, [*constants, *inputs])
+        self._requirements(inputs)
+        return self._as_case(params, written, constants, inputs, outputs)
+
+    def _as_case(self, params: dict[str, Any], written: dict[str, Any], constants, inputs, outputs) -> Case:
+        row = self._row
+        written_params = {name: value for name, value in row.bindings.items() if name in params}
+        named = [str(value) for name, value in written_params.items() if _is_dtype(self._signature.params[name].kind)]
         ordered = {name: self._dtypes[name] for name in self._signature.forall if name in self._dtypes}
         return Case(
-            case_id="-".join([self._row.label, *ordered.values(), *dtype_params]),
-            label=self._row.label, line=self._row.line, written_params=written,
-            written_indices={name: value for name, value in self._row.bindings.items() if name not in written},
-            dtypes=ordered, values=values, present=self._present, inputs=tuple(inputs), outputs=tuple(outputs),
-        )
+            case_id="-".join([row.label, *ordered.values(), *named]), label=row.label, line=row.line,
+            written_params=written_params, written_indices=written, dtypes=ordered, values=self._values,
+            present=self._present, constants=constants, inputs=inputs, outputs=outputs,
+        )  # fmt: skip
 
-    def _bindings(self) -> tuple[dict[str, Any], dict[str, Any]]:
+    # ---- what the row writes
+
+    def _params(self) -> dict[str, Any]:
         signature, row = self._signature, self._row
-        for name in row.some:
-            if name not in signature.inputs or not signature.inputs[name].optional:
-                raise _Refused("some", f"{name!r} is no optional input")
         for name, value in row.bindings.items():
-            kind = signature.params[name].kind if name in signature.params else signature.forall.get(name)
-            if kind is None or isinstance(kind, kinds.DType) and name in signature.forall:
+            param, index = signature.params.get(name), signature.forall.get(name)
+            kind = param.kind if param else index
+            if kind is None or isinstance(index, kinds.DType) or name in signature.constants:
                 raise _Refused(name, f"{name!r} is no parameter or index that a row writes")
-            if not value_fits(value, kind):
-                raise _Refused(name, f"{value!r} is no {kind}")
+            if not values.fits(value, kind):
+                raise _Refused(name, f"{values.shown(value)} is no {param.type if param else kind}")
         params = {}
         for name, param in signature.params.items():
+            if name in signature.constants:
+                continue
             if name not in row.bindings and param.required:
                 raise _Refused(name, f"the parameter {name!r} has no default and is not written")
             params[name] = row.bindings.get(name, param.default)
-        indices = {}
-        for name, kind in signature.forall.items():
-            if isinstance(kind, kinds.DType):
-                if name not in self._dtypes:
-                    raise _Refused("dtype_cases", f"the dtype index {name!r} is not assigned")
-                if self._dtypes[name] not in kind.values:
-                    raise _Refused("dtype_cases", f"{self._dtypes[name]!r} is not in {kind}")
-            elif name not in row.bindings:
-                raise _Refused(name, f"the index {name!r} is not written")
-            else:
-                indices[name] = row.bindings[name]
-        for name in self._dtypes:
-            if not isinstance(signature.forall.get(name), kinds.DType):
-                raise _Refused("dtype_cases", f"{name!r} is no dtype index")
-        return params, indices
+        return params
 
-    def _value(self, what: str, node: expr.Expr, values: dict[str, Any]) -> Any:
+    def _presence(self, params: dict[str, Any]) -> None:
+        signature, some = self._signature, self._row.some
+        for name in some:
+            if some.count(name) > 1:
+                raise _Refused("some", f"{name!r} stands twice")
+            if name not in signature.bound or not signature.bound[name].optional:
+                raise _Refused("some", f"{name!r} is no optional tensor that a row may pass")
+        for name, value in params.items():
+            if isinstance(signature.params[name].kind, kinds.Maybe):
+                self._present[name] = value is not None
+        for name, tensor in signature.bound.items():
+            if tensor.when is None:
+                self._present[name] = not tensor.optional or name in some
+        for name, tensor in signature.tensors.items():
+            if tensor.when is not None:
+                self._values = {**params, **self._dtypes}
+                self._present[name] = bool(self._value(f"the presence of {name}", tensor.when.expr))
+            self._present.setdefault(name, True)
+
+    def _restrictions(self) -> None:
+        combos = self._signature.combos
+        for name in self._dtypes:
+            kind = self._signature.forall.get(name)
+            if not isinstance(kind, kinds.DType):
+                raise _Refused("dtype_cases", f"{name!r} is no dtype index")
+            if self._dtypes[name] not in kind.values:
+                raise _Refused("dtype_cases", f"{self._dtypes[name]!r} is not in {kind}")
+        if combos and combos[0].keys() <= self._dtypes.keys():
+            if not any(all(self._dtypes[name] == dtype for name, dtype in combo.items()) for combo in combos):
+                raise _Refused("dtype_cases", f"{self._dtypes} is none of the entry's dtype_combos")
+
+    def _branch(self, plans: list[tuple[Point, Plan]]) -> tuple[Point, Plan]:
+        for point, plan in plans:
+            values_agree = all(_same(self._values[name], value) for name, value in point.values.items())
+            if values_agree and all(self._present[name] == value for name, value in point.present.items()):
+                return point, plan
+        for rule in self._signature.rules:
+            known = set(expr.names(rule.expr)) <= self._values.keys() | self._present.keys()
+            if known and not self._value("shape_rules", rule.expr):
+                raise _Refused("", f"the rule {rule.text!r} does not hold for this row")
+        raise _Refused("", "the shape rules reject what this row chooses")
+
+    def _relevant(self, point: Point) -> list[str]:
+        """Indices that this row's branch reads: types, rules, generators, requirements and the inline roofline."""
+        read = set(needed_at(self._signature, point))
+        presence = Point(point.assigned)
+        for tensor in self._signature.bound.values():
+            if self._present[tensor.name]:
+                for part in (tensor.values, *tensor.requires):
+                    if part is not None:
+                        read.update(expr.names(part.expr))
+        for formula in self._formulas:
+            read.update(expr.names(presence.fold(formula)))
+        lets = self._signature.lets
+        for name in reversed(let_order(self._signature)):
+            if name in read:
+                read.update(expr.names(lets[name].expr))
+        return [name for name in self._signature.forall if name in read]
+
+    def _indices(self, point: Point) -> dict[str, Any]:
+        relevant = self._relevant(point)
+        for name in relevant:
+            if isinstance(self._signature.forall[name], kinds.DType) and name not in self._dtypes:
+                raise _Refused("dtype_cases", f"the dtype index {name!r} is not assigned")
+        for name in self._dtypes:
+            if name not in relevant:
+                raise _Refused("dtype_cases", f"no tensor of this row has the dtype index {name!r}")
+        written = {name: value for name, value in self._row.bindings.items() if name in self._signature.forall}
+        for name in written:
+            if name not in relevant:
+                raise _Refused(name, f"nothing in this row's branch reads the index {name!r}")
+        return written
+
+    def _generated(self, point: Point) -> None:
+        """Indices that generators solve: the shape of what they give, against the tensor's own."""
+        terms = {
+            name: shape_at(self._signature, tensor, point) for name, tensor in self._signature.bound.items()
+            if tensor.values is not None and self._present[name]
+        }  # fmt: skip
+        for name in self._row.bindings:
+            if name in self._signature.forall and name in self._solvable(terms, self._values.keys() - {name}):
+                raise _Refused(name, f"{name!r} is what a generator solves; a row does not write it")
+        waiting = dict(terms)
+        while ready := [name for name in waiting if self._ready(name, self._values.keys())]:
+            for name in ready:
+                self._unify(self._signature.bound[name], waiting.pop(name))
+
+    def _ready(self, tensor: str, known: Collection[str]) -> bool:
+        """Whether all arguments of a tensor's generator are known."""
+        return all(name in known for name in expr.names(self._signature.bound[tensor].values.expr))
+
+    def _solvable(self, terms: dict[str, expr.ShapeTerm], known: Collection[str]) -> set[str]:
+        """The indices that generators solve where `known` are known."""
+        names = set(known)
+        waiting = dict(terms)
+        while ready := [name for name in waiting if self._ready(name, names)]:
+            for name in ready:
+                axes = waiting.pop(name).axes
+                if not any(isinstance(axis, expr.Splice) for axis in axes):
+                    names.update(solved[0] for axis in axes if (solved := affine(axis, names)) is not None)
+        return names - set(known)
+
+    def _unify(self, tensor: Tensor, term: expr.ShapeTerm) -> None:
+        found = self._array(tensor).shape
+        if len(term.axes) != len(found) or any(isinstance(axis, expr.Splice) for axis in term.axes):
+            return  # the comparison of shapes below says what does not fit
+        for axis, size in zip(term.axes, found, strict=True):
+            solved = affine(axis, set(self._values))
+            if solved is None:
+                continue
+            index, factor, offset = solved
+            value = divided(size, factor, self._value(f"the shape of {tensor.name}", offset))
+            if value is None:
+                raise _Refused("", f"no {index} makes an axis of {tensor.name} {size}, which its generator gives")
+            self._values[index] = value
+
+    def _complete(self, point: Point) -> None:
+        for name in self._relevant(point):
+            if name not in self._values:
+                raise _Refused(name, f"the index {name!r} is not written")
+
+    # ---- values, tensors, and the way back
+
+    def _value(self, what: str, node: expr.Expr) -> Any:
         try:
-            return evaluate(node, values, self._present)
+            return evaluate(node, self._values, self._present)
         except Unknown as error:
             raise _Refused("", f"{what} needs {error.args[0]!r}, which the row does not bind") from None
-        except (ValueError, ArithmeticError, IndexError, TypeError) as error:
+        except (ValueError, ArithmeticError, IndexError, TypeError, KeyError) as error:
             raise _Refused("", f"{what}: {error}") from None
 
-    def _branch(self, plans: list[tuple[Point, Plan]], values: dict[str, Any]) -> tuple[Point, Plan]:
-        return next(
-            (point, plan) for point, plan in plans
-            if all(values[name] == value for name, value in point.values.items())
-            and all(self._present[name] == value for name, value in point.present.items())
-        )
+    def _arguments(self, call: expr.Call, what: str) -> tuple[Any, ...]:
+        return tuple(self._value(what, arg) for arg in call.args)
 
-    def _tensor(self, tensor: Tensor, point: Point, values: dict[str, Any]) -> CaseTensor:
-        shape = self._value(f"the shape of {tensor.name}", shape_at(self._signature, tensor, point), values)
+    def _array(self, tensor: Tensor) -> np.ndarray:
+        call = tensor.values.expr
+        arguments = self._arguments(call, f"the values of {tensor.name}")
+        seed = zlib.crc32(f"{self._entry.op}\0{self._row.label}\0{tensor.name}".encode())
+        try:
+            return generators.generate(call.function, arguments, seed)
+        except (ValueError, TypeError, ArithmeticError, MemoryError) as error:
+            raise _Refused("", f"the values of {tensor.name}: {error}") from None
+
+    def _tensor(self, tensor: Tensor, point: Point) -> CaseTensor:
+        shape = self._value(f"the shape of {tensor.name}", shape_at(self._signature, tensor, point))
         if any(size < 0 for size in shape):
             raise _Refused("", f"the shape of {tensor.name} would be {list(shape)}")
+        if math.prod(shape) > expr.MAX_INT // 16:
+            raise _Refused("", f"the shape of {tensor.name} would be {list(shape)}, which no memory holds")
         filled = None
         if tensor.values is not None:
-            call = tensor.values.expr
-            filled = call.function, tuple(self._value(f"the values of {tensor.name}", arg, values) for arg in call.args)
-        dtype = self._value(f"the dtype of {tensor.name}", tensor.dtype.expr, values)
+            filled = tensor.values.expr.function, self._arguments(tensor.values.expr, f"the values of {tensor.name}")
+            given = self._array(tensor).shape
+            if given != shape:
+                raise _Refused("", f"{tensor.values.text} gives {list(given)}, and {tensor.name} is {list(shape)}")
+        dtype = self._value(f"the dtype of {tensor.name}", tensor.dtype.expr)
         return CaseTensor(name=tensor.name, dtype=dtype, shape=shape, values=filled)
 
-    def _back(self, plan: Plan, params: dict[str, Any], values: dict[str, Any], inputs: list[CaseTensor]) -> None:
-        shapes = {tensor.name: tensor.shape for tensor in inputs}
-        dtypes = {tensor.name: tensor.dtype for tensor in inputs}
+    def _back(self, plan: Plan, params: dict[str, Any], tensors: list[CaseTensor]) -> None:
+        shapes = {tensor.name: tensor.shape for tensor in tensors}
+        dtypes = {tensor.name: tensor.dtype for tensor in tensors}
         try:
             found = infer(plan, shapes, dtypes, params, self._present)
         except Mismatch as error:
             raise _Refused("", f"the row's tensors do not fit its signature: {error}", "M062") from None
         for name, value in found.items():
-            if value != values[name]:
-                raise _Refused("", f"the row writes {name} = {values[name]}, and its tensors infer {value}", "M062")
+            if value != self._values.get(name, value):
+                raise _Refused("", f"the row has {name} = {self._values[name]}, and its tensors infer {value}", "M062")
+
+    def _requirements(self, inputs: tuple[CaseTensor, ...]) -> None:
+        for found in inputs:
+            tensor = self._signature.inputs[found.name]
+            for required in tensor.requires:
+                self._read_contents(required.expr)
+                arguments = self._arguments(required.expr, f"a requirement of {tensor.name}")
+                try:
+                    holds = predicates.holds(required.expr.function, self._array(tensor), arguments)
+                except (ValueError, TypeError, ArithmeticError) as error:
+                    raise _Refused("", f"{required.text} of {tensor.name}: {error}", "M064") from None
+                if not holds:
+                    raise _Refused("", f"the contents of {tensor.name} do not satisfy {required.text}", "M064")
+
+
+    def _read_contents(self, call: expr.Expr) -> None:
+        """Bind the contents of the metadata tensors that a requirement names."""
+        for name in expr.names(call):
+            other = self._signature.inputs.get(name)
+            if other is not None and other.values is not None and self._present[name]:
+                array = self._array(other)
+                if array.ndim != 1:
+                    raise _Refused("", f"{name!r} has {array.ndim} axes, and a requirement reads contents of one", "M064")
+                self._values[name] = array.tolist()
+
+
+def _same(value: Any, chosen: Any) -> bool:
+    """Whether a parameter's value is what a point assigns; an algebraic one by constructor and the fields given."""
+    if isinstance(value, AdtValue) and isinstance(chosen, AdtValue):
+        return value.kind == chosen.kind and all(value.field(name) == wanted for name, wanted in chosen.fields)
+    return value == chosen
 
 
 def _is_dtype(kind: kinds.Kind) -> bool:

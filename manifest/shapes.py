@@ -2,26 +2,60 @@
 
 from __future__ import annotations
 
+import dataclasses
+from typing import Any
+
 from tileops.manifest import expr
-from tileops.manifest.evaluate import fold
-from tileops.manifest.model import Signature, Tensor
+from tileops.manifest.adt import AdtValue
+from tileops.manifest.model import FamilyCase, Pattern, Signature, Tensor, TypeFamily
 from tileops.manifest.points import Point
 
 
+class NoCase(Exception):
+    """The family `family` has no case, or several, for what a point hands it; the message says which."""
+
+    def __init__(self, family: str, message: str) -> None:
+        super().__init__(message)
+        self.family = family
+
+
 def shape_at(signature: Signature, tensor: Tensor, point: Point) -> expr.ShapeTerm:
-    """The axes of `tensor` at `point`; a family's discriminants must be among the point's."""
+    """The axes of `tensor` at `point`; a family's discriminants must be among the point's. Raises NoCase."""
     term = tensor.shape.expr
-    if isinstance(term, expr.FamilyTerm):
+    while isinstance(term, expr.FamilyTerm):
         family = signature.families[term.family]
-        args = dict(zip(family.params, (fold(arg, point.values, point.present) for arg in term.args), strict=True))
-        chosen = tuple(args[name].value for name in family.match)
-        case = next(case for case in family.cases if case.pattern == chosen)
-        term = substitute(case.shape, args)
-    return fold(term, point.values, point.present)
+        args = dict(zip(family.params, (point.fold(arg) for arg in term.args), strict=True))
+        term = substitute(_case(family, args, point).shape, args)
+    return point.fold(term)
+
+
+def _case(family: TypeFamily, args: dict[str, expr.Expr], point: Point) -> FamilyCase:
+    given = [_given(args[name], point) for name in family.match]
+    found = [case for case in family.cases if all(map(matches, case.patterns, given))]
+    if len(found) == 1:
+        return found[0]
+    shown = ", ".join(f"{name} = {value}" for name, value in zip(family.match, given, strict=True))
+    raise NoCase(family.name, f"{family.name} has {'no case' if not found else f'{len(found)} cases'} for {shown}")
+
+
+def _given(arg: expr.Expr, point: Point) -> Any:
+    """What a matched argument is at the point: a literal's value, or an algebraic value."""
+    if isinstance(arg, expr.Name):
+        return point.values.get(arg.id)
+    return arg.value if isinstance(arg, expr.Literal) else None
+
+
+def matches(pattern: Pattern, value: Any) -> bool:
+    """Whether a value is what a pattern asks for; True and 1 are not the same."""
+    if isinstance(value, AdtValue):
+        return pattern.value == value.kind and all(dict(value.fields).get(name) == wanted for name, wanted in pattern.fields)
+    return type(pattern.value) is type(value) and pattern.value == value
 
 
 def substitute(node: expr.Expr, args: dict[str, expr.Expr]) -> expr.Expr:
     """The expression with names replaced by expressions; for the axes of a family case."""
     if isinstance(node, expr.Name):
         return args.get(node.id, node)
+    if isinstance(node, (expr.Field, expr.Value)) and isinstance(arg := args.get(node.name), expr.Name):
+        return dataclasses.replace(node, name=arg.id)
     return expr.rebuild(node, lambda part: substitute(part, args))

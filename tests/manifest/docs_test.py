@@ -1,16 +1,130 @@
-"""The documentation of the language says what the code says."""
+"""The documentation of the language says what the code says, and its examples hold."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import pytest
 import yaml
 
-from tileops.manifest import declarations
-from tileops.manifest.diagnostics import CODES
+from tileops.codegen.analysis import analyse
+from tileops.manifest import declarations, expr, forms, kinds, source
+from tileops.manifest.check import check_entry
+from tileops.manifest.diagnostics import CODES, Diagnostics
+from tileops.manifest.parse import parse_entry
+from tileops.manifest.parse_types import parse_adts
 from tileops.perf import paths
 from tileops.tests.manifest.entries import codes
+
+MANIFEST = paths.data_path("docs", "manifest.md").read_text()
+_BLOCK = re.compile(r"^```yaml *(.*?)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def blocks(text: str) -> Iterator[tuple[str, str]]:
+    """(what stands behind `yaml`, contents) of each example."""
+    return ((found[1], found[2]) for found in _BLOCK.finditer(text))
+
+
+def table(heading: str) -> list[list[str]]:
+    """Cells of the table whose first column has the heading."""
+    (rows,) = re.findall(rf"^\| {heading} \|.*\n\|[ -|]*\n((?:\|.*\n)+)", MANIFEST, re.MULTILINE)
+    return [[cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", row)[1:-1]] for row in rows.splitlines()]
+
+
+def merged(base: source.Node | None, change: source.Node) -> source.Node:
+    """The base with the fields of `change` in it; anything but a mapping replaces what stands there."""
+    if not isinstance(base, source.Mapping) or not isinstance(change, source.Mapping):
+        return change
+    entries = base.entries | {key: merged(base.entries.get(key), value) for key, value in change.entries.items()}
+    return source.Mapping(entries, base.key_lines | change.key_lines, change.line)
+
+
+class Example(NamedTuple):
+    """An example: the code that it shows ("" where it is clean), its lines in the document, and its entry with these."""
+
+    code: str
+    op: str
+    lines: range
+    entry: source.Node
+
+
+def examples() -> Iterator[Example]:
+    """The examples in order; one whose op stands in an earlier one is worked into that."""
+    first: dict[str, source.Node] = {}
+    for found in _BLOCK.finditer(MANIFEST):
+        if found[1] == "types.yaml":
+            continue
+        start = MANIFEST.count("\n", 0, found.start(2))
+        root = source.parse(b"\n" * start + found[2].encode(), "docs/manifest.md", Diagnostics())
+        ((op, entry),) = root.entries.items()
+        yield Example(found[1], op, range(start + 1, start + 1 + found[2].count("\n")), merged(first.get(op), entry))
+        first.setdefault(op, entry)
+
+
+def defects(op: str, entry: source.Node) -> Diagnostics:
+    """What is wrong with an entry, the algebraic types of the document at hand."""
+    found = Diagnostics()
+    (types,) = (text for mark, text in blocks(MANIFEST) if mark == "types.yaml")
+    adts = parse_adts(source.parse(types.encode(), "types.yaml", found), "types.yaml", found)
+    parsed = parse_entry(op, entry, entry.line, "docs/manifest.md", found, adts)
+    check_entry(parsed, found)
+    analyse(parsed, found)
+    return found
+
+
+@pytest.mark.parametrize("example", list(examples()), ids=lambda example: f"{example.lines[0]}-{example.op}-{example.code or 'clean'}")
+def test_an_example_is_clean_or_has_the_one_code_that_it_shows_on_the_line_that_says_so(example):
+    found = list(defects(example.op, example.entry))
+    assert {one.code for one in found} == ({example.code} if example.code else set()), [str(one) for one in found]
+    lines = MANIFEST.splitlines()
+    for line in {one.line for one in found} & set(example.lines):
+        assert f"# {example.code}" in lines[line - 1], line
+
+
+def test_a_faulty_example_says_so_where_it_can_be_seen():
+    for code, text in blocks(MANIFEST):
+        assert set(re.findall(r"# ([MR]\d{3})", text)) == ({code} if code in CODES else set()), text
+
+
+def test_every_field_of_every_form_is_documented():
+    for form in vars(forms).values():
+        if isinstance(form, forms.Form):
+            for name in form.fields:
+                assert re.search(rf"\b{name}\b", MANIFEST), f"{form.name}.{name}"
+
+
+def test_every_form_of_type_has_the_kind_that_is_documented():
+    for text, kind, _ in table("`type`"):
+        found = kinds.parameter_kind(text.strip("`"))
+        assert str(found) == kind.strip("`") or (kind == "every dtype" and found == kinds.ALL_DTYPES)
+
+
+@pytest.mark.parametrize("row", table("instead of"), ids=lambda row: row[0])
+def test_what_belongs_elsewhere_is_refused_as_a_rule(row):
+    text, code = re.fullmatch(r"`(.*)` \((M\d{3})\)", row[0]).groups()
+    if code == "M020":
+        with pytest.raises(expr.ExprError):
+            expr.parse(text)
+    else:
+        assert any(example.code == code for example in examples())
+
+
+def test_every_kind_of_index_is_documented():
+    assert [row[0].strip("`").partition("[")[0] for row in table("kind")] == ["Dim", "Shape", "DType", "Seq"]
+    assert {name.partition("[")[0] for name in kinds.INDEX_KINDS} == {"Dim", "Shape", "Seq"}
+
+
+@pytest.mark.parametrize(
+    ("heading", "members"),
+    [("primitive", declarations.PRIMITIVES), ("generator", declarations.GENERATORS), ("predicate", declarations.PREDICATES)],
+)
+def test_a_table_has_every_member_in_the_words_of_its_declaration(heading, members):
+    rows = {cells[0].strip("`").partition("(")[0]: cells[1:] for cells in table(heading)}
+    assert rows == {
+        name: [declarations.summary(name), *([declarations.domain(name)] if heading == "primitive" else [])] for name in members
+    }
 
 
 def test_every_defect_code_is_documented_under_its_own_words():
@@ -18,12 +132,7 @@ def test_every_defect_code_is_documented_under_its_own_words():
     assert dict(rows) == CODES
 
 
-@pytest.mark.parametrize("name", [*declarations.PRIMITIVES, *declarations.GENERATORS])
-def test_every_primitive_and_generator_is_documented(name):
-    assert f"`{name}(" in paths.data_path("docs", "manifest.md").read_text()
-
-
 def test_the_worked_example_of_adding_an_op_is_clean():
-    (text,) = re.findall(r"```yaml\n(.*?)```", paths.data_path("docs", "adding-an-op.md").read_text(), re.DOTALL)
+    ((_, text),) = blocks(paths.data_path("docs", "adding-an-op.md").read_text())
     ((op, entry),) = yaml.safe_load(text).items()
     assert codes(entry, op) == []

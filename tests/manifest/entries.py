@@ -28,7 +28,7 @@ VALID: dict[str, Any] = {
         "inputs": {
             "x": {"dtype": "T", "shape": "[*B, 2 * N]"},
             "state": {"dtype": "float32", "shape": "Pair[flip, N, 3]", "mutated": "flip"},
-            "ids": {"dtype": "int32", "shape": "[4, 2]", "values": "topk_ids(4, 2, 8)"},
+            "ids": {"dtype": "int32", "shape": "[4, 2]", "values": "topk_ids(4, 2, 8)", "requires": ["in_range(0, 8)"]},
             "scale": {"dtype": "T", "shape": "[N]", "optional": True},
         },
         "outputs": {"y": {"dtype": "coalesce_dtype(dtype, T)", "shape": "[*reduced(B, dim, False, 'full'), L]"}},

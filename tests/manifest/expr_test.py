@@ -80,7 +80,7 @@ def test_folding_takes_the_arm_of_the_point():
 
 @pytest.mark.parametrize(
     "text",
-    ["a.b", "a.__class__", "a.value.real", "lambda: 1", "(a := 1)", "f'{a}'", "f(*a)", "a ** 2", "a / 2", "[a, b]",
+    ["a.__class__", "a._x", "x.shape", "isinstance(a, int)", "{i for i in a}", "a.value.real", "lambda: 1", "(a := 1)", "f'{a}'", "f(*a)", "a ** 2", "a / 2", "[a, b]",
      "{a: b}", "a if b", "f(x=1)", "(i for i in a)", "[i for i in a]", "a @ b", "a << 1", "a & b", "~a", "...", "b'a'", "1j",
      "a is b", "await a", "a[::2]", "prod(i for i in a)", "all(i for i in a for j in a)", "1e999", "", "a; b", "import os"],
 )

@@ -1,0 +1,177 @@
+"""Reads type families and algebraic types."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from tileops.manifest import expr, forms, kinds
+from tileops.manifest.diagnostics import Diagnostics
+from tileops.manifest.fields import Fields
+from tileops.manifest.model import FamilyCase, Pattern, TypeFamily
+from tileops.manifest.source import Mapping as MappingNode
+from tileops.manifest.source import Node
+
+_CONSTRUCTOR = re.compile(r"(?P<name>[A-Za-z_]\w*)(\((?P<fields>.*)\))?", re.ASCII)
+
+
+def read_kind(fields: Fields, found: kinds.Kind | str, place: str, line: int) -> kinds.Kind | None:
+    """The kind; None where the text was none, or names an algebraic type that could not be read, which is reported."""
+    if isinstance(found, str):
+        fields.report(place, line, "M024" if "dtype" in found else "M023", found)
+        return None
+    inner = found.item if isinstance(found, kinds.Maybe) else found
+    if isinstance(inner, kinds.Adt) and not inner.constructors:
+        fields.malformed.add(place)
+        return None
+    return found
+
+
+def family_param_kind(text: str, adts: Mapping[str, kinds.Adt]) -> kinds.Kind | str:
+    """Kind of a family's parameter: that of an index, Bool, Int, an enumeration or an algebraic type."""
+    named = {"Bool": kinds.BOOL, "Int": kinds.INT, **adts}
+    if text in named:
+        return named[text]
+    if text[:1] in "'\"":
+        return kinds.parameter_kind(text, adts)
+    return kinds.index_kind(text)
+
+
+def parse_family(fields: Fields, name: str, node: Node, place: str, adts: Mapping[str, kinds.Adt]) -> TypeFamily | None:
+    """A type family, `{params, match, cases}`; None where a part of it was reported."""
+    before = len(fields.malformed)
+    body = fields.form(node, place, forms.TYPE_FAMILY)
+    params: dict[str, kinds.Kind] = {}
+    for param, value in fields.mapping(body.entries.get("params"), f"{place}.params").entries.items():
+        text = fields.text(value, f"{place}.params.{param}")
+        if text is not None and fields.name(param, f"{place}.params.{param}", value.line):
+            kind = read_kind(fields, family_param_kind(text, adts), f"{place}.params.{param}", value.line)
+            if kind is not None:
+                params[param] = kind
+    match = tuple(
+        text for item in fields.sequence(body.entries.get("match"), f"{place}.match")
+        if (text := fields.text(item, f"{place}.match")) is not None
+    )  # fmt: skip
+    if "match" in body.entries and not match and f"{place}.match" not in fields.malformed:
+        fields.report(f"{place}.match", body.entries["match"].line, "M010", "must name at least one parameter")
+    for text in match:
+        if text in params and not isinstance(params[text], (kinds.Bool, kinds.Enum, kinds.Adt)):
+            fields.report(f"{place}.match", body.line, "M030", f"{text!r} is {params[text]}, which has no finite set of values")
+        elif text not in params and not {f"{place}.params", f"{place}.params.{text}"} & fields.malformed:
+            fields.report(f"{place}.match", body.line, "M030", f"{text!r} is no parameter of the family")
+    cases_node = body.entries.get("cases")
+    cases = []
+    if isinstance(cases_node, MappingNode):
+        for key, value in cases_node.entries.items():
+            width = None if f"{place}.match" in fields.malformed else len(match)
+            case = _case(fields, key, value, f"{place}.cases", width)
+            if case is not None:
+                cases.append(case)
+    elif cases_node is not None:
+        fields.report(f"{place}.cases", cases_node.line, "M012", "must be a mapping from literals to shapes")
+    if len(fields.malformed) > before:
+        return None
+    return TypeFamily(name=name, params=params, match=match, cases=tuple(cases), line=node.line)
+
+
+def _case(fields: Fields, key: Any, node: Node, place: str, width: int | None) -> FamilyCase | None:
+    """One case; `width` is the number of discriminants, None where it is not known."""
+    text = fields.text(node, place)
+    if text is None:
+        return None
+    try:
+        shape = expr.parse_shape(text)
+    except expr.ExprError as error:
+        fields.report(place, node.line, "M020", str(error))
+        return None
+    if width is None:
+        return None
+    parts = _parts(key) if width > 1 else [key]
+    patterns = [pattern for part in parts if (pattern := _pattern(part)) is not None]
+    if len(parts) != width or len(patterns) != width:
+        fields.report(place, node.line, "M031", f"the case {key!r} must give {width} literals, one for each of `match`")
+        return None
+    return FamilyCase(patterns=tuple(patterns), shape=shape, line=node.line)
+
+
+def _parts(key: Any) -> list[Any]:
+    """`(True, Padded(block=4))` as its parts, each still text."""
+    if not isinstance(key, str) or not (key.startswith("(") and key.endswith(")")):
+        return [key]
+    parts, depth, start = [], 0, 1
+    for at, char in enumerate(key[:-1]):
+        depth += (char == "(") - (char == ")")
+        if char == "," and depth == 1:
+            parts.append(key[start:at].strip())
+            start = at + 1
+    return [*parts, key[start:-1].strip()]
+
+
+def _pattern(part: Any) -> Pattern | None:
+    """A literal, or a constructor that may constrain finite fields; None for anything else."""
+    if not isinstance(part, str):
+        return Pattern(part) if isinstance(part, (bool, int)) else None
+    try:
+        value = ast.literal_eval(part)
+        return Pattern(value) if isinstance(value, (bool, int, str)) else None
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        pass
+    found = _CONSTRUCTOR.fullmatch(part)
+    if found is None:
+        return None
+    constrained = []
+    for field in filter(None, (found["fields"] or "").split(",")):
+        name, equals, literal = (text.strip() for text in field.partition("="))
+        try:
+            constrained.append((name, ast.literal_eval(literal)))
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            return None
+        if not equals:
+            return None
+    return Pattern(found["name"], tuple(constrained))
+
+
+def parse_adts(root: Node | None, file: str, diagnostics: Diagnostics) -> dict[str, kinds.Adt]:
+    """The algebraic types of types.yaml: `{Name: {constructors: {C: {class, fields}}}}`; one with defects has no constructors."""
+    fields = Fields(file, "", diagnostics)
+    adts: dict[str, kinds.Adt] = {}
+    for name, node in fields.mapping(root, "").entries.items():
+        if not fields.name(name, name, node.line):
+            continue
+        before = len(fields.malformed)
+        body = fields.form(node, name, forms.ALGEBRAIC_TYPE)
+        constructors = []
+        found = fields.mapping(body.entries.get("constructors"), f"{name}.constructors")
+        for constructor, value in found.entries.items():
+            made = _constructor(fields, constructor, value, f"{name}.constructors.{constructor}")
+            if made is not None:
+                constructors.append(made)
+        sound = len(fields.malformed) == before
+        if sound and not constructors:
+            fields.report(name, node.line, "M010", "must have at least one constructor")
+        adts[name] = kinds.Adt(name, tuple(constructors) if sound else ())
+    return adts
+
+
+def _constructor(fields: Fields, name: str, node: Node, place: str) -> kinds.Constructor | None:
+    if not fields.name(name, place, node.line):
+        return None
+    body = fields.form(node, place, forms.CONSTRUCTOR)
+    path = fields.text(body.entries.get("class"), f"{place}.class")
+    if path is not None and (not forms.DOTTED_PATH.fullmatch(path) or path.rpartition(".")[2] != name):
+        fields.report(f"{place}.class", node.line, "M012", f"{path!r} must be the path of a Python class named {name}")
+        path = None
+    members = []
+    for field, value in fields.mapping(body.entries.get("fields"), f"{place}.fields").entries.items():
+        text = fields.text(value, f"{place}.fields.{field}")
+        if text is None or not fields.name(field, f"{place}.fields.{field}", value.line):
+            continue
+        if field in ("kind", "value"):
+            fields.report(f"{place}.fields.{field}", value.line, "M013", f"{field!r} has a meaning of its own in expressions")
+            continue
+        kind = read_kind(fields, kinds.parameter_kind(text), f"{place}.fields.{field}", value.line)
+        if kind is not None:
+            members.append((field, kind))
+    return None if path is None else kinds.Constructor(name, path, tuple(members))

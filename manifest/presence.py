@@ -1,0 +1,58 @@
+"""Presence conditions, worked in: `present(t)` of a tensor with a shared tag is its condition."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from tileops.manifest import expr
+from tileops.manifest.model import Entry, Expression, Signature, Tensor
+
+
+def resolve(entry: Entry) -> Entry:
+    """The entry with each `present(t)` of a conditional tensor replaced by the condition; a cycle is left as it is."""
+    conditions = conditions_of(entry.signature)
+    if not conditions:
+        return entry
+    signature = entry.signature
+
+    def one(expression: Expression | None) -> Expression | None:
+        if expression is None:
+            return None
+        return dataclasses.replace(expression, expr=substitute_presence(expression.expr, conditions))
+
+    def tensors(found: dict[str, Tensor]) -> dict[str, Tensor]:
+        return {
+            name: dataclasses.replace(
+                tensor, dtype=one(tensor.dtype), shape=one(tensor.shape), when=one(tensor.when), mutated=one(tensor.mutated),
+                values=one(tensor.values), requires=tuple(one(part) for part in tensor.requires),
+            )
+            for name, tensor in found.items()
+        }  # fmt: skip
+
+    return dataclasses.replace(
+        entry,
+        signature=dataclasses.replace(
+            signature,
+            inputs=tensors(signature.inputs), outputs=tensors(signature.outputs), constants=tensors(signature.constants),
+            lets={name: one(let) for name, let in signature.lets.items()},
+            rules=tuple(one(rule) for rule in signature.rules),
+        ),
+    )  # fmt: skip
+
+
+def conditions_of(signature: Signature) -> dict[str, expr.Expr]:
+    """The condition of every tensor that has one, conditions inside conditions worked in."""
+    conditions = {name: tensor.when.expr for name, tensor in signature.tensors.items() if tensor.when is not None}
+    for _ in conditions:
+        conditions = {name: substitute_presence(node, conditions, name) for name, node in conditions.items()}
+    return conditions
+
+
+def substitute_presence(node: expr.Expr, conditions: dict[str, expr.Expr], but: str = "") -> expr.Expr:
+    """`node` with present(t) replaced by t's condition, for every t but `but`."""
+    if isinstance(node, expr.Call) and node.function == "present" and len(node.args) == 1:
+        arg = node.args[0]
+        if isinstance(arg, expr.Name) and arg.id in conditions and arg.id != but:
+            return conditions[arg.id]
+        return node
+    return expr.rebuild(node, lambda part: substitute_presence(part, conditions, but))

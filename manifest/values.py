@@ -1,0 +1,63 @@
+"""Plain values as YAML gives them, against kinds."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+from tileops.manifest import kinds
+from tileops.manifest.adt import AdtValue
+
+
+def fits(value: Any, kind: kinds.Kind) -> bool:
+    """Whether a plain value (lists as tuples, algebraic values as AdtValue) is of a kind."""
+    if isinstance(kind, kinds.Maybe):
+        return value is None or fits(value, kind.item)
+    if isinstance(kind, kinds.Union):
+        return any(fits(value, item) for item in kind.items)
+    if isinstance(kind, kinds.Bool):
+        return isinstance(value, bool)
+    if isinstance(kind, kinds.Int):
+        return type(value) is int and (value >= 0 or not isinstance(kind, kinds.Dim))
+    if isinstance(kind, kinds.Real):
+        return type(value) in (int, float) and not math.isnan(value)
+    if isinstance(kind, kinds.Seq):
+        right_length = isinstance(value, tuple) and kind.length in (None, len(value))
+        return right_length and all(fits(item, kind.item) for item in value)
+    if isinstance(kind, (kinds.Enum, kinds.DType)):
+        return isinstance(value, str) and value in kind.values
+    if isinstance(kind, kinds.Text):
+        return isinstance(value, str)
+    if isinstance(kind, kinds.Adt):
+        return isinstance(value, AdtValue) and any(_constructs(value, constructor) for constructor in kind.constructors)
+    return value is None if isinstance(kind, kinds.NoneKind) else True
+
+
+def _constructs(value: AdtValue, constructor: kinds.Constructor) -> bool:
+    declared = dict(constructor.fields)
+    written = dict(value.fields)
+    return (
+        value.kind == constructor.name
+        and written.keys() == declared.keys()
+        and all(fits(written[name], kind) for name, kind in declared.items())
+    )
+
+
+def as_algebraic(value: Any, kind: kinds.Kind) -> Any:
+    """A mapping `{constructor: {field: value}}` where the kind is algebraic as an AdtValue; anything else as it is."""
+    inner = kind.item if isinstance(kind, kinds.Maybe) else kind
+    if isinstance(inner, kinds.Adt) and isinstance(value, dict) and len(value) == 1:
+        ((name, fields),) = value.items()
+        if isinstance(fields, dict) and all(isinstance(key, str) for key in (name, *fields)):
+            order = {one.name: one for one in inner.constructors}.get(name)
+            names = [field for field, _ in order.fields] if order else []
+            if set(names) == fields.keys():
+                return AdtValue(name, tuple((field, fields[field]) for field in names))
+    return value
+
+
+def shown(value: Any) -> str:
+    """A value in a message, with the hint that a common slip of YAML needs."""
+    slip = isinstance(value, str) and re.fullmatch(r"\d+e-?\d+", value)
+    return f"{value!r}{' (YAML reads 1e-6 as text: write 1.0e-6)' if slip else ''}"

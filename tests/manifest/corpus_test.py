@@ -1,0 +1,199 @@
+"""Spec files of an outside team: entries that use every feature are clean, and each single fault in them is told alone."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+
+import pytest
+
+from tileops.codegen.analysis import analyse
+from tileops.manifest import loader
+from tileops.manifest.check import check_entry
+from tileops.manifest.diagnostics import Diagnostic, Diagnostics
+
+CORPUS = pathlib.Path(__file__).parent / "corpus"
+
+
+@dataclasses.dataclass(frozen=True)
+class Fault:
+    """One edit of one file.
+
+    Attributes:
+      file: the spec file's stem.
+      old, new: text that stands once in the file, and what takes its place.
+      code: the one code that the edit yields.
+      at: text that stands once in the edited file, on the line of the diagnostic; "" for the line of the edit.
+    """
+
+    file: str
+    old: str
+    new: str
+    code: str
+    at: str = ""
+
+
+FAULTS = [
+    # entries and names
+    Fault("paged", "status: implemented", "status: done", "M012"),
+    Fault("paged", "status: implemented", "statuss: implemented", "M011"),
+    Fault("norms", "ref_api: acme.reference.residual_norm", "ref_api: residual norm", "M012"),
+    Fault("paged", "family: paged", "family: attention", "M016", "PagedAttentionFwdOp:"),
+    Fault("reductions", "TotalFwdOp:", "total_fwd:", "M013"),
+    Fault("reductions", "TotalFwdOp:", "PoolFwdOp:", "M015"),
+    Fault("reductions", "TotalFwdOp:", "ScanFwdOp:", "M002", "\nScanFwdOp:\n  family: reductions\n  status: spec-only"),
+    Fault("mixture", "H: Dim, I: Dim", "H: Dim, lambda: Dim, I: Dim", "M013"),
+    Fault("norms", 'elements: "prod(B)', 'x: "prod(B)', "M014"),
+    # kinds and types
+    Fault("paged", "      W: Dim", "      W: Dimension", "M023"),
+    Fault("ragged", "C: Dim, D: Dim, lengths", "C: Dim, D: Index, lengths", "M023"),
+    Fault("paged", "DType[float16 | bfloat16]", "DType[float16 | bf16]", "M024"),
+    Fault("norms", '"tuple[int, ...]"', '"tuple[int ...]"', "M023"),
+    Fault("paged", 'window: {type: "int | None", default: null}', 'window: {type: "int | None", default: wide}', "M012"),
+    Fault("grouped", "default: {Nopad: {}}", "default: {Flat: {}}", "M012"),
+    Fault("grouped", "default: {PerTensor: {}}", "default: {PerTensor: {rows: 1}}", "M012"),
+    Fault("norms", "default: train", "default: training", "M012"),
+    Fault("reductions", 'empty: {type: "\'full\' | \'noop\' | \'reject\'"', 'empty: {type: "\'full\' | \'none\'"', "M022",
+          'norm: {dtype: "promote_types(T, A)"'),
+    Fault("types", "class: acme.layouts.Padded", "class: acme.layouts.padding", "M012"),
+    Fault("types", "fields: {capacity: int}", "fields: {kind: int}", "M013"),
+    Fault("types", "fields: {block: int, zeroed: bool}", "fields: {block: 'bfloat', zeroed: [bool]}", "M012"),
+    # expressions
+    Fault("paged", 'cap: "W * page"', 'cap: "W ** page"', "M020"),
+    Fault("paged", '"window.value > 0 if', '"window is not None and window > 0 if', "M020"),
+    Fault("norms", '"all(size > 0 for size in normalized_shape)"', '"x.shape[0] > 0"', "M020"),
+    Fault("norms", '"all(size > 0 for size in normalized_shape)"', '"len({size for size in B}) == len(B)"', "M020"),
+    Fault("convs", '"abs(kernel) == kernel and kernel > 0"', '"isinstance(kernel, int)"', "M020"),
+    Fault("grouped", "layout.block % 16 == 0", "layout.__class__ == 0", "M020"),
+    Fault("paged", "H % max((G, 1)) == 0", "H % max((G_kv, 1)) == 0", "M021"),
+    Fault("reductions", "log2_floor(chunk) <= 10", "log2_ceil(chunk) <= 10", "M021"),
+    Fault("paged", 'nullable: "return_lse"', 'nullable: "return_max"', "M021"),
+    Fault("convs", '"groups > 0 and', '"filter > 0 and', "M021"),
+    Fault("paged", "not quantized or C == 'float8_e4m3fn'", "not quantized or C == 'float8_e5m2'", "M022"),
+    Fault("norms", "mode == 'frozen' and track", "mode == 'fixed' and track", "M022"),
+    Fault("grouped", "layout.kind == 'Padded' else", "layout.kind == 'Pad' else", "M022"),
+    Fault("norms", '"len(normalized_shape) > 0"', '"len(normalized_shape)"', "M022"),
+    Fault("reductions", 'carry: {dtype: float32, shape: "[ceil_div(L, chunk), N]"', 'carry: {dtype: float32, shape: "[N > 1, N]"', "M022"),
+    Fault("reductions", "promote_types(T, A)", "promote_types(T)", "M022"),
+    Fault("convs", "[*B, L]", "[L, B]", "M022"),
+    Fault("ragged", 'dtype: int32, shape: "[N, heads]"', 'dtype: heads, shape: "[N, heads]"', "M022"),
+    Fault("ragged", '"nsa_block_counts(N, heads, selected)"', '"nsa_block_counts(N, heads)"', "M022"),
+    Fault("ragged", '"token_indices(lengths)"', '"token_indices(N)"', "M022"),
+    Fault("ragged", '"exclusive_prefix_sum(lengths)"', '"running_sum(lengths)"', "M020"),
+    Fault("ragged", 'requires: ["in_range(0, N)"]', 'requires: ["sorted(N)"]', "M020"),
+    Fault("paged", '"window.value > 0 if present(window) else True"', '"window.value > 0"', "M025"),
+    Fault("grouped", "layout.capacity >= 0 if layout.kind == 'Masked' else True", "layout.capacity >= 0", "M025"),
+    Fault("grouped", '"[moe.capacity(how, rows, count), width]"', '"[how.block, how.capacity, width]"', "M025"),
+    Fault("convs", 'step: "stride.value if present(stride) else kernel"', 'step: "stride.value"', "M025"),
+    Fault("grouped", '"coalesce_dtype(out_dtype, bfloat16)"', "out_dtype", "M025"),
+    Fault("grouped", '"experts > 0"', '"R == N * K"', "M026"),
+    # families
+    Fault("grouped", "Weight[trans_b, experts, K, N]", "Wait[trans_b, experts, K, N]", "M030"),
+    Fault("grouped", "Weight[trans_b, experts, K, N]", "Weight[trans_b, K, N]", "M030"),
+    Fault("convs", "match: [order]", "match: [n]", "M030", "      Image:"),
+    Fault("convs", "Image[layout, N, groups * C, Y, X]", "Image['nchw' if groups > 1 else layout, N, C, Y, X]", "M030"),
+    Fault("grouped", '          Masked: "[count, how.capacity, width]"\n', "", "M031", "      Routed:"),
+    Fault("grouped", 'Masked: "[count', 'Slab: "[count', "M031"),
+    Fault("grouped", '"(PerRow, True)"', '"(PerRow, False) "', "M031"),
+    Fault("grouped", "\"(PerBlock(order='column'), False)\"", '"(PerBlock, False)"', "M031"),
+    Fault("grouped", "\"PerBlock(order='column')\"", "\"PerBlock(rows=2)\"", "M031"),
+    Fault("grouped", '"(PerTensor, True)"', "PerTensor", "M031"),
+    Fault("grouped", '          PerRow: "[rows]"', '          PerRow: "Scales[how, True, rows, columns]"', "M041", "      Scales:"),
+    # plan and points
+    Fault("ragged", "y: {dtype: T, shape: \"[N, D]\"}\n      final", "y: {dtype: T, shape: \"[N, Z]\"}\n      final", "M021"),
+    Fault("ragged", "forall: {N: Dim, B: Dim", "forall: {N: Dim, Z: Dim, B: Dim", "M040"),
+    Fault("reductions", 'x: {dtype: T, shape: "[L, N]"}', 'x: {dtype: T, shape: "[L * N, N]"}', "M040", "forall: {L: Dim"),
+    Fault("norms", 'residual: {dtype: T, shape: "[*B, *normalized_shape]"', 'residual: {dtype: V, shape: "[*B, *normalized_shape]"', "M021"),
+    Fault("paged", 'cap: "W * page"', 'cap: "cap + 1"', "M041"),
+    # effects, metadata, presence, combinations
+    Fault("norms", "alias: residual", "alias: rest", "M050", "summed:"),
+    Fault("norms", "alias: residual", "alias: x", "M050", "summed:"),
+    Fault("norms", 'statistics: {dtype: float32, shape: "[*B, 2]", mutated: true, write_only', 'statistics: {dtype: float32, shape: "[*B, 2]", write_only', "M050"),
+    Fault("paged", '        values: "as_tensor(cached)"\n', "", "M051", "requires: [\"attn.paged_fits"),
+    Fault("ragged", 'counts: {dtype: int32', 'counts: {dtype: float32', "M051"),
+    Fault("norms", "mode == 'train' and track", "N > 0", "M052"),
+    Fault("norms", "nullable: \"mode != 'eval'\"", 'nullable: "G > 1"', "M052"),
+    Fault("mixture", "optional: \"scoring == 'sigmoid'\"", 'optional: "M > 16"', "M052"),
+    Fault("paged", "{T: float16, C: float16}\n      -", "{T: float32, C: float16}\n      -", "M053"),
+    Fault("paged", "{T: bfloat16, C: float8_e4m3fn}\n  workloads", "{T: bfloat16}\n  workloads", "M053"),
+    Fault("paged", "{T: bfloat16, C: float8_e4m3fn}\n  workloads", "{T: bfloat16, B: float8_e4m3fn}\n  workloads", "M053"),
+    # rows
+    Fault("grouped", "label: masked\n      experts: 4", "label: masked", "M060"),
+    Fault("grouped", "{Masked: {capacity: 80}}", "{Masked: {capacity: eighty}}", "M060"),
+    Fault("grouped", "{Padded: {block: 16, zeroed: false}}", "{Padded: {block: 8, zeroed: false}}", "M060", "label: padded"),
+    Fault("grouped", "order: row}}", "order: rows}}", "M060"),
+    Fault("paged", "window: 256", "window: -1", "M060", "label: prefill"),
+    Fault("paged", "label: quantized\n      Q: 2\n", "label: quantized\n", "M060"),
+    Fault("paged", "quantized: true", "quantized: 1", "M060"),
+    Fault("paged", "some: [sinks]", "some: [sinks, k_scale]", "M060"),
+    Fault("paged", "dtype_cases: [{T: bfloat16, C: float8_e4m3fn}]", "dtype_cases: [{T: bfloat16, C: bfloat16}]", "M060", "label: quantized"),
+    Fault("paged", "dtype_cases: [{T: bfloat16, C: float8_e4m3fn}]", "dtype_cases: [{T: float16, C: float8_e4m3fn}]", "M060"),
+    Fault("ragged", "{label: empty, lengths: [],", "{label: empty, lengths: [], N: 0,", "M060"),
+    Fault("ragged", "lengths: [40, 8]", "lengths: [40, -8]", "M060"),
+    Fault("ragged", "{label: empty, lengths: [], D: 16", "{label: empty, D: 16", "M060"),
+    Fault("reductions", "dim: -1, keepdim: true", "dim: 2, keepdim: true", "M060"),
+    Fault("norms", "mode: eval", "mode: frozen, track: true", "M060"),
+    Fault("reductions", "{label: vector, S: [4096], dtype_cases: [{T: int32}, {T: float32}]}",
+          "{label: vector, S: [4096], dtype_cases: [{T: int32}, {T: int32}]}", "M061"),
+    Fault("paged", "label: quantized", "label: two words", "M013"),
+    Fault("grouped", "      some: [bias]\n      dtype_cases: [{T: bfloat16}]\n    - label: masked", "      dtype_cases: [{T: bfloat16}]\n    - label: masked", "M063", "bias: {dtype: T, shape: \"[experts, N]\""),
+    Fault("paged", "cached: [511, 5]", "cached: [512, 5]", "M064", "label: quantized"),
+    Fault("paged", "offsets: [0, 128, 640]", "offsets: [0, 641, 640]", "M064", "label: prefill"),
+    Fault("grouped", "label: dense\n      experts: 4\n      R: 96", "label: dense\n      experts: 4\n      R: 97", "M064"),
+    # composition
+    Fault("mixture", "{name: permute, kernel: acme_permute}", "{name: permute}", "M070"),
+    Fault("mixture", "{name: combine, kernel: acme_combine}", "{name: permute, kernel: acme_combine}", "M014"),
+    Fault("mixture", "kind: composite", "kind: fused", "M012"),
+    Fault("mixture", "op: GroupedGemmFwdOp, optional: true", "op: GroupedGemmFwdOp, optional: perhaps", "M012"),
+    # roofline
+    Fault("mixture", "func: \"acme.formulas.mixture\"", "func: \"acme/formulas\"", "R020"),
+    Fault("mixture", "func: \"acme.formulas.mixture\"", "function: \"acme.formulas.mixture\"", "R001"),
+    Fault("reductions", 'flops: "max((prod(S) - 1, 0))"', "flops: 12", "R002"),
+    Fault("reductions", 'flops: "max((prod(S) - 1, 0))"', 'flops: "prod(S) ** 2"', "R010"),
+    Fault("grouped", 'flops: "2 * R * N * K +', 'flops: "2 * R * N * J +', "R011"),
+    Fault("ragged", 'flops: "2 * N * D * D + C', 'flops: "sum(lengths) * D + C', "R011"),
+    Fault("norms", "(5 if present(weight) else 4)", "(present(weight))", "R012"),
+    Fault("paged", "(bytes(k_scale) + bytes(v_scale) if quantized else 0)", "bytes(k_scale)", "R013"),
+    Fault("paged", "(bytes(lse) if return_lse else 0)", "bytes(lse)", "R013"),
+    Fault("grouped", "(experts * layout.capacity if layout.kind == 'Masked' else 0)", "experts * layout.capacity", "R013"),
+    Fault("norms", "N * C * prod(S) * (7 if mode != 'eval' else 2)", "7 if mode != 'eval' else -2", "R014"),
+]  # fmt: skip
+
+
+def judge(folder: pathlib.Path, texts: dict[str, str]) -> list[Diagnostic]:
+    """All defects of spec files given as text."""
+    for name, text in texts.items():
+        (folder / f"{name}.yaml").write_text(text)
+    manifest = loader.load(loader.spec_files(str(folder)))
+    return diagnose(manifest.entries.values(), manifest.diagnostics)
+
+
+def diagnose(entries, diagnostics: Diagnostics) -> list[Diagnostic]:
+    """All defects of loaded entries, those of loading included."""
+    for entry in entries:
+        check_entry(entry, diagnostics)
+        analyse(entry, diagnostics)
+    return list(diagnostics)
+
+
+def corpus() -> dict[str, str]:
+    """The text of each spec file, by its stem."""
+    return {path.stem: path.read_text() for path in sorted(CORPUS.glob("*.yaml"))}
+
+
+def test_the_corpus_is_clean(tmp_path):
+    assert judge(tmp_path, corpus()) == []
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: f"{fault.code}-{fault.file}-{fault.new.strip()[:40]}")
+def test_a_single_fault_is_told_alone_and_in_its_place(fault, tmp_path):
+    texts = corpus()
+    assert texts[fault.file].count(fault.old) == 1
+    place = texts[fault.file].index(fault.old)
+    edited = texts[fault.file].replace(fault.old, fault.new)
+    if fault.at:
+        assert edited.count(fault.at) == 1
+        place = edited.index(fault.at) + fault.at.startswith("\n")
+    found = judge(tmp_path, texts | {fault.file: edited})
+    assert [one.code for one in found] == [fault.code], "\n".join(map(str, found))
+    assert found[0].line == edited.count("\n", 0, place) + 1, str(found[0])

@@ -1,0 +1,50 @@
+"""The dtype primitives against PyTorch, for every dtype and every pair of the manifest's."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+
+from tileops.manifest import primitives
+from tileops.manifest.dtypes import BITS, category
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+@pytest.mark.parametrize(("first", "second"), list(itertools.product(BITS, BITS)))
+def test_promote_types_is_pytorchs(first, second):
+    try:
+        wanted = _name(torch.promote_types(getattr(torch, first), getattr(torch, second)))
+    except RuntimeError:
+        with pytest.raises(ValueError, match=f"{first} and {second}"):
+            primitives.promote_types(first, second)
+        return
+    assert primitives.promote_types(first, second) == wanted
+
+
+@pytest.mark.parametrize("dtype", BITS)
+def test_promote_int_to_float_is_what_sqrt_gives(dtype):
+    root = torch.sqrt(torch.empty(1, dtype=getattr(torch, dtype), device="meta"))
+    assert primitives.promote_int_to_float(dtype) == _name(root.dtype)
+
+
+@pytest.mark.parametrize("dtype", [name for name in BITS if category(name) == "int"])
+def test_an_integer_dtype_represents_exactly_its_range(dtype):
+    limits = torch.iinfo(getattr(torch, dtype))
+    assert primitives.representable(limits.min, dtype) and primitives.representable(limits.max, dtype)
+    assert not primitives.representable(limits.min - 1, dtype) and not primitives.representable(limits.max + 1, dtype)
+
+
+@pytest.mark.parametrize("dtype", [name for name in BITS if category(name) == "float"])
+def test_a_float_dtype_represents_its_finite_range_and_the_infinity_that_it_has(dtype):
+    torch_dtype = getattr(torch, dtype)
+    limits = torch.finfo(torch_dtype)
+    assert primitives.representable(limits.min, dtype) and primitives.representable(limits.max, dtype)
+    beyond = int(limits.max) + 1
+    assert not primitives.representable(beyond, dtype) and not primitives.representable(-beyond, dtype)
+    kept = torch.tensor(float("inf")).to(torch_dtype).to(torch.float64).item()  # elsewhere it saturates or turns to NaN
+    assert primitives.representable(float("inf"), dtype) is (kept == float("inf"))
