@@ -7,20 +7,19 @@ accumulating (a judgment that a missing fact makes unreachable is recorded as un
 from __future__ import annotations
 
 import dataclasses
-import re
 from typing import Any
 
 from tileops.manifest import declarations, expr, kind_check, kinds
 from tileops.manifest.check_signature import scope
 from tileops.manifest.diagnostics import Diagnostics
-from tileops.manifest.evaluate import fold
+from tileops.manifest.forms import DOTTED_PATH, ROOFLINE
 from tileops.manifest.kind_check import FORM, KIND, NAME, PRESENCE
 from tileops.manifest.model import Entry, RooflineField
-from tileops.manifest.points import TooManyPoints, decide, discriminants, enumerate_points
+from tileops.manifest.points import Point, TooManyPoints, decide, discriminants, domain_restrictions, enumerate_points
+from tileops.manifest.presence import conditions_of, substitute_presence
 
 _CODES = {FORM: "R010", NAME: "R011", KIND: "R012", PRESENCE: "R013"}
-_FIELDS = ("flops", "bytes", "func")
-_FUNC = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+", re.ASCII)
+_FIELDS = ROOFLINE.names
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -98,7 +97,7 @@ class _Analyser:
             if len(block.keys() & {"flops", "bytes"}):
                 self._report("roofline", self._entry.roofline_line, "R001", "func excludes flops and bytes")
             return self._func(block["func"], texts["func"])
-        if "flops" not in block:
+        if "flops" not in block and not self._failed:  # an unknown field may be a misspelt one
             self._report("roofline", self._entry.roofline_line, "R001", "needs flops, or func")
         return self._inline(block, texts)
 
@@ -120,7 +119,7 @@ class _Analyser:
         return None
 
     def _func(self, field: RooflineField, path: str | None) -> Analysis:
-        if path is not None and not _FUNC.fullmatch(path):
+        if path is not None and not DOTTED_PATH.fullmatch(path):
             self._report("roofline.func", field.line, "R020", f"{path!r} is no module path; write package.module.function")
         return self._verdict(func=path or "", func_line=field.line)
 
@@ -152,7 +151,7 @@ class _Analyser:
         path, before = f"roofline.{name}", self._failed
         self._failed = False
         kind = kind_check.check(
-            node, _formula_scope(self._entry),
+            node, scope(self._entry, roofline=True),
             lambda what, message: self._report(path, field.line, _CODES[what], message),
         )
         if kind is not None and not declarations.is_integer(kind) and not isinstance(kind, kinds.Real):
@@ -160,40 +159,60 @@ class _Analyser:
         clean, self._failed = not self._failed, self._failed or before
         if not clean:
             return None
-        try:
-            points = enumerate_points(discriminants(self._entry.signature, [node]))
-        except TooManyPoints as error:
-            self._report(path, field.line, "R012", f"{error.args[0]} discriminant points are too many")
+        signature = self._entry.signature
+        conditions = conditions_of(signature)
+        node = substitute_presence(node, conditions)
+        read = [part.args[0].id for part in expr.walk(node) if isinstance(part, expr.Call) and part.function == "bytes"]
+        guards = {name: conditions[name] for name in read if name in conditions}
+        points = self._points([node, *guards.values()], path, field.line)
+        if not points:
             return None
-        decisions = [(point, fold(node, point.values, point.present)) for point in points]
+        decisions = [(point, point.fold(node)) for point in points]
+        absent = {
+            name for point, folded in decisions for name, guard in guards.items()
+            if point.fold(guard) == expr.Literal(False) and _reads_bytes(folded, name)
+        }  # fmt: skip
+        for name in sorted(absent):
+            self._report(path, field.line, "R013", f"bytes({name}) is read where {name} is absent")
         for point, folded in decisions:
             if isinstance(folded, expr.Literal) and not (type(folded.value) is int and folded.value >= 0):
                 self._report(path, field.line, "R014", f"is {folded.value!r} ({point}), not a finite non-negative integer")
         return Formula(tree=decide(decisions), integer=isinstance(kind, kinds.Dim), line=field.line)
 
+    def _points(self, terms: list[expr.Expr], path: str, line: int) -> list[Point]:
+        """The points that the terms tell apart; none where they are too many, or where the entry accepts no call."""
+        signature = self._entry.signature
+        try:
+            points = enumerate_points(discriminants(signature, terms), domain_restrictions(signature))
+        except TooManyPoints as error:
+            self._report(path, line, "R012", f"{error.args[0]} discriminant points are too many")
+            return []
+        if not points:
+            self._unreached.append(f"{path}: the shape rules reject every call")
+        return points
+
     def _derived(self) -> Any:
         """Each input read and output written once; a mutated input both, on the branch where it is written."""
         signature = self._entry.signature
         conditions = [tensor.mutated.expr for tensor in signature.inputs.values() if tensor.mutated is not None]
-        points = enumerate_points(discriminants(signature, conditions))
+        points = self._points(conditions, "roofline", self._entry.roofline_line)
+        if not points:
+            return None
         decisions = []
         for point in points:
-            read, written = [], []
+            read, written = list(signature.constants), []
             for tensor in signature.inputs.values():
-                mutated = tensor.mutated is not None and fold(tensor.mutated.expr, point.values, point.present) == expr.Literal(True)
+                mutated = tensor.mutated is not None and point.fold(tensor.mutated.expr) == expr.Literal(True)
                 if not (mutated and tensor.write_only):
                     read.append(tensor.name)
                 if mutated:
                     written.append(tensor.name)
-            decisions.append((point, Traffic(read=tuple(read), written=(*written, *signature.outputs))))
+            # An output that is a written input is one storage, which the input is charged for.
+            own = [output.name for output in signature.outputs.values() if output.alias not in written]
+            decisions.append((point, Traffic(read=tuple(read), written=(*written, *own))))
         return decide(decisions)
 
 
-def _formula_scope(entry: Entry) -> kind_check.Scope:
-    """Indices, parameters, lets and bytes(t); value lists of `forall` are not in a formula's reach."""
-    found = scope(entry, roofline=True)
-    lists = {
-        name for name, kind in entry.signature.forall.items()
-        if isinstance(kind, kinds.Seq) and not isinstance(kind, kinds.Shape)
-    }
-    return dataclasses.replace(found, names={name: kind for name, kind in found.names.items() if name not in lists})
+def _reads_bytes(node: expr.Expr, name: str) -> bool:
+    """Whether the expression reads bytes(name)."""
+    return any(part == expr.Call("bytes", (expr.Name(name),)) for part in expr.walk(node))

@@ -7,6 +7,7 @@ import pathlib
 from tileops.codegen.analysis import Analysis
 from tileops.codegen.emit_class import emit_class
 from tileops.codegen.source_text import Lines
+from tileops.manifest import kinds
 from tileops.manifest.check import Checked
 
 
@@ -23,8 +24,13 @@ def module_source(family: str, entries: list[tuple[Checked, Analysis]]) -> str:
     head.add("from __future__ import annotations", "")
     if "math." in text:
         head.add("import math", "")
+    if "torch.get_default_device" in text:
+        head.add("import torch", "")
     for path in sorted({analysis.func.rpartition(".")[0] for _, analysis in entries if analysis.func}):
         head.add(f"import {path}")
+    for path in sorted(_classes(entries)):
+        module, _, name = path.rpartition(".")
+        head.add(f"from {module} import {name}")
     if "primitives." in text:
         head.add("from tileops.manifest import primitives")
     head.add("from tileops.ops import checks")
@@ -33,3 +39,14 @@ def module_source(family: str, entries: list[tuple[Checked, Analysis]]) -> str:
         head.add(f"from tileops.ops.cases import {', '.join(cases)}")
     head.add("from tileops.ops.checked_call import CheckedCall, TensorRecord", "from tileops.ops.op import Op")
     return head.text() + text
+
+
+def _classes(entries: list[tuple[Checked, Analysis]]) -> set[str]:
+    """Python classes of the algebraic types that the entries' parameters have."""
+    found = set()
+    for checked, _ in entries:
+        for param in checked.entry.signature.params.values():
+            kind = param.kind.item if isinstance(param.kind, kinds.Maybe) else param.kind
+            if isinstance(kind, kinds.Adt):
+                found.update(constructor.python_class for constructor in kind.constructors)
+    return found

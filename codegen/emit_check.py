@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from tileops.codegen.python_form import can_raise, is_not_none, python_form
 from tileops.codegen.source_text import Lines, call, literal, mapping
-from tileops.manifest import expr, kinds, plan
+from tileops.manifest import expr, plan
+from tileops.manifest.adt import AdtValue
 from tileops.manifest.check import Checked
-from tileops.manifest.model import Tensor
-from tileops.manifest.points import Point, Split, decide
+from tileops.manifest.model import Expression, Tensor
+from tileops.manifest.points import Discriminant, Point, Split, decide, domain_restrictions
 from tileops.manifest.shapes import shape_at
 
 
@@ -25,22 +26,48 @@ class _CheckEmitter:
         self._plans = checked.plans
         self._lines = lines
         self._names = frozenset([*self._signature.forall, *self._signature.params, *self._signature.lets])
+        restricting = domain_restrictions(self._signature)
+        self._restrictions = [rule for rule in self._signature.rules if rule.expr in restricting]
+        self._buffers = [name for name, tensor in self._signature.outputs.items() if tensor.buffer]
 
     def emit(self) -> None:
-        inputs = self._signature.inputs
-        arguments = ", ".join(f"{name}=None" if tensor.optional else name for name, tensor in inputs.items())
-        with self._lines.block(f"def check(self, {arguments}) -> CheckedCall:"):
-            self._lines.add('"""Check a call against the signature and solve its indices; nothing runs."""')
-            for name in self._signature.params:
-                if name in self._read():
-                    self._lines.add(f'{name} = self.params["{name}"]')
-            for tensor in inputs.values():
-                facts = f"{tensor.name}_shape, {tensor.name}_dtype = checks.tensor_facts"
-                arguments = [self._op, literal(tensor.name), tensor.name]
-                self._guarded(tensor, call(facts, arguments, self._lines.room - 4 * tensor.optional))
+        signature, lines = self._signature, self._lines
+        arguments = [f"{name}=None" if may_be_absent(tensor) else name for name, tensor in signature.inputs.items()]
+        arguments += ["out=None"] if self._buffers else []
+        with lines.block(f"def check(self, {', '.join(arguments)}) -> CheckedCall:" if arguments else "def check(self) -> CheckedCall:"):
+            lines.add('"""Check a call against the signature and solve its indices; nothing runs."""')
+            read = self._read()
+            for name in signature.params:
+                if name in signature.constants:
+                    lines.add(f'{name} = self.constants["{name}"]')
+                elif name in read:
+                    lines.add(f'{name} = self.params["{name}"]')
+            for tensor in signature.bound.values():
+                if tensor.when is None:
+                    self._guarded(tensor, self._facts(tensor, 4 * tensor.optional))
             self._device()
+            self._deciding_dtypes()
+            self._rules(self._restrictions)
             self._tree(decide([(point, (point, made)) for point, made in self._plans]))
-        self._lines.add("")
+        lines.add("")
+
+    def _deciding_dtypes(self) -> None:
+        """Dtype indices on which the branch depends, from a tensor that every call has."""
+        signature = self._signature
+        decided = [name for name in self._plans[0][0].values if name in signature.forall]
+        for name in decided:
+            for tensor in signature.bound.values():
+                if tensor.dtype.expr == expr.Name(name) and not may_be_absent(tensor):
+                    self._tensor_step(plan.SolveDType(tensor.name, name, signature.forall[name].values))
+                    break
+
+    def _facts(self, tensor: Tensor, indent: int = 0) -> list[str]:
+        name = tensor.name
+        arguments = [self._op, literal(name), name]
+        facts = call(f"{name}_shape, {name}_dtype = checks.tensor_facts", arguments, self._lines.room - indent)
+        if tensor.contiguous:
+            facts.append(f"checks.check_contiguous({self._op}, {literal(name)}, {name})")
+        return facts
 
     def _read(self) -> set[str]:
         """Names that the checks read."""
@@ -48,6 +75,8 @@ class _CheckEmitter:
         read: set[str] = set()
         for node in (
             *(term for tensor in signature.tensors.values() for term in (tensor.shape.expr, tensor.dtype.expr)),
+            *(tensor.when.expr for tensor in signature.tensors.values() if tensor.when is not None),
+            *(self._signature.inputs[output.alias].mutated.expr for output in signature.outputs.values() if output.alias),
             *(let.expr for let in signature.lets.values()),
             *(rule.expr for rule in signature.rules),
         ):
@@ -55,10 +84,19 @@ class _CheckEmitter:
         return read
 
     def _device(self) -> None:
-        metadata = tuple(name for name, tensor in self._signature.inputs.items() if tensor.values is not None)
-        pairs = [f'("{name}", {name})' for name in self._signature.inputs]
+        bound = self._signature.bound
+        if not bound:
+            self._lines.add('device = str(torch.get_default_device())')
+            return
+        pairs = [f'("{name}", {name})' for name in bound]
         laid = call("", [*pairs[:-1], pairs[-1] + "," * (len(pairs) == 1)], self._lines.room - 5)
-        arguments = [self._op, _text(laid), *([literal(metadata)] if metadata else [])]
+        metadata = tuple(name for name, tensor in bound.items() if tensor.values is not None)
+        on_cpu = tuple(name for name, tensor in bound.items() if tensor.on_cpu)
+        arguments = [self._op, _text(laid)]
+        if metadata or on_cpu:
+            arguments.append(literal(metadata))
+        if on_cpu:
+            arguments.append(literal(on_cpu))
         self._lines.add(*call("device = checks.call_device", arguments, self._lines.room))
 
     def _guarded(self, tensor: Tensor, body: Sequence[str]) -> None:
@@ -73,10 +111,35 @@ class _CheckEmitter:
             emit_split(node, self._lines, self._tree, lambda name: f"{name} is not None")
             return
         point, made = node
+        for tensor in self._signature.inputs.values():
+            if tensor.when is not None:
+                self._conditional(tensor, plan.present_at(tensor, point))
         for position, step in enumerate(made.steps):
             self._step(step, made.steps[position - 1] if position else None)
-        self._rules()
+        self._combos(point)
+        self._rules([rule for rule in self._signature.rules if rule not in self._restrictions])
         self._result(point)
+
+    def _conditional(self, tensor: Tensor, present: bool) -> None:
+        """An input with a shared presence tag: passed exactly where its condition holds."""
+        with self._lines.block(f"if {tensor.name} is {'None' if present else 'not None'}:"):
+            arguments = [self._op, literal(tensor.name), literal(tensor.when.text), str(present)]
+            self._lines.add(*call("raise checks.presence_error", arguments, self._lines.room))
+        if present:
+            self._lines.add(*self._facts(tensor))
+
+    def _combos(self, point: Point) -> None:
+        combos = self._signature.combos
+        if not combos:
+            return
+        names = list(combos[0])
+        if not set(names) <= plan.known_at(self._signature, point):
+            return  # a tensor that the combination is about is absent here
+        allowed = literal(tuple(tuple(combo[name] for name in names) for combo in combos))
+        found = "(" + ", ".join(names) + ("," if len(names) == 1 else "") + ")"
+        with self._lines.block(f"if {found} not in {allowed}:"):
+            arguments = [self._op, literal(tuple(names)), found, allowed]
+            self._lines.add(*call("raise checks.combo_error", arguments, self._lines.room))
 
     # ---- steps of the plan
 
@@ -85,7 +148,7 @@ class _CheckEmitter:
             let = self._signature.lets[step.name]
             self._evaluated(step.name, step.term, f"let {step.name} = {let.text}")
             return
-        tensor = self._signature.inputs[step.tensor]
+        tensor = self._signature.bound[step.tensor]
         if tensor.optional:
             same = isinstance(before, type(step)) or (before is not None and getattr(before, "tensor", None) == step.tensor)
             if not same:
@@ -161,9 +224,9 @@ class _CheckEmitter:
 
     # ---- rules and result
 
-    def _rules(self) -> None:
+    def _rules(self, rules: Sequence[Expression]) -> None:
         bound = [*self._signature.params, *(n for n in self._signature.forall), *self._signature.lets]
-        for rule in self._signature.rules:
+        for rule in rules:
             shown = [name for name in bound if name in expr.names(rule.expr)]
             bindings = "{" + ", ".join(f'"{name}": {name}' for name in shown) + "}"
             negated = self._source(expr.Unary("not", rule.expr))
@@ -188,7 +251,8 @@ class _CheckEmitter:
     def _result(self, point: Point) -> None:
         lines, signature = self._lines, self._signature
         extents = {}
-        for name, tensor in signature.outputs.items():
+        outputs_here = {name: t for name, t in signature.outputs.items() if plan.present_at(t, point)}
+        for name, tensor in outputs_here.items():
             shape = shape_at(signature, tensor, point)
             value = _shape_tuple(shape)
             if can_raise(shape):
@@ -196,30 +260,56 @@ class _CheckEmitter:
                 extents[name] = f"{name}_shape"
             else:
                 extents[name] = self._source(value)
-        required = [tensor for tensor in signature.inputs.values() if not tensor.optional]
-        optional = [tensor for tensor in signature.inputs.values() if tensor.optional]
+        here = [tensor for tensor in signature.bound.values() if plan.present_at(tensor, point)]
+        required = [tensor for tensor in here if not tensor.optional]
+        optional = [tensor for tensor in here if tensor.optional]
         passed = _records(required)
         if optional:
             lines.add(*mapping("inputs = ", passed, lines.room))
             for tensor in optional:
                 with lines.block(f"if {tensor.name} is not None:"):
                     lines.add(f'inputs["{tensor.name}"] = TensorRecord({tensor.name}_shape, {tensor.name}_dtype)')
-        indices = [name for name, kind in signature.forall.items() if not _is_value_list(kind)] + list(signature.lets)
+        known = plan.known_at(signature, point)
+        indices = [name for name in (*signature.forall, *signature.lets) if name in known]
         outputs = [
             f'"{name}": TensorRecord({extents[name]}, {self._source(tensor.dtype.expr)})'
-            for name, tensor in signature.outputs.items()
+            for name, tensor in outputs_here.items()
         ]
         room = lines.room - 5
         lines.add(*call("return CheckedCall", [
             self._op, "self.params",
             _text(mapping("", [f'"{name}": {name}' for name in indices], room)),
             "inputs" if optional else _text(mapping("", passed, room)),
-            _text(mapping("", outputs, room)), "device", self._metadata(),
+            _text(mapping("", outputs, room)), "device", self._metadata(here), *self._storage(outputs_here, extents, point),
         ], lines.room))
 
-    def _metadata(self) -> str:
+    def _storage(self, outputs: dict[str, Tensor], extents: dict[str, str], point: Point) -> list[str]:
+        """Source of the tensors that outputs have to be: inputs that are written, buffers that the caller passes."""
+        aliases = [
+            f'"{name}": {tensor.alias}' for name, tensor in outputs.items()
+            if tensor.alias and point.fold(self._signature.inputs[tensor.alias].mutated.expr) == expr.Literal(True)
+        ]  # fmt: skip
+        held = f"{{{', '.join(aliases)}}}"
+        buffered = [name for name in outputs if name in self._buffers]
+        if not buffered:
+            return [held] if aliases else []
+        lines = self._lines
+        lines.add("buffers = {}")
+        with lines.block("if out is not None:"):
+            passed = {self._buffers[0]: "out"}
+            if len(self._buffers) > 1:
+                passed = {name: f"{name}_out" for name in self._buffers}
+                arguments = [self._op, literal(tuple(self._buffers)), "out"]
+                lines.add(*call(f"{', '.join(passed.values())} = checks.split_buffers", arguments, lines.room))
+            for name in buffered:
+                record = f"TensorRecord({extents[name]}, {self._source(outputs[name].dtype.expr)})"
+                arguments = [self._op, literal(name), passed[name], record, "device"]
+                lines.add(*call(f'buffers["{name}"] = checks.check_buffer', arguments, lines.room))
+        return [held, "buffers"]
+
+    def _metadata(self, here: Sequence[Tensor]) -> str:
         """Source of the call's metadata tensors; optional ones are added to a local first."""
-        metadata = [tensor for tensor in self._signature.inputs.values() if tensor.values is not None]
+        metadata = [tensor for tensor in here if tensor.values is not None]
         always = "{" + ", ".join(f'"{tensor.name}": {tensor.name}' for tensor in metadata if not tensor.optional) + "}"
         sometimes = [tensor for tensor in metadata if tensor.optional]
         if not sometimes:
@@ -236,16 +326,37 @@ class _CheckEmitter:
 
 def emit_split(split: Split, lines: Lines, leaf, present_test) -> None:
     """Emit a decision tree as if / elif / else over one discriminant after the other."""
-    discriminant = split.discriminant
     for position, (value, branch) in enumerate(split.branches):
-        if discriminant.presence or isinstance(value, bool):
-            test = present_test(discriminant.name) if discriminant.presence else discriminant.name
-            test = test if value else f"not {test}" if " " not in test else test.replace(" is not None", " is None")
-        else:
-            test = f"{discriminant.name} == {literal(value)}"
         last = position == len(split.branches) - 1
-        with lines.block("else:" if last else f"{'elif' if position else 'if'} {test}:"):
+        test = "else:" if last else f"{'elif' if position else 'if'} {_test(split.discriminant, value, present_test)}:"
+        with lines.block(test):
             leaf(branch)
+
+
+def _test(discriminant: Discriminant, value: object, present_test) -> str:
+    """Python that says whether a discriminant has a value."""
+    name = discriminant.name
+    if discriminant.presence:
+        test = present_test(name)
+        if value:
+            return test
+        return test.replace(" is not None", " is None") if " is not None" in test else f"not {test}"
+    if isinstance(value, AdtValue):
+        tests = [f"isinstance({name}, {value.kind})"]
+        for field, wanted in value.fields:
+            own = f"{name}.{field}"
+            tests.append((own if wanted else f"not {own}") if isinstance(wanted, bool) else f"{own} == {literal(wanted)}")
+        return " and ".join(tests)
+    if value is None:
+        return f"{name} is None"
+    if isinstance(value, bool) and None not in discriminant.values:
+        return name if value else f"not {name}"
+    return f"{name} is {value}" if isinstance(value, bool) else f"{name} == {literal(value)}"
+
+
+def may_be_absent(tensor: Tensor) -> bool:
+    """Whether a call may leave the input out."""
+    return tensor.optional or tensor.when is not None
 
 
 def _shape_tuple(shape: expr.ShapeTerm) -> expr.Expr:
@@ -253,10 +364,6 @@ def _shape_tuple(shape: expr.ShapeTerm) -> expr.Expr:
     if len(shape.axes) == 1 and isinstance(shape.axes[0], expr.Splice):
         return shape.axes[0].sequence
     return expr.Tuple(shape.axes)
-
-
-def _is_value_list(kind: kinds.Kind) -> bool:
-    return isinstance(kind, kinds.Seq) and not isinstance(kind, kinds.Shape)
 
 
 def _parenthesized(text: str) -> str:

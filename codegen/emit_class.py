@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from tileops.codegen.analysis import Analysis
-from tileops.codegen.emit_check import emit_check
+from tileops.codegen.emit_check import emit_check, may_be_absent
 from tileops.codegen.emit_price import emit_price
 from tileops.codegen.source_text import LINE_LENGTH, Lines, call, literal
 from tileops.manifest import expr, kinds
 from tileops.manifest.check import Checked
-from tileops.manifest.model import Param, Tensor
+from tileops.manifest.model import FamilyCase, Param, Pattern, Tensor, TypeFamily
 from tileops.manifest.rows import Case, CaseTensor
 
 
@@ -26,6 +26,9 @@ def emit_class(checked: Checked, analysis: Analysis, lines: Lines) -> None:
             ("INPUT_NAMES", tuple(signature.inputs)), ("OUTPUT_NAMES", tuple(signature.outputs)),
             ("MUTATED_NAMES", tuple(n for n, t in signature.inputs.items() if t.mutated is not None)),
             ("METADATA_NAMES", tuple(n for n, t in signature.inputs.items() if t.values is not None)),
+            ("CONSTANT_NAMES", tuple(signature.constants)),
+            ("CPU_NAMES", tuple(n for n, t in signature.inputs.items() if t.on_cpu)),
+            ("CONTIGUOUS_NAMES", tuple(n for n, t in signature.outputs.items() if t.contiguous)),
         ):
             if value:
                 lines.add(f"{name} = {literal(value)}")
@@ -41,7 +44,8 @@ def emit_class(checked: Checked, analysis: Analysis, lines: Lines) -> None:
 def _docstring(checked: Checked, lines: Lines) -> None:
     entry, signature = checked.entry, checked.entry.signature
     lines.add(f'"""{entry.ref_api or entry.op}, checked and priced as {entry.file.rsplit("/", 1)[-1]}:{entry.line} states.', "")
-    lines.add("Inputs:", *(f"  {_declared(tensor)}" for tensor in signature.inputs.values()))
+    if signature.inputs:
+        lines.add("Inputs:", *(f"  {_declared(tensor)}" for tensor in signature.inputs.values()))
     lines.add("Outputs:", *(f"  {_declared(tensor)}" for tensor in signature.outputs.values()))
     if signature.params:
         lines.add("Parameters:", *(
@@ -52,7 +56,7 @@ def _docstring(checked: Checked, lines: Lines) -> None:
     where += [f"  {name} = {_plain(let.text)}" for name, let in signature.lets.items()]
     where += [
         f"  {family.name}[{', '.join(family.params)}] = "
-        + ", ".join(f"{expr.to_source(case.shape)} where {family.match[0]} is {case.pattern[0]}" for case in family.cases)
+        + ", ".join(f"{expr.to_source(case.shape)} where {_where(family, case)}" for case in family.cases)
         for family in signature.families.values()
     ]
     if where:
@@ -62,10 +66,28 @@ def _docstring(checked: Checked, lines: Lines) -> None:
     lines.add('"""', "")
 
 
+def _where(family: TypeFamily, case: FamilyCase) -> str:
+    def one(pattern: Pattern) -> str:
+        fields = ", ".join(f"{name}={value!r}" for name, value in pattern.fields)
+        return f"{pattern.value}({fields})" if fields else str(pattern.value)
+
+    return " and ".join(f"{name} is {one(pattern)}" for name, pattern in zip(family.match, case.patterns, strict=True))
+
+
 def _declared(tensor: Tensor) -> str:
     notes = [f"{_plain(tensor.dtype.text)}{_plain(tensor.shape.text)}"]
     if tensor.optional:
         notes.append("optional")
+    if tensor.when is not None:
+        notes.append(f"present where {_plain(tensor.when.text)}")
+    if tensor.alias:
+        notes.append(f"the input {tensor.alias} itself where that is written")
+    if tensor.buffer:
+        notes.append("its storage may be passed as out")
+    if tensor.contiguous:
+        notes.append("contiguous")
+    if tensor.on_cpu:
+        notes.append("on the cpu")
     if tensor.mutated is not None:
         when = "" if tensor.mutated.expr == expr.Literal(True) else f" where {_plain(tensor.mutated.text)}"
         notes.append(f"{'written' if tensor.write_only else 'read and written'}{when}")
@@ -88,9 +110,12 @@ def _init(checked: Checked, lines: Lines) -> None:
     lines.add(*header[:-1], f"{header[-1]} -> None:")
     lines.indent(1)
     for param in params.values():
-        _parameter_check(entry.op, param, lines)
-    values = "{" + ", ".join(f'"{param.name}": {_stored(param)}' for param in params.values()) + "}"
-    lines.add(*call("super().__init__", [values, "target"], lines.room))
+        if param.name not in entry.signature.constants:
+            _parameter_check(entry.op, param, lines)
+    constants = checked.entry.signature.constants
+    values = "{" + ", ".join(f'"{p.name}": {_stored(p)}' for p in params.values() if p.name not in constants) + "}"
+    held = ["{" + ", ".join(f'"{name}": {name}' for name in constants) + "}"] if constants else []
+    lines.add(*call("super().__init__", [values, "target", *held], lines.room))
     lines.indent(-1)
     lines.add("")
 
@@ -103,6 +128,8 @@ def _parameter_check(op: str, param: Param, lines: Lines) -> None:
     if _is_dtype(param.kind):
         lines.add(f"{param.name} = checks.plain_dtype({param.name})")
     test = _type_test(param.name, param.kind)
+    if test == "True":
+        return  # an object that takes no part in the language
     with lines.block(f"if not ({test}):" if " " in test.replace(", ", ",") else f"if not {test}:"):
         lines.add(*call(
             "raise checks.parameter_error", [literal(op), literal(param.name), literal(param.type), param.name], lines.room,
@@ -137,15 +164,21 @@ def _type_test(name: str, kind: kinds.Kind) -> str:
         return f"{item}({name}){length}"
     if isinstance(kind, (kinds.Enum, kinds.DType)):
         return f"{name} in {literal(kind.values)}"
+    if isinstance(kind, kinds.Adt):
+        classes = ", ".join(constructor.name for constructor in kind.constructors)
+        return f"isinstance({name}, ({classes},))"
     return f"isinstance({name}, str)" if isinstance(kind, kinds.Text) else "True"
 
 
 def _forward(checked: Checked, lines: Lines) -> None:
     inputs = checked.entry.signature.inputs
-    arguments = ["self", *(f"{name}=None" if tensor.optional else name for name, tensor in inputs.items())]
+    has_buffer = any(tensor.buffer for tensor in checked.entry.signature.outputs.values())
+    arguments = ["self", *(f"{name}=None" if may_be_absent(tensor) else name for name, tensor in inputs.items())]
+    arguments += ["*", "out=None"] if has_buffer else []
     with lines.block(f"def forward({', '.join(arguments)}):"):
         passed = ", ".join(inputs)
-        both = [f"self.check({passed})", f"({passed}{',' if len(inputs) == 1 else ''})"]
+        checks = ", ".join([*inputs, "out"] if has_buffer else inputs)
+        both = [f"self.check({checks})", f"({passed}{',' if len(inputs) == 1 else ''})"]
         lines.add(*call("return self._complete", both, lines.room))
     lines.add("")
 
@@ -156,13 +189,13 @@ def _cases(cases: tuple[Case, ...], lines: Lines) -> None:
     lines.add("CASES = (")
     lines.indent(1)
     for case in cases:
-        tensors = [_tensor_case(tensor) for tensor in case.inputs]
+        tensors = [_tensor_case(tensor) for tensor in (*case.constants, *case.inputs)]
         laid = call("WorkloadCase", [
             f"case_id={literal(case.case_id)}", f"label={literal(case.label)}",
             f"params={literal(case.written_params)}", f"indices={literal(case.written_indices)}",
             f"dtypes={literal(case.dtypes)}",
             "tensors=(\n" + "".join(f"    {line}\n" for tensor in tensors for line in tensor) + ")",
-            f"input_bytes={sum(tensor.bytes for tensor in case.inputs)}",
+            f"input_bytes={sum(tensor.bytes for tensor in (*case.constants, *case.inputs))}",
             f"output_bytes={sum(tensor.bytes for tensor in case.outputs)}",
         ], 0)
         lines.add(*laid[:-1], f"{laid[-1]},")

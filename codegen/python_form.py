@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tileops.manifest import expr
+from tileops.manifest import declarations, expr
 from tileops.manifest.dtypes import BITS
-from tileops.manifest.evaluate import is_builtin
+from tileops.manifest.evaluate import python_name
 
 Present = Callable[[str], expr.Expr]
 
@@ -37,6 +37,8 @@ def python_form(node: expr.Expr, names: frozenset[str], present: Present) -> exp
         return expr.Literal(node.id) if node.id not in names and node.id in BITS else node
     if isinstance(node, expr.Value):
         return expr.Name(node.name)
+    if isinstance(node, expr.Field) and node.field == "kind":
+        return expr.Verbatim(f"type({node.name}).__name__", expr.ATOM)
     if isinstance(node, expr.Literal) and isinstance(node.value, float) and node.value == float("inf"):
         return expr.Verbatim("math.inf", expr.ATOM)
     if isinstance(node, expr.Call):
@@ -44,8 +46,10 @@ def python_form(node: expr.Expr, names: frozenset[str], present: Present) -> exp
             return present(node.args[0].id)
         if node.function == "bytes":
             return expr.Verbatim(f'call.tensors["{node.args[0].id}"].bytes', expr.ATOM)
-        function = node.function if is_builtin(node.function) else f"primitives.{node.function}"
-        return expr.Call(function, tuple(again(arg) for arg in node.args))
+        args = [again(arg) for arg in node.args]
+        if node.function == "moe.capacity":  # the primitive knows constructors by name, not by the user's classes
+            args[0] = expr.Verbatim(f"checks.algebraic({expr.to_source(args[0])})", expr.ATOM)
+        return expr.Call(python_name(node.function), tuple(args))
     if isinstance(node, expr.Comprehension):
         inner = names | {node.variable}
         condition = None if node.condition is None else python_form(node.condition, inner, present)
@@ -57,13 +61,10 @@ def can_raise(node: expr.Expr) -> bool:
     """Whether evaluating the expression can leave a primitive's domain, divide by zero or pass a sequence's end."""
     for part in expr.walk(node):
         if isinstance(part, (expr.Subscript, expr.Call)) and not (
-            isinstance(part, expr.Call) and part.function in _TOTAL
+            isinstance(part, expr.Call) and (part.function in ("present", "bytes") or not declarations.domain(part.function))
         ):
             return True
         if isinstance(part, expr.Binary) and part.op in ("//", "%"):
             if not (isinstance(part.right, expr.Literal) and part.right.value > 0):
                 return True
     return False
-
-
-_TOTAL = frozenset({"len", "abs", "all", "prod", "sum", "present", "valid_axes", "unique_axes", "coalesce_dtype", "range"})

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from tileops.manifest import expr
+from tileops.manifest.adt import AdtValue
 
 LINE_LENGTH = 118
 
@@ -58,6 +59,8 @@ def literal(value: Any) -> str:
     if isinstance(value, str):
         escaped = value.replace("\\", "\\\\").replace('"', '\\"')
         return f'"{escaped}"' if value.isprintable() else repr(value)
+    if isinstance(value, AdtValue):
+        return f"{value.kind}({', '.join(f'{name}={literal(item)}' for name, item in value.fields)})"
     if isinstance(value, tuple):
         inner = ", ".join(literal(item) for item in value)
         return f"({inner}{',' if len(value) == 1 else ''})"

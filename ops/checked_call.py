@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tileops.manifest.dtypes import BITS
@@ -11,6 +12,9 @@ from tileops.ops.errors import OpNotAvailableError
 
 if TYPE_CHECKING:
     import numpy as np
+
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class TensorRecord(NamedTuple):
@@ -51,7 +55,8 @@ class CheckedCall:
     """
 
     __slots__ = (
-        "op", "params", "indices", "tensors", "device", "stages", "implementation", "outputs", "_metadata", "_versions",
+        "op", "params", "indices", "tensors", "device", "stages", "implementation", "outputs", "aliases", "buffers",
+        "_metadata", "_versions",
     )
 
     def __init__(
@@ -63,8 +68,18 @@ class CheckedCall:
         outputs: Mapping[str, TensorRecord],
         device: str,
         metadata: Mapping[str, Any],
+        aliases: Mapping[str, Any] = _NOTHING,
+        buffers: Mapping[str, Any] = _NOTHING,
     ) -> None:
-        """`outputs` are the records that the signature promises; `metadata` the metadata tensors, by reference."""
+        """Of a call that passed its checks.
+
+        Args:
+          op, params, indices, device: as the attributes.
+          inputs, outputs: the records of what is bound and of what the signature promises.
+          metadata: the metadata tensors, by reference.
+          aliases: the written input that an output is, by the output's name; let go of by `seal`.
+          buffers: the storage that the caller passed for an output, by the output's name; let go of by `seal`.
+        """
         self.op = op
         self.params = params
         self.indices = indices
@@ -72,6 +87,8 @@ class CheckedCall:
         self.tensors.update(outputs)
         self.outputs = outputs
         self.device = device
+        self.aliases = aliases
+        self.buffers = buffers
         self.stages: dict[str, list[CheckedCall]] = {}
         self.implementation = ""
         self._metadata = metadata
@@ -91,7 +108,11 @@ class CheckedCall:
         return sum(self.tensors[name].bytes for name in names if name in self.tensors)
 
     def seal(self) -> None:
-        """Note the version of each metadata tensor: a later write makes its values no longer this call's."""
+        """Complete the record: let go of output storage, note the version of each metadata tensor.
+
+        A later write to one makes its values no longer this call's.
+        """
+        self.aliases = self.buffers = _NOTHING
         if self._metadata:
             self._versions = {name: _version(tensor) for name, tensor in self._metadata.items()}
 

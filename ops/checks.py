@@ -6,8 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-import torch
-
+from tileops.manifest.adt import AdtValue
 from tileops.ops.checked_call import CheckedCall, TensorRecord
 from tileops.ops.dtypes import NAMES, dtype_name
 from tileops.ops.errors import OpCallError, OpConstructionError
@@ -50,6 +49,11 @@ def plain_dtype(value: Any) -> Any:
     return dtype_name(value) or value
 
 
+def algebraic(value: Any) -> AdtValue:
+    """An algebraic value as the primitives read it: its class's name, and its fields."""
+    return AdtValue(type(value).__name__, tuple(vars(value).items()))
+
+
 def parameter_error(op: str, name: str, declared: str, found: Any) -> OpConstructionError:
     """A parameter is not of its declared type."""
     return OpConstructionError(f"{op}: parameter {name!r} is declared {declared}, and {found!r} was passed")
@@ -68,39 +72,93 @@ def tensor_facts(op: str, name: str, tensor: Any) -> tuple[tuple[int, ...], str]
         raise OpCallError(f"{op}: input {name!r} has dtype {tensor.dtype}, which no manifest can declare") from None
 
 
-def call_device(op: str, tensors: tuple[tuple[str, Any], ...], metadata: tuple[str, ...] = ()) -> str:
+def call_device(
+    op: str, tensors: tuple[tuple[str, Any], ...], metadata: tuple[str, ...] = (), on_cpu: tuple[str, ...] = ()
+) -> str:
     """The one device of a call, as PyTorch writes it.
 
     Args:
       op: entry name, for the error.
-      tensors: (name, tensor or None) of every input in signature order; at least one is a tensor.
+      tensors: (name, tensor or None) of every input in signature order.
       metadata: inputs that may hold their values on the CPU while the call is on meta.
+      on_cpu: inputs that live on the CPU wherever the call is.
 
     Raises:
-      OpCallError: two inputs are on different devices.
+      OpCallError: two inputs are on different devices, or one that must be on the CPU is not.
     """
     first_name, first = "", None
+    later = []
     for name, tensor in tensors:
-        if tensor is None or name in metadata:
+        if tensor is None:
             continue
-        if first is None:
+        if name in metadata or name in on_cpu:
+            later.append((name, tensor))
+        elif first is None:
             first_name, first = name, tensor.device
         elif tensor.device != first:
-            raise OpCallError(
-                f"{op}: input {name!r} is on {tensor.device} and {first_name!r} on {first}; all tensors of a call live"
-                " on one device"
-            )
-    for name, tensor in tensors:
-        if tensor is None or name not in metadata:
-            continue
-        if first is None:
+            raise _device_error(op, name, tensor.device, first_name, first)
+    for name, tensor in later:
+        if name in on_cpu:
+            if tensor.device.type != "cpu":
+                raise OpCallError(f"{op}: input {name!r} is on {tensor.device}, and it lives on the cpu wherever the call is")
+        elif first is None:
             first_name, first = name, tensor.device
         elif tensor.device != first and not (first.type == "meta" and tensor.device.type == "cpu"):
-            raise OpCallError(
-                f"{op}: input {name!r} is on {tensor.device} and {first_name!r} on {first}; all tensors of a call live"
-                " on one device (metadata tensors of a call on meta may hold their values on the cpu)"
-            )
-    return str(first)
+            raise _device_error(op, name, tensor.device, first_name, first)
+    return "cpu" if first is None else str(first)
+
+
+def _device_error(op: str, name: str, found: Any, first_name: str, first: Any) -> OpCallError:
+    return OpCallError(
+        f"{op}: input {name!r} is on {found} and {first_name!r} on {first}; all tensors of a call live on one device"
+        " (metadata tensors of a call on meta may hold their values on the cpu)"
+    )
+
+
+def check_contiguous(op: str, name: str, tensor: Any) -> None:
+    """Raises OpCallError where a tensor that is declared contiguous is not."""
+    if not tensor.is_contiguous():
+        raise OpCallError(
+            f"{op}: {name!r} is declared contiguous, and one with strides {list(tensor.stride())} for shape"
+            f" {list(tensor.shape)} was passed"
+        )
+
+
+def presence_error(op: str, name: str, condition: str, wanted: bool) -> OpCallError:
+    """A tensor is passed where its condition does not hold, or missing where it does."""
+    found = "None was passed" if wanted else "a tensor was passed"
+    return OpCallError(f"{op}: input {name!r} is present exactly where {condition!r} holds; it {'does' if wanted else 'does not'}, and {found}")
+
+
+def combo_error(op: str, names: tuple[str, ...], found: tuple[str, ...], allowed: tuple[tuple[str, ...], ...]) -> OpCallError:
+    """The dtypes of a call are no combination that the entry accepts."""
+    shown = ", ".join(f"{name} = {dtype}" for name, dtype in zip(names, found, strict=True))
+    options = "; ".join(", ".join(combo) for combo in allowed)
+    return OpCallError(f"{op}: {shown} is no accepted combination of ({', '.join(names)}); accepted are: {options}")
+
+
+def split_buffers(op: str, names: tuple[str, ...], out: Any) -> tuple[Any, ...]:
+    """The buffers passed as `out`, one for each output that takes one."""
+    if not isinstance(out, (tuple, list)) or len(out) != len(names):
+        raise OpCallError(f"{op}: out must be a tuple of {len(names)} buffers, for {', '.join(names)}")
+    return tuple(out)
+
+
+def check_buffer(op: str, name: str, buffer: Any, record: TensorRecord, device: str) -> Any:
+    """The buffer, where it is what its output will be.
+
+    Raises:
+      OpCallError: its shape, dtype or device is not the output's, or its elements share memory.
+    """
+    shape, dtype = tensor_facts(op, name, buffer)
+    if TensorRecord(shape, dtype) != record or str(buffer.device) != device:
+        raise OpCallError(
+            f"{op}: the buffer for {name!r} is {dtype}{list(shape)} on {buffer.device}, and the output is"
+            f" {record.dtype}{list(record.shape)} on {device}"
+        )
+    if 0 in buffer.stride() and buffer.numel() > 1:
+        raise OpCallError(f"{op}: elements of the buffer for {name!r} share memory (strides {list(buffer.stride())})")
+    return buffer
 
 
 def rank_error(op: str, name: str, term: str, shape: tuple[int, ...]) -> OpCallError:
@@ -145,26 +203,44 @@ def domain_error(op: str, what: str, error: Exception) -> OpCallError:
     return OpCallError(f"{op}: {what}: {error}")
 
 
-def check_outputs(call: CheckedCall, implementation: str, result: Any) -> None:
+def check_outputs(
+    call: CheckedCall, implementation: str, result: Any, names: tuple[str, ...], contiguous: tuple[str, ...] = ()
+) -> None:
     """Compare what an implementation returned with what the signature promises.
 
+    Args:
+      call: the checked call, with the records of the outputs that it promises.
+      implementation: who returned it, for the error.
+      result: an output, or a tuple of outputs in signature order, None in the place of one that this call lacks.
+      names: all outputs of the signature, in order.
+      contiguous: outputs that must be contiguous.
+
     Raises:
-      OpCallError: number, type, shape, dtype or device of an output is not as declared.
+      OpCallError: number, type, shape, dtype, device or storage of an output is not as declared.
     """
-    promised = call.outputs
     returned = result if isinstance(result, tuple) else (result,)
-    if len(returned) != len(promised):
+    if len(returned) != len(names):
         raise OpCallError(
             f"{call.op}: implementation {implementation!r} returned {len(returned)} outputs, and the signature declares"
-            f" {len(promised)} ({', '.join(promised)})"
+            f" {len(names)} ({', '.join(names)})"
         )
-    for (name, record), tensor in zip(promised.items(), returned, strict=True):
+    for name, tensor in zip(names, returned, strict=True):
+        record = call.outputs.get(name)
+        if record is None:
+            if tensor is not None:
+                raise OpCallError(f"{call.op}: implementation {implementation!r} returned {name!r}, which this call lacks")
+            continue
         shape, dtype = tensor_facts(call.op, name, tensor)
         if TensorRecord(shape, dtype) != record or str(tensor.device) != call.device:
             raise OpCallError(
                 f"{call.op}: implementation {implementation!r} returned {name!r} as {dtype}{list(shape)} on"
                 f" {tensor.device}, and the signature declares {record.dtype}{list(record.shape)} on {call.device}"
             )
+        for storage, what in ((call.aliases, "the input that this call writes"), (call.buffers, "the buffer that was passed")):
+            if name in storage and tensor is not storage[name]:
+                raise OpCallError(f"{call.op}: implementation {implementation!r} returned {name!r} as a tensor of its own, not {what}")
+        if name in contiguous:
+            check_contiguous(call.op, name, tensor)
 
 
 def price(op: str, formula: str, value: Any) -> int:

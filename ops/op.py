@@ -28,6 +28,9 @@ class Op:
       INPUT_NAMES, OUTPUT_NAMES: tensors in signature order.
       MUTATED_NAMES: inputs that some branch writes.
       METADATA_NAMES: inputs whose values decide the price or the shape of the work.
+      CONSTANT_NAMES: construction-time tensors, which stand among the parameters.
+      CPU_NAMES: inputs that live on the CPU wherever a call is.
+      CONTIGUOUS_NAMES: outputs that must be contiguous.
     """
 
     ENTRY: ClassVar[str] = ""
@@ -39,6 +42,9 @@ class Op:
     OUTPUT_NAMES: ClassVar[tuple[str, ...]] = ()
     MUTATED_NAMES: ClassVar[tuple[str, ...]] = ()
     METADATA_NAMES: ClassVar[tuple[str, ...]] = ()
+    CONSTANT_NAMES: ClassVar[tuple[str, ...]] = ()
+    CPU_NAMES: ClassVar[tuple[str, ...]] = ()
+    CONTIGUOUS_NAMES: ClassVar[tuple[str, ...]] = ()
 
     _implementations: ClassVar[dict[str, Implementation]] = {}
 
@@ -58,8 +64,13 @@ class Op:
         for found in marked(vars(cls)):
             cls._implementations[found.name] = found
 
-    def __init__(self, params: Mapping[str, Any], target: str | None) -> None:
-        """Store checked parameters; `target` names the implementation to use, None lets each call choose.
+    def __init__(self, params: Mapping[str, Any], target: str | None, constants: Mapping[str, Any] | None = None) -> None:
+        """Store checked parameters and construction-time tensors.
+
+        Args:
+          params: parameters by name.
+          target: the implementation to use; None lets each call choose.
+          constants: construction-time tensors by name, None for an absent one.
 
         Raises:
           OpConstructionError: no implementation has the name `target`.
@@ -68,6 +79,7 @@ class Op:
             known = ", ".join(self._implementations) or "none"
             raise OpConstructionError(f"{self.ENTRY}: no implementation is named {target!r}; there are: {known}")
         self.params = params
+        self.constants = constants or {}
         self.target = target
         self._last = threading.local()
 
@@ -164,16 +176,24 @@ class Op:
     def _complete(self, call: CheckedCall, inputs: tuple[Any, ...]) -> Any:
         """Run a checked call, check what comes back and record it; on any failure the previous record stands."""
         if call.device == "meta":
-            outputs = tuple(
-                torch.empty(record.shape, dtype=BY_NAME[record.dtype], device="meta")
-                for record in call.outputs.values()
-            )
+            outputs = tuple(self._meta_output(call, name) for name in self.OUTPUT_NAMES)
             result = outputs[0] if len(outputs) == 1 else outputs
         else:
             chosen = self.select(call)
-            result = chosen.function(self, call, *inputs)
-            checks.check_outputs(call, chosen.name, result)
+            result = chosen.function(self, call, *inputs, *call.buffers.values())
+            checks.check_outputs(call, chosen.name, result, self.OUTPUT_NAMES, self.CONTIGUOUS_NAMES)
             call.implementation = chosen.name
         call.seal()
         self._last.call = call
         return result
+
+    @staticmethod
+    def _meta_output(call: CheckedCall, name: str) -> torch.Tensor | None:
+        """An output of a call that runs nothing: of the declared type, or the very storage it has to be."""
+        if name not in call.outputs:
+            return None
+        for storage in (call.aliases, call.buffers):
+            if name in storage:
+                return storage[name]
+        record = call.outputs[name]
+        return torch.empty(record.shape, dtype=BY_NAME[record.dtype], device="meta")

@@ -16,9 +16,18 @@ from tileops.ops.op import Op
 _INT_LOW, _INT_HIGH = 0, 8
 
 
-def construct(op_class: type[Op], case: WorkloadCase, target: str | None = None) -> Op:
-    """The op that `case` describes, with `target` as its implementation (None: each call chooses)."""
-    return op_class(**case.params, target=target)
+def construct(
+    op_class: type[Op], case: WorkloadCase, target: str | None = None, device: torch.device | str = "cpu"
+) -> Op:
+    """The op that `case` describes, its construction-time tensors on `device`.
+
+    Args:
+      op_class, case: the op and one of its cases.
+      target: name of the implementation; None lets each call choose.
+      device: where the case's calls will be.
+    """
+    constants = _tensors(op_class, case, op_class.CONSTANT_NAMES, torch.device(device), 0)
+    return op_class(**case.params, **constants, target=target)
 
 
 def build_inputs(
@@ -30,11 +39,17 @@ def build_inputs(
     Metadata tensors come from the entry's generators and never depend on `variant`, since they decide the price; on
     `meta` they are built on the CPU with their values.
     """
-    device = torch.device(device)
+    return _tensors(op_class, case, op_class.INPUT_NAMES, torch.device(device), variant)
+
+
+def _tensors(
+    op_class: type[Op], case: WorkloadCase, names: tuple[str, ...], device: torch.device, variant: int
+) -> dict[str, torch.Tensor | None]:
     passed = {tensor.name: tensor for tensor in case.tensors}
+    homes = {name: torch.device("cpu") if name in op_class.CPU_NAMES else device for name in names}
     return {
-        name: _build(op_class.ENTRY, case.case_id, passed[name], device, variant) if name in passed else None
-        for name in op_class.INPUT_NAMES
+        name: _build(op_class.ENTRY, case.case_id, passed[name], homes[name], variant) if name in passed else None
+        for name in names
     }
 
 

@@ -67,7 +67,8 @@ def expect(op_class: type[Op], case: WorkloadCase, inputs: Inputs) -> Expected:
       NotFiniteError: the reference's own result is not finite where it is specified.
       Exception: whatever the reference raises in the inputs' own precision.
     """
-    op = workloads.construct(op_class, case, target=op_class.implementation_names()[0])
+    device = next((tensor.device for tensor in inputs.values() if tensor is not None), torch.get_default_device())
+    op = workloads.construct(op_class, case, target=op_class.implementation_names()[0], device=device)
     call = op.check(**inputs)
     try:
         found = _run_reference(op, call, _upcast(inputs))

@@ -37,7 +37,7 @@ def price_case(op_class: type[Op], case: WorkloadCase) -> benchmark_pb2.Benchmar
     """The record of one case, as `price_cases` yields it."""
     record = bench_records.new_record(op_class, case, implementation="")
     try:
-        op = workloads.construct(op_class, case)
+        op = workloads.construct(op_class, case, device="meta")
         op(**workloads.build_inputs(op_class, case, "meta"))
         bench_records.set_price(record, op)
         record.status = benchmark_pb2.STATUS_OK

@@ -78,7 +78,7 @@ class Row:
           Exception: what the implementation raised.
         """
         record = bench_records.new_record(self.op_class, self.case, implementation)
-        op = workloads.construct(self.op_class, self.case, target=implementation)
+        op = workloads.construct(self.op_class, self.case, target=implementation, device=self.device)
         self.inputs.fill(0)
         if implementation not in op.serving(op.check(**self.inputs.tensors)):
             return None
