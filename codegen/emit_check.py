@@ -230,7 +230,8 @@ class _CheckEmitter:
             shown = [name for name in bound if name in expr.names(rule.expr)]
             bindings = "{" + ", ".join(f'"{name}": {name}' for name in shown) + "}"
             negated = self._source(expr.Unary("not", rule.expr))
-            raising = call("raise checks.rule_error", [self._op, literal(rule.text), bindings], self._lines.room - 4)
+            arguments = [self._op, literal(rule.text), bindings, self._shapes()]
+            raising = call("raise checks.rule_error", arguments, self._lines.room - 4)
             if can_raise(rule.expr):
                 self._evaluated("holds", rule.expr, f"the rule {rule.text}")
                 negated = "not holds"
@@ -245,8 +246,14 @@ class _CheckEmitter:
         with self._lines.block("try:"):
             self._lines.add(f"{name} = {self._source(node)}")
         with self._lines.block("except (ValueError, ArithmeticError, IndexError) as error:"):
-            raising = call("raise checks.domain_error", [self._op, literal(what), "error"], self._lines.room - 10)
+            arguments = [self._op, literal(what), "error", self._shapes()]
+            raising = call("raise checks.domain_error", arguments, self._lines.room - 10)
             self._lines.add(*raising[:-1], f"{raising[-1]} from None")
+
+    def _shapes(self) -> str:
+        """Source of the shapes that an error may show: those of the inputs that every call has."""
+        always = [name for name, tensor in self._signature.inputs.items() if not may_be_absent(tensor)]
+        return "{" + ", ".join(f'"{name}": {name}_shape' for name in always) + "}"
 
     def _result(self, point: Point) -> None:
         lines, signature = self._lines, self._signature

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from tileops.manifest.adt import AdtValue
@@ -186,21 +187,27 @@ def unsolvable_error(op: str, name: str, axis: int, term: str, index: str, shape
 
 def dtype_error(op: str, name: str, term: str, allowed: tuple[str, ...], found: str) -> OpCallError:
     """A tensor's dtype is not what its term stands for in this call."""
-    return OpCallError(
-        f"{op}: dtype of {name!r} is declared {term!r}, which is {' or '.join(allowed)} in this call, and {found} was"
-        " found"
-    )
+    meaning = "" if allowed == (term,) else f", which is {' or '.join(allowed)} in this call"
+    return OpCallError(f"{op}: dtype of {name!r} is declared {term!r}{meaning}, and {found} was found")
 
 
-def rule_error(op: str, rule: str, bindings: Mapping[str, Any]) -> OpCallError:
-    """A shape rule does not hold."""
+def rule_error(
+    op: str, rule: str, bindings: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]] = MappingProxyType({})
+) -> OpCallError:
+    """A shape rule does not hold, for what it reads and the shapes of the call's inputs."""
     values = ", ".join(f"{name} = {value}" for name, value in bindings.items())
-    return OpCallError(f"{op}: the rule {rule!r} does not hold for this call ({values})")
+    return OpCallError(f"{op}: the rule {rule!r} does not hold for this call ({values}){_shown(shapes)}")
 
 
-def domain_error(op: str, what: str, error: Exception) -> OpCallError:
+def domain_error(
+    op: str, what: str, error: Exception, shapes: Mapping[str, tuple[int, ...]] = MappingProxyType({})
+) -> OpCallError:
     """A primitive was called outside its domain by the declaration `what`."""
-    return OpCallError(f"{op}: {what}: {error}")
+    return OpCallError(f"{op}: {what}: {error}{_shown(shapes)}")
+
+
+def _shown(shapes: Mapping[str, tuple[int, ...]]) -> str:
+    return "".join(f"; {name!r} is {list(shape)}" for name, shape in shapes.items())
 
 
 def check_outputs(
@@ -230,6 +237,10 @@ def check_outputs(
             if tensor is not None:
                 raise OpCallError(f"{call.op}: implementation {implementation!r} returned {name!r}, which this call lacks")
             continue
+        if not hasattr(tensor, "shape"):
+            raise OpCallError(
+                f"{call.op}: implementation {implementation!r} returned a {type(tensor).__name__} for output {name!r}"
+            )
         shape, dtype = tensor_facts(call.op, name, tensor)
         if TensorRecord(shape, dtype) != record or str(tensor.device) != call.device:
             raise OpCallError(

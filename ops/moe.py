@@ -62,13 +62,8 @@ class MoePermuteNopadFwdOp(generated.MoePermuteNopadFwdOp):
         return formulas.moe_permute_nopad_read_bytes(self.last_call)
 
     def roofline_data_terms(self) -> dict[str, int]:
-        """local_pairs, tokens_read and experts_hit of the last call's routing."""
-        terms = formulas.moe_permute_terms(self.last_call)
-        return {
-            "local_pairs": terms.local_pairs,
-            "tokens_read": terms.tokens_read,
-            "experts_hit": terms.experts_hit,
-        }
+        """local_pairs, tokens_read, experts_hit and map_entries_read of the last call's routing."""
+        return formulas.moe_permute_terms(self.last_call)._asdict()
 
     def specified_outputs(self, call: CheckedCall, outputs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
         """The outputs with perm_h cut to the rows of local pairs."""

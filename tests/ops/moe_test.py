@@ -50,10 +50,11 @@ def _check(op, hidden, ids, expert_map, local):
     assert rows.tolist() == expected
     assert torch.equal(perm, hidden[[flat // ids.shape[1] for _, flat in pairs]])
     tokens = {flat // ids.shape[1] for _, flat in pairs}
+    named = len(set(ids.flatten().tolist())) if expert_map is not None else 0
     assert op.roofline_data_terms() == {
         "local_pairs": len(pairs), "tokens_read": len(tokens), "experts_hit": len({expert for expert, _ in pairs}),
+        "map_entries_read": named,
     }  # fmt: skip
-    named = len(set(ids.flatten().tolist())) if expert_map is not None else 0
     assert op.eval_roofline_read_bytes() == (
         len(tokens) * hidden.shape[1] * hidden.element_size() + ids.numel() * 4 + named * 4
     )

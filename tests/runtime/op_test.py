@@ -75,6 +75,15 @@ def test_an_implementation_from_outside_is_preferred_and_checked():
         Mine()(torch.ones(2))
 
 
+def test_an_output_that_is_no_tensor_names_the_implementation():
+    class Mine(ScaleFwdOp):
+        pass
+
+    Mine.register("forgetful", lambda op, call, x, ids: None)
+    with pytest.raises(OpCallError, match="implementation 'forgetful' returned a NoneType for output 'y'"):
+        Mine()(torch.ones(2))
+
+
 def test_a_hand_written_price_is_refused():
     with pytest.raises(TypeError, match="defines eval_roofline"):
         type("Sly", (ScaleFwdOp,), {"eval_roofline": lambda self: (0, 0)})
