@@ -10,7 +10,7 @@ from tileops.codegen.pipeline import Analysed, analyse_files, chosen_spec_files
 from tileops.perf import command, paths
 
 _SPEC = flags.DEFINE_multi_string("spec", [], "a spec file; repeat for the shards of one family")
-_SPEC_DIR = flags.DEFINE_string("spec_dir", None, "folder of spec files (default: the project's)")
+_SPEC_DIR = flags.DEFINE_multi_string("spec_dir", [], "folder of spec files (default: the project's); one alone")
 _FAMILY = flags.DEFINE_string("family", None, "emit this family alone")
 _OUT = flags.DEFINE_string("out", None, "write the one family's module to this file")
 _OUT_DIR = flags.DEFINE_string("out_dir", None, "write each family's module, and families.py, into this folder")
@@ -19,10 +19,12 @@ _CHECK = flags.DEFINE_bool("check", False, "analyse only, write nothing")
 
 def main(argv: list[str]) -> int:
     """Exit status: 0 emitted (or clean), 1 the manifest has defects, 2 bad usage."""
+    if len(_SPEC_DIR.value) > 1:
+        raise app.UsageError(f"--spec_dir takes one folder, and {len(_SPEC_DIR.value)} are named: {', '.join(_SPEC_DIR.value)}")
     if sum(bool(flag.value) for flag in (_OUT, _OUT_DIR, _CHECK)) != 1:
         raise app.UsageError("say where to write with --out or --out_dir, or --check to write nothing")
     # A build action names its files by paths that its defects should show: they are taken as they are.
-    analysed = analyse_files(list(_SPEC.value) or chosen_spec_files(_SPEC_DIR.value))
+    analysed = analyse_files(list(_SPEC.value) or chosen_spec_files(_SPEC_DIR.value[0] if _SPEC_DIR.value else None))
     for diagnostic in analysed.diagnostics:
         print(diagnostic, file=sys.stderr)
     if len(analysed.diagnostics):

@@ -5,21 +5,23 @@ from __future__ import annotations
 import fnmatch
 import json
 
-from absl import flags
+from absl import app, flags
 
 from tileops.codegen.func_paths import check_func
 from tileops.codegen.pipeline import analyse_files, chosen_spec_files
 from tileops.manifest.diagnostics import Diagnostic
 from tileops.perf import command
 
-_SPEC_DIR = flags.DEFINE_string("spec_dir", None, "folder of spec files (default: the project's)")
+_SPEC_DIR = flags.DEFINE_multi_string("spec_dir", [], "folder of spec files (default: the project's); one alone")
 _FORMAT = flags.DEFINE_enum("format", "text", ["text", "json"], "how to print the diagnostics")
 _OP = flags.DEFINE_string("op", "*", "print the diagnostics of ops that match this glob alone")
 
 
 def main(argv: list[str]) -> int:
     """Exit status: 0 clean, 1 defects, 2 bad usage."""
-    files = chosen_spec_files(_SPEC_DIR.value)
+    if len(_SPEC_DIR.value) > 1:
+        raise app.UsageError(f"--spec_dir takes one folder, and {len(_SPEC_DIR.value)} are named: {', '.join(_SPEC_DIR.value)}")
+    files = chosen_spec_files(_SPEC_DIR.value[0] if _SPEC_DIR.value else None)
     analysed = analyse_files(files)
     for checked, analysis in analysed.entries.values():
         check_func(checked.entry, analysis, analysed.diagnostics)

@@ -10,6 +10,8 @@ import sys
 from collections.abc import Sequence
 
 _MODULE = "tileops.codegen.emit"
+# Type declarations that all spec files of a manifest share.
+_TYPES_FILE = "types.yaml"
 
 
 class EmitError(Exception):
@@ -17,19 +19,31 @@ class EmitError(Exception):
 
 
 def emit(spec_dirs: Sequence[pathlib.Path], out_dir: pathlib.Path) -> None:
-    """Emit the modules of all `spec_dirs` into `out_dir`.
+    """Emit the modules of all `spec_dirs` into `out_dir`: one manifest, in which files of one family are its shards.
 
     Raises:
-      EmitError: the program is not among this one's files, or it failed.
+      EmitError: the program is not among this one's files, it refused the manifest, or two directories define types.
     """
-    for spec_dir in spec_dirs:
-        if not spec_dir.is_dir():
-            raise EmitError(f"--spec_dir={spec_dir}: no such directory")
-        command = [*_program(), f"--spec_dir={spec_dir}", f"--out_dir={out_dir}"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            said = (done.stderr or done.stdout).strip() or "no message"
-            raise EmitError(f"--spec_dir={spec_dir}: //codegen:emit failed ({done.returncode}):\n{said}")
+    files = [file for spec_dir in dict.fromkeys(spec_dirs) for file in _spec_files(spec_dir)]
+    types = [file for file in files if file.name == _TYPES_FILE]
+    if len(types) > 1:
+        raise EmitError(f"--spec_dir: a manifest has one {_TYPES_FILE}, and here are {' and '.join(map(str, types))}")
+    done = subprocess.run(
+        [*_program(), *(f"--spec={file}" for file in files), f"--out_dir={out_dir}"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if done.returncode != 0:
+        said = (done.stderr or done.stdout).strip() or "no message"
+        named = " ".join(f"--spec_dir={spec_dir}" for spec_dir in spec_dirs)
+        raise EmitError(f"{named}: //codegen:emit failed ({done.returncode}):\n{said}")
+
+
+def _spec_files(spec_dir: pathlib.Path) -> list[pathlib.Path]:
+    if not spec_dir.is_dir():
+        raise EmitError(f"--spec_dir={spec_dir}: no such directory")
+    if files := sorted(spec_dir.glob("*.yaml")):
+        return files
+    raise EmitError(f"--spec_dir={spec_dir}: no spec file (*.yaml)")
 
 
 def _program() -> list[str]:

@@ -87,3 +87,34 @@ def test_a_defect_of_a_private_manifest_is_said_with_its_line(tmp_path, bench):
     status, err = bench("--device=meta")
     assert status == 2 and "private.yaml:" in err and "product" in err
     assert not (tmp_path / "run.binpb").exists()
+
+
+def test_files_of_one_name_in_two_directories_are_shards_of_one_family(tmp_path, bench):
+    (tmp_path / "spec2").mkdir()
+    (tmp_path / "spec2" / "private.yaml").write_text(SPEC.replace("NegateFwdOp", "SecondFwdOp"))
+    status, err = bench("--device=meta", "--spec_dir=spec2")
+    assert status == 0, err
+    assert {record.op for record in records(tmp_path)} == {"NegateFwdOp", "SecondFwdOp"}
+
+
+def test_an_op_or_types_in_two_directories_are_refused_with_both_files(tmp_path, bench):
+    (tmp_path / "spec2").mkdir()
+    (tmp_path / "spec2" / "private.yaml").write_text(SPEC)
+    status, err = bench("--device=meta", "--spec_dir=spec2")
+    assert status == 2 and "spec/private.yaml:1" in err and "spec2/private.yaml:1" in err
+    for name in ("spec", "spec2"):
+        (tmp_path / name / "types.yaml").write_text("{}\n")
+    status, err = bench("--device=meta", "--spec_dir=spec2")
+    assert status == 2 and "spec/types.yaml and " in err and "spec2/types.yaml" in err
+
+
+@pytest.mark.parametrize("module", ["tileops.manifest.validate", "tileops.codegen.emit"])
+def test_programs_of_one_spec_dir_refuse_a_second(tmp_path, module):
+    environment = dict(os.environ, BUILD_WORKING_DIRECTORY=str(tmp_path), PYTHONPATH=os.pathsep.join(sys.path))
+    flags = ["--check"] if module.endswith("emit") else []
+    done = subprocess.run(
+        [sys.executable, "-m", module, "--spec_dir=a", "--spec_dir=b", *flags],
+        env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--spec_dir takes one folder, and 2 are named: a, b" in done.stderr and done.stderr.count("\n") == 1
