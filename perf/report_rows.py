@@ -221,6 +221,19 @@ def enum_name(message, field: str) -> str | None:
     return enum.values_by_number[value].name.removeprefix(prefix).lower()
 
 
+def counted(count: int, noun: str) -> str:
+    """Returns a count with its noun, whose plural takes an s: "1 row", "2 rows"."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def printable(text: str) -> str:
+    """Returns a text in which nothing steers a terminal: ESC is shown as \\x1b."""
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode()
+        for char in text
+    )
+
+
 def _matches(name: str, globs: Sequence[str]) -> bool:
     return not globs or any(fnmatch.fnmatchcase(name, glob) for glob in globs)
 

@@ -1,12 +1,14 @@
 """The report as a table for people: a terminal's colours and width respected."""
 
 import dataclasses
+import re
 import shutil
 import statistics
 from collections.abc import Callable, Sequence
 from typing import TextIO
 
 from rich import box
+from rich import cells
 from rich import console as rich_console
 from rich import table as rich_table
 from rich import text as rich_text
@@ -16,10 +18,18 @@ from tileops.proto import roofline_pb2
 
 # Where nobody watches the width (a file, a pipe), no line is cut.
 _UNLIMITED_WIDTH = 10_000
-# Characters that a name column keeps before another column has to give way.
-_MIN_NAME_WIDTH = 14
+# A note wraps within its column; narrower than this it reads badly.
+_MIN_NOTE_WIDTH = 30
 # A space either side of the line that a table could draw between columns.
 _COLUMN_GAP = 3
+# Where a row takes two lines, its readings stand a little to the right.
+_INDENT = "  "
+_TIGHT_GAP = "  "
+
+_UNIT_SUFFIX = " us"
+_OP_SUFFIX = "FwdOp"
+_DTYPES_AT_END = re.compile(r"(-b?float\d+)+$")
+_BREVITIES = f"names without {_OP_SUFFIX}, bf16/f16/f32 for the dtypes, times in us"
 
 _STYLES = {
     roofline_pb2.VERDICT_FORMULA_ERROR: "bold red",
@@ -38,11 +48,13 @@ class _Column:
     Attributes:
       title: Its head.
       cell: Text of a row's cell.
-      is_name: Whether it may be cut short; others are shown whole or not at all.
+      is_name: Whether it says which row this is; a row of two lines has these in
+        the first.
       is_number: Whether it is aligned to the right.
       is_measured: Whether a prediction has nothing to put here.
       is_optional: Whether it is left out when all its cells are empty.
-      yields: In which order columns give way on a narrow terminal; 0 never.
+      yields: In which order columns are hidden on a terminal that is too narrow
+        for rows of two lines; 0 never.
     """
 
     title: str
@@ -60,58 +72,74 @@ class _Filled:
     Attributes:
       column: The column.
       cells: Text of its cell in each row.
-      width: Characters of the widest, the head included.
-      least_width: Characters under which it is not shown.
+      width: Character cells of the widest, the head included.
     """
 
-    def __init__(self, column: _Column, rows: Sequence[roofline_pb2.Row]):
+    def __init__(self, column: _Column, texts: Sequence[str]):
         self.column = column
-        self.cells = [column.cell(row) for row in rows]
-        self.width = max(map(len, [column.title, *self.cells]))
-        self.least_width = (
-            min(self.width, _MIN_NAME_WIDTH) if column.is_name else self.width
-        )
+        self.cells = texts
+        self.width = max(map(cells.cell_len, [column.title, *texts]))
 
+    def padded(self, text: str) -> str:
+        """Returns the text as wide as the column."""
+        space = " " * (self.width - cells.cell_len(text))
+        return space + text if self.column.is_number else text + space
+
+
+_OP = _Column("op", lambda row: row.op, is_name=True)
+_CASE = _Column("case", lambda row: row.case_id, is_name=True)
+_NOTE = _Column("note", lambda row: _note(row), is_optional=True)
 
 _COLUMNS = (
-    _Column("op", lambda row: row.op, is_name=True),
-    _Column("case", lambda row: row.case_id, is_name=True),
+    _OP,
+    _CASE,
     _Column(
-        "implementation", lambda row: row.implementation, is_optional=True, yields=2
+        "implementation",
+        lambda row: row.implementation,
+        is_name=True,
+        is_optional=True,
     ),
     _Column(
         "time",
         lambda row: _time(row, "actual_time_s"),
         is_number=True,
         is_measured=True,
-        yields=6,
+        yields=4,
     ),
-    _Column("SOL time", lambda row: _time(row, "sol_time_s"), is_number=True, yields=5),
+    _Column("SOL time", lambda row: _time(row, "sol_time_s"), is_number=True, yields=3),
     _Column(
         "headroom",
         lambda row: _time(row, "headroom_s"),
         is_number=True,
         is_measured=True,
         is_optional=True,
-        yields=3,
+        yields=1,
     ),
     _Column(
         "efficiency",
         lambda row: _percent(row.efficiency if row.HasField("efficiency") else None),
         is_number=True,
         is_measured=True,
+        yields=5,
     ),
-    _Column("bound", lambda row: report_rows.enum_name(row, "bound") or "", yields=4),
+    _Column("bound", lambda row: report_rows.enum_name(row, "bound") or "", yields=2),
     _Column("verdict", lambda row: _verdict(row)),
-    _Column("note", lambda row: row.message, is_name=True, is_optional=True, yields=1),
+    _NOTE,
 )
+
+
+class _Console(rich_console.Console):
+    """Rich's console, but for its habit of exiting with 1 where a reader left."""
+
+    def on_broken_pipe(self) -> None:
+        raise  # The BrokenPipeError that this is called for.
 
 
 def write_table(report: roofline_pb2.Report, out: TextIO) -> None:
     """Writes head, rows, family summary, formula errors and health."""
     watched = out.isatty()
     terminal = shutil.get_terminal_size()
-    console = rich_console.Console(
+    console = _Console(
         file=out,
         # Both, since rich takes a terminal that can do little for 80 columns wide.
         width=terminal.columns if watched else _UNLIMITED_WIDTH,
@@ -123,9 +151,9 @@ def write_table(report: roofline_pb2.Report, out: TextIO) -> None:
         highlight=False,
     )
     for line in _head(report):
-        console.print(line, style="bold" if watched else None)
+        console.print(report_rows.printable(line), style="bold" if watched else None)
     if report.rows:
-        console.print(_row_table(report, console.width))
+        _print_rows(report, console)
         console.print()
         console.print(_family_table(report))
         console.print()
@@ -137,7 +165,8 @@ def _head(report: roofline_pb2.Report) -> list[str]:
     lines = []
     for run in report.runs:
         device = run.device_name or run.device_kind or "unknown device"
-        facts = [device, run.file, f"{run.records} records", run.started_at[:10]]
+        records = report_rows.counted(run.records, "record")
+        facts = [device, run.file, records, run.started_at[:10]]
         if run.driver_version:
             facts.append(f"driver {run.driver_version}")
         if run.torch_version:
@@ -150,68 +179,160 @@ def _head(report: roofline_pb2.Report) -> list[str]:
         )
     elif report.HasField("profile"):
         lines.append(f"priced against the profile of {profile.gpu}")
+    elif report.runs and all(run.device_kind == "meta" for run in report.runs):
+        lines.append(
+            'prices alone, nothing was measured: add --predict --profile="NVIDIA H200"'
+            " for each row's SOL time on that GPU"
+        )
     else:
         lines.append("no profile matches the device: nothing is priced")
     return lines
 
 
-def _row_table(
-    report: roofline_pb2.Report, console_width: int
-) -> rich_table.Table:
-    filled = _fitting_columns(report, console_width)
-    table = _new_table()
-    for each, width in zip(filled, _column_widths(filled, console_width)):
-        table.add_column(
-            each.column.title,
-            no_wrap=True,
-            overflow="ellipsis",
-            justify="right" if each.column.is_number else "left",
-            width=width,
-        )
-    for row, *cells in zip(report.rows, *(each.cells for each in filled)):
-        table.add_row(*map(rich_text.Text, cells), style=_STYLES[row.verdict])
-    return table
+def _print_rows(report: roofline_pb2.Report, console: rich_console.Console) -> None:
+    """Prints the rows, in the first form that the width has room for.
+
+    One line a row; the same with brief names; two lines; the same with brief
+    names. No form cuts a name: rows that differ must not look alike.
+    """
+    full = _fill(report, report.rows)
+    brief = _brief(full)
+    for filled in (full, brief):
+        if _one_line_width(filled) <= console.width:
+            console.print(_one_line_table(report, filled, console.width))
+            break
+    else:
+        filled = full if _two_line_width(full) <= console.width else brief
+        _print_two_lines(report, filled, console)
+    if filled is brief:
+        console.print(f"({_BREVITIES})")
 
 
 def _new_table() -> rich_table.Table:
     return rich_table.Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
 
 
-def _fitting_columns(
-    report: roofline_pb2.Report, console_width: int
+def _fill(
+    report: roofline_pb2.Report, rows: Sequence[roofline_pb2.Row]
 ) -> list[_Filled]:
-    """Returns the columns that fit the width, leaving out the dispensable first."""
     filled = [
-        _Filled(column, report.rows)
+        _Filled(column, [report_rows.printable(column.cell(row)) for row in rows])
         for column in _COLUMNS
         if not (column.is_measured and report.is_prediction)
     ]
-    filled = [
-        each for each in filled if any(each.cells) or not each.column.is_optional
-    ]
-    for each in sorted(filled, key=lambda each: each.column.yields):
-        if each.column.yields and _least_table_width(filled) > console_width:
-            filled.remove(each)
-    return filled
+    return [each for each in filled if any(each.cells) or not each.column.is_optional]
 
 
-def _least_table_width(filled: Sequence[_Filled]) -> int:
-    return sum(each.least_width for each in filled) + _COLUMN_GAP * (len(filled) - 1)
+def _brief(filled: Sequence[_Filled]) -> list[_Filled]:
+    """Returns the columns with shorter names and with times without their unit.
 
-
-def _column_widths(filled: Sequence[_Filled], console_width: int) -> list[int]:
-    """Returns each column's width: names share what the others leave.
-
-    Each name has its least width; what is left goes to each in turn, as far as
-    it has use for it.
+    Names that would no longer differ stay as they are.
     """
-    left = max(0, console_width - _least_table_width(filled))
-    widths = []
+    ops, cases = filled[0].cells, filled[1].cells
+    brief_ops = [op.removesuffix(_OP_SUFFIX) or op for op in ops]
+    brief_cases = [
+        _DTYPES_AT_END.sub(lambda end: end[0].replace("float", "f"), case)
+        for case in cases
+    ]
+    if len(set(zip(brief_ops, brief_cases))) < len(set(zip(ops, cases))):
+        brief_ops, brief_cases = ops, cases
+    texts = {_OP: brief_ops, _CASE: brief_cases}
+    return [
+        _Filled(
+            each.column,
+            texts.get(each.column)
+            or [
+                cell.removesuffix(_UNIT_SUFFIX) if each.column.is_number else cell
+                for cell in each.cells
+            ],
+        )
+        for each in filled
+    ]
+
+
+def _one_line_width(filled: Sequence[_Filled]) -> int:
+    """Returns the least width of a table in which only notes wrap."""
+    widths = [
+        min(each.width, _MIN_NOTE_WIDTH) if each.column is _NOTE else each.width
+        for each in filled
+    ]
+    return sum(widths) + _COLUMN_GAP * (len(filled) - 1)
+
+
+def _one_line_table(
+    report: roofline_pb2.Report, filled: Sequence[_Filled], console_width: int
+) -> rich_table.Table:
+    spare = console_width - _one_line_width(filled)
+    table = _new_table()
     for each in filled:
-        given = min(each.width - each.least_width, left)
-        widths.append(each.least_width + given)
-        left -= given
-    return widths
+        is_note = each.column is _NOTE
+        table.add_column(
+            each.column.title,
+            no_wrap=not is_note,
+            overflow="fold",
+            justify="right" if each.column.is_number else "left",
+            width=min(each.width, _MIN_NOTE_WIDTH + spare) if is_note else each.width,
+        )
+    for row, *texts in zip(report.rows, *(each.cells for each in filled)):
+        table.add_row(*map(rich_text.Text, texts), style=_style(row))
+    return table
+
+
+def _line_width(filled: Sequence[_Filled]) -> int:
+    return sum(each.width for each in filled) + len(_TIGHT_GAP) * (len(filled) - 1)
+
+
+def _two_line_width(filled: Sequence[_Filled]) -> int:
+    """Returns the least width for a line of names above a line of readings."""
+    names, readings, _ = _names_readings_notes(filled)
+    return max(_line_width(names), len(_INDENT) + _line_width(readings))
+
+
+def _names_readings_notes(
+    filled: Sequence[_Filled],
+) -> tuple[list[_Filled], list[_Filled], list[_Filled]]:
+    return (
+        [each for each in filled if each.column.is_name],
+        [each for each in filled if not each.column.is_name and each.column != _NOTE],
+        [each for each in filled if each.column is _NOTE],
+    )
+
+
+def _print_two_lines(
+    report: roofline_pb2.Report,
+    filled: Sequence[_Filled],
+    console: rich_console.Console,
+) -> None:
+    """Prints each row as its names, its readings below them, and then its note."""
+    names, readings, notes = _names_readings_notes(filled)
+    hidden = 0
+    for each in sorted(readings, key=lambda each: each.column.yields):
+        too_wide = len(_INDENT) + _line_width(readings) > console.width
+        if each.column.yields and too_wide:
+            readings.remove(each)
+            hidden += 1
+    aligned = _line_width(names) <= console.width
+
+    def print_lines(style: str, text: Callable[[_Filled], str]) -> None:
+        shown = [each.padded(text(each)) if aligned else text(each) for each in names]
+        lines = [
+            _TIGHT_GAP.join(shown).rstrip(),
+            _INDENT + _TIGHT_GAP.join(each.padded(text(each)) for each in readings),
+            *(_INDENT + text(each) for each in notes if text(each)),
+        ]
+        for line in lines:
+            console.print(rich_text.Text(line.rstrip()), style=style, overflow="fold")
+
+    print_lines("bold", lambda each: each.column.title)
+    console.rule(style="")
+    for index, row in enumerate(report.rows):
+        print_lines(_style(row), lambda each: each.cells[index])
+    if hidden:
+        console.print(
+            f"{report_rows.counted(hidden, 'column')} hidden: widen the terminal or"
+            " use --format=csv",
+            style="yellow",
+        )
 
 
 def _family_table(report: roofline_pb2.Report) -> rich_table.Table:
@@ -230,7 +351,7 @@ def _family_table(report: roofline_pb2.Report) -> rich_table.Table:
     for title in titles:
         table.add_column(title, justify="right")
     for family, rows in sorted(by_family.items()):
-        table.add_row(rich_text.Text(family or "(none)"), *cells(rows))
+        table.add_row(rich_text.Text(report_rows.printable(family) or "(none)"), *cells(rows))
     return table
 
 
@@ -266,20 +387,25 @@ def _print_foot(
     report: roofline_pb2.Report, console: rich_console.Console
 ) -> None:
     summary = report.summary
-    counts = [
-        f"{getattr(summary, field.name)} {field.name.replace('_', ' ')}"
+    counts = {
+        field.name.replace("_", " "): getattr(summary, field.name)
         for field in summary.DESCRIPTOR.fields
-        if field.name == "rows" or getattr(summary, field.name)
-    ]
-    console.print(", ".join(counts))
+        if field.name != "rows"
+    }
+    if report.is_prediction:
+        predicted = sum(map(_is_predicted, report.rows))
+        counts = {"predicted": predicted, "blank": summary.rows - predicted}
+    parts = [report_rows.counted(summary.rows, "row")]
+    parts += [f"{count} {name}" for name, count in counts.items() if count]
+    console.print(", ".join(parts))
     for run in report.runs:
         for problem in run.problems:
-            console.print(f"{run.file}: {problem}", style="yellow")
+            line = report_rows.printable(f"{run.file}: {problem}")
+            console.print(line, style="yellow")
     for row in report.rows:
         for breach in row.breaches:
-            console.print(
-                f"formula error: {_name(row)}: {_breach(breach)}", style="bold red"
-            )
+            line = report_rows.printable(f"{_name(row)}: {_breach(breach)}")
+            console.print(f"formula error: {line}", style="bold red")
     failed = report.health == roofline_pb2.HEALTH_FAILED
     console.print(
         f"health: {report_rows.enum_name(report, 'health')}",
@@ -305,7 +431,28 @@ def _time(row: roofline_pb2.Row, field: str) -> str:
     return _microseconds(getattr(row, field) if row.HasField(field) else None)
 
 
+def _note(row: roofline_pb2.Row) -> str:
+    """Returns what the record says of itself, or which roof is missing where."""
+    if row.message or row.blank_reason != roofline_pb2.BLANK_REASON_NO_ROOF:
+        return row.message
+    if row.roof_key:
+        return f"the profile has no unit {row.roof_key}"
+    return "the op declares no roof"
+
+
+def _is_predicted(row: roofline_pb2.Row) -> bool:
+    """Whether the row has a bound and lacks nothing but a measured time."""
+    no_time = row.blank_reason == roofline_pb2.BLANK_REASON_NO_TIME
+    return no_time and row.HasField("sol_time_s")
+
+
+def _style(row: roofline_pb2.Row) -> str:
+    return "" if _is_predicted(row) else _STYLES[row.verdict]
+
+
 def _verdict(row: roofline_pb2.Row) -> str:
+    if _is_predicted(row):
+        return "predicted"
     verdict = report_rows.enum_name(row, "verdict").replace("_", " ")
     reason = report_rows.enum_name(row, "blank_reason")
     return f"{verdict}: {reason}" if reason else verdict
@@ -316,8 +463,8 @@ def _microseconds(seconds: float | None) -> str:
         return ""
     # A bound of next to nothing is still not zero.
     if 0 < seconds < 5e-9:
-        return "<0.01 us"
-    return f"{seconds * 1e6:,.2f} us"
+        return f"<0.01{_UNIT_SUFFIX}"
+    return f"{seconds * 1e6:,.2f}{_UNIT_SUFFIX}"
 
 
 def _percent(ratio: float | None) -> str:

@@ -172,19 +172,106 @@ def test_colours_on_a_terminal(report, monkeypatch):
     assert ESCAPE in table(report, Terminal())
 
 
-@pytest.mark.parametrize("width", [40, 60, 80, 100, 140, 180])
-def test_no_line_is_wider_than_the_terminal(report, monkeypatch, width):
+def on_terminal(report, monkeypatch, width):
     monkeypatch.setenv("COLUMNS", str(width))
     monkeypatch.setenv("TERM", "dumb")
     monkeypatch.setenv("NO_COLOR", "1")
-    text = table(report, Terminal())
+    return table(report, Terminal())
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100, 140, 180])
+def test_no_line_is_wider_than_the_terminal(report, monkeypatch, width):
+    text = on_terminal(report, monkeypatch, width)
     assert max(len(line) for line in text.splitlines()) <= width
-    (head,) = lines_of(text, "op ")
-    assert "verd" in head
-    if width >= 60:
-        assert "efficiency" in head and "verdict" in head
-    if width >= 180:
-        assert "SOL time" in head and "note" in head
+
+
+LONG_CASES = [f"hidden-state-reduce-{end}" for end in ("a-float16", "a-bfloat16")]
+
+
+def long_named(tmp_path):
+    return make_report(
+        tmp_path,
+        *[
+            builders.record(
+                op="GroupedQueryAttentionFwdOp",
+                implementation="torch_compile",
+                case_id=case,
+                ns=1_208_190.0,
+            )
+            for case in LONG_CASES
+        ],
+    )
+
+
+def test_80_columns_have_room_for_every_promise(tmp_path, monkeypatch):
+    text = on_terminal(long_named(tmp_path), monkeypatch, 80)
+    head = " ".join(text.splitlines()[2:4])
+    assert head.split() == (
+        "op case implementation time SOL time headroom efficiency bound verdict".split()
+    )
+    for case in LONG_CASES:
+        (index,) = [i for i, line in enumerate(text.splitlines()) if f" {case} " in line]
+        names, readings = text.splitlines()[index : index + 2]
+        assert names.split() == ["GroupedQueryAttentionFwdOp", case, "torch_compile"]
+        assert readings.split() == "1,208.19 us 50.00 us 1,158.19 us 4.1% memory below".split()
+    assert "hidden:" not in text
+
+
+def test_brief_names_still_differ_and_are_explained(tmp_path, monkeypatch):
+    text = on_terminal(long_named(tmp_path), monkeypatch, 70)
+    for end in ("a-f16", "a-bf16"):
+        names = f"GroupedQueryAttention hidden-state-reduce-{end} torch_compile"
+        assert names in " ".join(text.split())
+    assert "times in us" in text
+    assert "1,208.19 " in text and "1,208.19 us" not in text
+
+
+def test_names_that_brevity_would_make_alike_stay_whole(tmp_path, monkeypatch):
+    cases = [f"{'x' * 60}-{dtype}" for dtype in ("float16", "f16")]
+    records = [builders.record(case_id=case) for case in cases]
+    text = on_terminal(make_report(tmp_path, *records), monkeypatch, 80)
+    assert all(case in text for case in cases)
+
+
+def test_what_does_not_fit_is_counted(tmp_path, monkeypatch):
+    text = on_terminal(long_named(tmp_path), monkeypatch, 40)
+    assert "verdict" in text and "headroom" not in text.split("family")[0]
+    assert "hidden: widen the terminal or" in text
+
+
+def test_names_from_a_file_cannot_steer_the_terminal(tmp_path, monkeypatch):
+    record = builders.record(
+        op="Evil\x1b[2JOp", case_id="a\rb", family="f\x1b", message="m\x9b", flops=2**63
+    )
+    for width in (80, 400):
+        text = on_terminal(make_report(tmp_path, record), monkeypatch, width)
+        assert not set(text) & set("\x1b\r\x9b")
+        assert "Evil\\x1b[2JOp" in text and "a\\rb" in text
+
+
+def test_no_roof_says_what_is_missing(tmp_path):
+    text = table(
+        make_report(
+            tmp_path,
+            builders.record(case_id="a", roof_key=""),
+            builders.record(case_id="b", roof_key="tensor_core.fp8"),
+        )
+    )
+    undeclared, unknown = [line for line in text.splitlines() if "no_roof" in line]
+    assert "the op declares no roof" in undeclared
+    assert "the profile has no unit tensor_core.fp8" in unknown
+
+
+def test_counts_are_grammatical(tmp_path):
+    text = table(make_report(tmp_path, builders.record()))
+    assert "  1 record  " in text and "\n1 row, 1 below" in text
+
+
+def test_a_run_of_prices_says_how_to_predict(tmp_path):
+    report = make_report(tmp_path, builders.record(ns=None))
+    report.ClearField("profile")
+    report.runs[0].device_kind = "meta"
+    assert '--predict --profile="NVIDIA H200"' in table(report)
 
 
 def test_problems_of_a_run_are_shown(report):
@@ -193,11 +280,16 @@ def test_problems_of_a_run_are_shown(report):
 
 
 def test_a_prediction_says_that_it_is_one(tmp_path):
-    text = table(make_report(tmp_path, builders.record(), is_prediction=True))
+    records = builders.record(), builders.record(case_id="b", roof_key="")
+    text = table(make_report(tmp_path, *records, is_prediction=True))
     assert "predicted for Test GPU" in text
     (head,) = lines_of(text, "op ")
-    assert "SOL time" in head
+    assert "SOL time" in head and "bound" in head
     assert "efficiency" not in head
+    predicted, blank = lines_of(text, "SiluFwdOp")
+    assert predicted.split()[-4:] == ["50.00", "us", "memory", "predicted"]
+    assert "blank: no_roof" in blank
+    assert "\n2 rows, 1 predicted, 1 blank" in text
 
 
 def test_a_bound_of_next_to_nothing_is_not_shown_as_zero(tmp_path):

@@ -136,7 +136,7 @@ def test_an_interrupted_run_is_priced_and_told(tmp_path, roofline):
     path.write_bytes(path.read_bytes()[:-1])
     status, out, err = roofline("--run=run.binpb", "--profile=gpu.textproto")
     assert status == 0
-    assert "1 rows" in out
+    assert "1 row, " in out
     assert "run.binpb: at byte" in err and "no footer" in err
 
 
