@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import math
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -216,7 +217,9 @@ def _python(text: str) -> ast.expr:
     if len(text) > MAX_CHARS:
         raise ExprError(f"longer than {MAX_CHARS} characters")
     try:
-        return ast.parse(text.strip(), mode="eval").body
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what Python finds odd in a formula is judged here, not printed
+            return ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError) as error:
         reason = error.msg if isinstance(error, SyntaxError) else str(error)
         raise ExprError(f"{text!r} is no expression: {reason}") from None

@@ -221,6 +221,9 @@ class _Instance:
                 raise _Refused("dtype_cases", f"{self._dtypes} is none of the entry's dtype_combos")
 
     def _branch(self, plans: list[tuple[Point, Plan]]) -> tuple[Point, Plan]:
+        for name in plans[0][0].values if plans else ():
+            if name not in self._values:
+                raise _Refused("dtype_cases", f"the dtype index {name!r} is not assigned")
         for point, plan in plans:
             values_agree = all(_same(self._values[name], value) for name, value in point.values.items())
             if values_agree and all(self._present[name] == value for name, value in point.present.items()):

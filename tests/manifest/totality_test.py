@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import json
+import pathlib
 import subprocess
 import sys
 
@@ -17,7 +19,9 @@ from tileops.manifest import source
 from tileops.manifest.check import check_entry
 from tileops.manifest.diagnostics import Diagnostics
 from tileops.manifest.parse import parse_entry
+from tileops.manifest.parse_types import parse_adts
 from tileops.tests.manifest.entries import OP, VALID, variant
+from tileops.tests.manifest.mutations import documents
 
 
 def _paths(value, path=()):
@@ -58,12 +62,26 @@ def mutated(draw):
     return entry
 
 
+CORPUS = pathlib.Path(__file__).parent / "corpus"
+ADTS = parse_adts(source.read(str(CORPUS / "types.yaml"), "types.yaml", Diagnostics()), "types.yaml", Diagnostics())
+
+
+def valid_entries():
+    """Entries to damage: the small one of this folder's tests, and those of the corpus."""
+    entries = {OP: VALID}
+    for path in sorted(CORPUS.glob("*.yaml")):
+        if path.name != "types.yaml":
+            entries.update(yaml.safe_load(path.read_text()))
+    return entries
+
+
 def judge(document: bytes) -> list[str]:
+    """What is said of a document, which is never a traceback; nothing is said only of what can be emitted."""
     diagnostics = Diagnostics()
     root = source.parse(document, "demo.yaml", diagnostics)
     if isinstance(root, source.Mapping):
         for op, node in root.entries.items():
-            entry = parse_entry(str(op), node, root.key_lines[op], "demo.yaml", diagnostics)
+            entry = parse_entry(str(op), node, root.key_lines[op], "demo.yaml", diagnostics, ADTS)
             checked, analysis = check_entry(entry, diagnostics), analyse(entry, diagnostics)
             if not len(diagnostics):
                 compile(module_source("demo", [(checked, analysis)]), "demo", "exec")
@@ -74,6 +92,11 @@ def judge(document: bytes) -> list[str]:
 @given(mutated())
 def test_a_mutated_entry_gives_diagnostics_or_code_that_compiles(entry):
     judge(yaml.safe_dump({OP: entry}, sort_keys=False).encode())
+
+
+def test_three_thousand_damaged_documents_give_diagnostics_or_code_that_compiles():
+    for document in itertools.islice(documents(valid_entries(), seed=20261130), 3000):
+        judge(document)
 
 
 @settings(max_examples=400, deadline=None)
