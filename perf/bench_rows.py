@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from tileops.ops import workloads
 from tileops.ops.cases import WorkloadCase
+from tileops.ops.errors import OpNotAvailableError
 from tileops.ops.op import Op
 
 ALL = "all"
@@ -93,11 +94,22 @@ def implementations(op_class: type[Op], wanted: Sequence[str]) -> tuple[str, ...
 
 
 def serving(op_class: type[Op], case: WorkloadCase, device: str) -> tuple[str, ...]:
-    """Names of the implementations that serve a case on `device`, judged without a tensor of data there."""
-    op = workloads.construct(op_class, case)
-    call = op.check(**workloads.build_inputs(op_class, case, "meta"))
+    """Names of the implementations that serve a case on `device`, judged without a tensor of data there.
+
+    One whose `when` raises counts as serving: its row has to say so, and no other's.
+    """
+    call = workloads.construct(op_class, case).check(**workloads.build_inputs(op_class, case, "meta"))
     call.device = device
-    return op.serving(call)
+    names = []
+    for name in op_class.implementation_names():
+        try:
+            workloads.construct(op_class, case, target=name).select(call)
+        except OpNotAvailableError:
+            continue
+        except (Exception, SystemExit):
+            pass
+        names.append(name)
+    return tuple(names)
 
 
 def _check_globs(flag: str, globs: Sequence[str], names: Iterable[str]) -> None:

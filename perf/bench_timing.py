@@ -10,6 +10,7 @@ import torch
 
 from tileops.ops import workloads
 from tileops.ops.cases import WorkloadCase
+from tileops.ops.errors import OpNotAvailableError
 from tileops.ops.op import Op
 from tileops.perf import bench_correctness, bench_records
 from tileops.perf.bench_correctness import Expected, NotFiniteError, WrongResultError
@@ -80,8 +81,15 @@ class Row:
         record = bench_records.new_record(self.op_class, self.case, implementation)
         op = workloads.construct(self.op_class, self.case, target=implementation, device=self.device)
         self.inputs.fill(0)
-        if implementation not in op.serving(op.check(**self.inputs.tensors)):
+        call = op.check(**self.inputs.tensors)
+        try:
+            op.select(call)  # asks this implementation's `when` alone: another's may raise
+        except OpNotAvailableError:
             return None
+        except (Exception, SystemExit) as error:
+            message = f"when of {implementation!r} raised {bench_records.describe_error(error)}"
+            bench_records.set_status(record, benchmark_pb2.STATUS_ERROR, message)
+            return record
         try:
             self._check(op, implementation, record)
             found = self._time(op, implementation, budget, record)

@@ -109,6 +109,22 @@ def test_accidents_cost_their_row(tmp_path, bench):
     assert whole(tmp_path / "run.jsonl") and "timeout: ScaleFwdOp small-float32 hangs" in err
 
 
+def test_a_when_that_raises_costs_its_own_row(tmp_path, bench):
+    status, _, err = bench("--device=cpu", "--rows=all", "--op=Scale*", "--label=small", "--label=huge", plugin("fussy"))
+    assert status == 1, err
+    found = outcomes(tmp_path / "tileops-run.binpb")
+    assert {key: record.status for key, record in found.items()} == {
+        ("small-float32", "torch"): OK,
+        ("small-float32", "wb"): ERROR,
+        ("small-float32", "honest"): OK,
+        ("huge-float32", "torch"): SKIPPED,
+        ("huge-float32", "wb"): SKIPPED,
+        ("huge-float32", "honest"): SKIPPED,
+    }
+    assert found["small-float32", "wb"].message == "when of 'wb' raised RuntimeError: cannot tell"
+    assert found["small-float32", "wb"].flops == 2048
+
+
 def test_ctrl_c_leaves_a_file_that_resume_continues(tmp_path, start, bench):
     flags = ("--device=cpu", "--rows=all", "--label=small", "--implementation=torch,hangs,survivor")
     process = start(*flags, "--row_timeout_s=200", plugin("trouble"))
