@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -63,14 +64,20 @@ def parameter_error(op: str, name: str, declared: str, found: Any) -> OpConstruc
 # ---- tensors of a call
 
 
-def tensor_facts(op: str, name: str, tensor: Any) -> tuple[tuple[int, ...], str]:
-    """Shape and dtype name of an input. Raises OpCallError where it is no tensor or of an unknown dtype."""
+@functools.cache
+def device_name(device: Any) -> str:
+    """A `torch.device` as PyTorch writes it; kept, for writing it takes longer than checking a tensor."""
+    return str(device)
+
+
+def tensor_facts(op: str, name: str, tensor: Any, role: str = "input") -> tuple[tuple[int, ...], str]:
+    """Shape and dtype name of an input or output. Raises OpCallError where it is no tensor or of an unknown dtype."""
     try:
         return tuple(tensor.shape), NAMES[tensor.dtype]
     except AttributeError:
-        raise OpCallError(f"{op}: input {name!r} must be a tensor, and a {type(tensor).__name__} was passed") from None
+        raise OpCallError(f"{op}: {role} {name!r} must be a tensor, and a {type(tensor).__name__} was passed") from None
     except KeyError:
-        raise OpCallError(f"{op}: input {name!r} has dtype {tensor.dtype}, which no manifest can declare") from None
+        raise OpCallError(f"{op}: {role} {name!r} has dtype {tensor.dtype}, which no manifest can declare") from None
 
 
 def call_device(
@@ -106,7 +113,7 @@ def call_device(
             first_name, first = name, tensor.device
         elif tensor.device != first and not (first.type == "meta" and tensor.device.type == "cpu"):
             raise _device_error(op, name, tensor.device, first_name, first)
-    return "cpu" if first is None else str(first)
+    return "cpu" if first is None else device_name(first)
 
 
 def _device_error(op: str, name: str, found: Any, first_name: str, first: Any) -> OpCallError:
@@ -152,7 +159,7 @@ def check_buffer(op: str, name: str, buffer: Any, record: TensorRecord, device: 
       OpCallError: its shape, dtype or device is not the output's, or its elements share memory.
     """
     shape, dtype = tensor_facts(op, name, buffer)
-    if TensorRecord(shape, dtype) != record or str(buffer.device) != device:
+    if shape != record.shape or dtype != record.dtype or device_name(buffer.device) != device:
         raise OpCallError(
             f"{op}: the buffer for {name!r} is {dtype}{list(shape)} on {buffer.device}, and the output is"
             f" {record.dtype}{list(record.shape)} on {device}"
@@ -241,17 +248,22 @@ def check_outputs(
             raise OpCallError(
                 f"{call.op}: implementation {implementation!r} returned a {type(tensor).__name__} for output {name!r}"
             )
-        shape, dtype = tensor_facts(call.op, name, tensor)
-        if TensorRecord(shape, dtype) != record or str(tensor.device) != call.device:
+        shape, dtype = tensor_facts(call.op, name, tensor, "output")
+        if shape != record.shape or dtype != record.dtype or device_name(tensor.device) != call.device:
             raise OpCallError(
                 f"{call.op}: implementation {implementation!r} returned {name!r} as {dtype}{list(shape)} on"
                 f" {tensor.device}, and the signature declares {record.dtype}{list(record.shape)} on {call.device}"
             )
-        for storage, what in ((call.aliases, "the input that this call writes"), (call.buffers, "the buffer that was passed")):
-            if name in storage and tensor is not storage[name]:
-                raise OpCallError(f"{call.op}: implementation {implementation!r} returned {name!r} as a tensor of its own, not {what}")
+        if tensor is not call.aliases.get(name, tensor):
+            raise _storage_error(call.op, implementation, name, "the input that this call writes")
+        if tensor is not call.buffers.get(name, tensor):
+            raise _storage_error(call.op, implementation, name, "the buffer that was passed")
         if name in contiguous:
             check_contiguous(call.op, name, tensor)
+
+
+def _storage_error(op: str, implementation: str, name: str, what: str) -> OpCallError:
+    return OpCallError(f"{op}: implementation {implementation!r} returned {name!r} as a tensor of its own, not {what}")
 
 
 def price(op: str, formula: str, value: Any) -> int:
