@@ -29,6 +29,7 @@ def emit_class(checked: Checked, analysis: Analysis, lines: Lines) -> None:
             ("CONSTANT_NAMES", tuple(signature.constants)),
             ("CPU_NAMES", tuple(n for n, t in signature.inputs.items() if t.on_cpu)),
             ("CONTIGUOUS_NAMES", tuple(n for n, t in signature.outputs.items() if t.contiguous)),
+            ("BUFFER_NAMES", tuple(n for n, t in signature.outputs.items() if t.buffer)), ("FUNC", analysis.func),
         ):
             if value:
                 lines.add(f"{name} = {literal(value)}")

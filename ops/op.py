@@ -31,6 +31,8 @@ class Op:
       CONSTANT_NAMES: construction-time tensors, which stand among the parameters.
       CPU_NAMES: inputs that live on the CPU wherever a call is.
       CONTIGUOUS_NAMES: outputs that must be contiguous.
+      BUFFER_NAMES: outputs whose storage the caller may pass as `out`.
+      FUNC: dotted path of the formula that prices a call; "" where the entry's own expressions do.
     """
 
     ENTRY: ClassVar[str] = ""
@@ -45,6 +47,8 @@ class Op:
     CONSTANT_NAMES: ClassVar[tuple[str, ...]] = ()
     CPU_NAMES: ClassVar[tuple[str, ...]] = ()
     CONTIGUOUS_NAMES: ClassVar[tuple[str, ...]] = ()
+    BUFFER_NAMES: ClassVar[tuple[str, ...]] = ()
+    FUNC: ClassVar[str] = ""
 
     _implementations: ClassVar[dict[str, Implementation]] = {}
 
