@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import functools
 import math
 import warnings
 from collections.abc import Callable, Iterator
@@ -344,23 +345,28 @@ def _dotted(node: ast.expr) -> str | None:
 
 def children(node: Expr) -> Iterator[Expr]:
     """Direct sub-expressions, in reading order of the fields."""
-    for field in dataclasses.fields(node):
-        part = getattr(node, field.name)
+    for name in _members(type(node)):
+        part = getattr(node, name)
         for item in part if isinstance(part, tuple) else (part,):
             if isinstance(item, Expr):
                 yield item
 
 
+@functools.cache
+def _members(form: type[Expr]) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(form))
+
+
 def rebuild(node: Expr, change: Callable[[Expr], Expr]) -> Expr:
     """The same form with `change` applied to each direct sub-expression."""
     fields = {}
-    for field in dataclasses.fields(node):
-        part = getattr(node, field.name)
+    for name in _members(type(node)):
+        part = getattr(node, name)
         if isinstance(part, Expr):
             part = change(part)
         elif isinstance(part, tuple):
-            part = tuple(change(item) if isinstance(item, Expr) else item for item in part)
-        fields[field.name] = part
+            part = tuple([change(item) if isinstance(item, Expr) else item for item in part])
+        fields[name] = part
     return type(node)(**fields)
 
 

@@ -7,6 +7,7 @@ same indices.
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 from tileops.manifest import expr, kinds
 from tileops.manifest.model import Signature, Tensor
@@ -115,9 +116,14 @@ class Plan:
 def build(signature: Signature, point: Point) -> Plan:
     """The plan at one discriminant point. Optional tensors are only checked: presence must not decide an index."""
     planner = _Planner(signature, point)
-    planner.run()
-    unsolved = tuple(name for name in needed_at(signature, point) if name not in planner.known)
-    return Plan(tuple(planner.steps), unsolved)
+    # The points of one enumeration share what they decide alike, down to the identity of the terms.
+    plans = point.shared.setdefault("plans", {})
+    key = planner.key()
+    if key not in plans:
+        planner.run()
+        plans[key] = tuple(planner.steps), planner.known
+    steps, known = plans[key]
+    return Plan(steps, tuple(name for name in needed_at(signature, point) if name not in known))
 
 
 def needed_at(signature: Signature, point: Point) -> list[str]:
@@ -126,14 +132,18 @@ def needed_at(signature: Signature, point: Point) -> list[str]:
     terms = [expression.expr for expression in (*signature.lets.values(), *signature.rules)]
     present = [tensor for tensor in signature.tensors.values() if present_at(tensor, point)]
     terms += [tensor.dtype.expr for tensor in present]
-    for term in (*map(point.fold, terms), *(shape_at(signature, tensor, point) for tensor in present)):
-        read.update(expr.names(term))
+    for term in terms:
+        read.update(point.once("names", term, lambda term=term: expr.names(point.fold(term))))
+    for tensor in present:
+        term = tensor.shape.expr
+        read.update(point.once("axes", term, lambda tensor=tensor: expr.names(shape_at(signature, tensor, point))))
     # A dtype index that the point decides is folded away, and yet a call has to solve it.
     decided = {one.name for one, _ in point.assigned if one.name in signature.forall}
     if decided:
         apart = Point(tuple((one, value) for one, value in point.assigned if one.name not in decided))
         terms += [tensor.shape.expr for tensor in present]
-        read |= decided.intersection(name for term in terms for name in expr.names(apart.fold(term)))
+        for term in terms:
+            read.update(point.once("apart", term, lambda term=term: decided.intersection(expr.names(apart.fold(term)))))
     return [name for name in signature.forall if name in read]
 
 
@@ -163,6 +173,11 @@ class _Planner:
         self._pending: dict[str, list[int]] = {}
         self._dtypes = set(self._tensors)
         self._lets = {name: point.fold(let.expr) for name, let in signature.lets.items()}
+
+    def key(self) -> tuple[Any, ...]:
+        """What tells apart the plans of one signature."""
+        dtypes = (self._point.fold(tensor.dtype.expr) for tensor in self._tensors.values())
+        return *self._tensors, *map(id, (*self._shapes.values(), *dtypes, *self._lets.values()))
 
     def run(self) -> None:
         # A step that solves and one that checks are both progress; each tensor, axis and let is done once.

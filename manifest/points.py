@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from tileops.manifest import expr, kinds
@@ -35,18 +36,34 @@ class Discriminant:
         return f"present({self.name})" if self.presence else self.name
 
 
+class _Decided:
+    """What the points of one enumeration worked out of a term, by the values of the discriminants that the term reads."""
+
+    def __init__(self, point: Point, term: expr.Expr) -> None:
+        self.term = term  # kept, since its identity is the key to this
+        names = set(expr.names(term))
+        self.positions = tuple(at for at, (one, _) in enumerate(point.assigned) if one.name in names)
+        self.results: dict[tuple[Any, ...], Any] = {}
+
+
 @dataclasses.dataclass(frozen=True)
 class Point:
-    """One assignment of discriminants, in their order."""
+    """One assignment of discriminants, in their order.
+
+    Attributes:
+      assigned: each discriminant with its value.
+      shared: by the points of one enumeration, most of which decide a term alike: what they worked out.
+    """
 
     assigned: tuple[tuple[Discriminant, Any], ...]
+    shared: dict[Any, Any] = dataclasses.field(default_factory=dict, compare=False, repr=False)
 
-    @property
+    @functools.cached_property
     def values(self) -> dict[str, Any]:
         """Values of parameters and dtype indices."""
         return {d.name: value for d, value in self.assigned if not d.presence}
 
-    @property
+    @functools.cached_property
     def present(self) -> dict[str, bool]:
         """Presence of tensors and Maybes; a Maybe whose value the point gives is present where that is not None."""
         maybes = {d.name: value is not None for d, value in self.assigned if None in d.values}
@@ -54,7 +71,17 @@ class Point:
 
     def fold(self, node: expr.Expr) -> expr.Expr:
         """The expression with everything that the point decides worked out."""
-        return fold(node, self.values, self.present)
+        return self.once("fold", node, lambda: fold(node, self.values, self.present))
+
+    def once(self, what: str, term: expr.Expr, make: Callable[[], Any]) -> Any:
+        """What `make` gives for a term, which depends on nothing of the point but the discriminants that the term names."""
+        found = self.shared.get((what, id(term)))
+        if found is None:
+            found = self.shared[what, id(term)] = _Decided(self, term)
+        key = tuple([self.assigned[at][1] for at in found.positions])
+        if key not in found.results:
+            found.results[key] = make()
+        return found.results[key]
 
     def __str__(self) -> str:
         return ", ".join(f"{d.key} = {value}" for d, value in self.assigned) or "every call"
@@ -182,9 +209,10 @@ def enumerate_points(found: list[Discriminant], restrictions: Iterable[expr.Expr
     if number > MAX_POINTS:
         raise TooManyPoints(number)
     restrictions = tuple(restrictions)
+    shared: dict[Any, Any] = {}
     points = []
     for values in itertools.product(*(discriminant.values for discriminant in found)):
-        point = Point(tuple(zip(found, values, strict=True)))
+        point = Point(tuple(zip(found, values, strict=True)), shared)
         if all(point.fold(restriction) != expr.Literal(False) for restriction in restrictions):
             points.append(point)
     return points

@@ -7,6 +7,7 @@ from typing import Any
 
 from tileops.manifest import expr
 from tileops.manifest.adt import AdtValue
+from tileops.manifest.evaluate import fold
 from tileops.manifest.model import FamilyCase, Pattern, Signature, Tensor, TypeFamily
 from tileops.manifest.points import Point
 
@@ -21,12 +22,16 @@ class NoCase(Exception):
 
 def shape_at(signature: Signature, tensor: Tensor, point: Point) -> expr.ShapeTerm:
     """The axes of `tensor` at `point`; a family's discriminants must be among the point's. Raises NoCase."""
+    return point.once("shape", tensor.shape.expr, lambda: _applied(signature, tensor, point))
+
+
+def _applied(signature: Signature, tensor: Tensor, point: Point) -> expr.ShapeTerm:
     term = tensor.shape.expr
     while isinstance(term, expr.FamilyTerm):
         family = signature.families[term.family]
         args = dict(zip(family.params, (point.fold(arg) for arg in term.args), strict=True))
         term = substitute(_case(family, args, point).shape, args)
-    return point.fold(term)
+    return point.fold(term) if term is tensor.shape.expr else fold(term, point.values, point.present)
 
 
 def _case(family: TypeFamily, args: dict[str, expr.Expr], point: Point) -> FamilyCase:
