@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from tileops.manifest import expr, presence, rows
-from tileops.manifest.check_signature import SignatureCheck
+from tileops.manifest import expr, kind_check, presence, rows
+from tileops.manifest.check_signature import SignatureCheck, scope
 from tileops.manifest.diagnostics import Diagnostics
 from tileops.manifest.model import Entry
 from tileops.manifest.plan import Plan
@@ -49,14 +49,17 @@ def check_entry(entry: Entry, diagnostics: Diagnostics) -> Checked:
 
 
 def _formulas(entry: Entry) -> tuple[expr.Expr, ...]:
-    """The inline formulas that parse; the roofline analysis says what is wrong with the others."""
+    """The inline formulas that are clean; the roofline analysis says what is wrong with the others."""
     found = []
+    names = scope(entry, roofline=True)
     for name in ("flops", "bytes"):
         field = (entry.roofline or {}).get(name)
         if field is not None and isinstance(field.value, str):
             try:
-                found.append(expr.parse(field.value))
+                node = expr.parse(field.value)
             except expr.ExprError:
                 continue
+            if kind_check.check(node, names, lambda what, message: None) is not None:
+                found.append(node)
     conditions = presence.conditions_of(entry.signature)
     return tuple(presence.substitute_presence(node, conditions) for node in found)
