@@ -8,6 +8,7 @@ timed out.
 from __future__ import annotations
 
 import contextlib
+import os
 import pathlib
 import re
 import signal
@@ -16,6 +17,21 @@ import tempfile
 import time
 import uuid
 from collections.abc import Iterator, Sequence
+
+# The status that shells give a program ended by Ctrl-C.
+_EXIT_INTERRUPTED = 130
+
+
+def _leave(number: int, frame: object) -> None:
+    """Handles Ctrl-C where there is nothing to put away."""
+    del number, frame
+    os.write(2, b"bench: interrupted\n")
+    os._exit(_EXIT_INTERRUPTED)
+
+
+if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    # Here, before torch is imported: that takes seconds, and an exception in the midst of it can become any other.
+    signal.signal(signal.SIGINT, _leave)
 
 from absl import app, flags
 
@@ -64,8 +80,6 @@ _SAMPLES = flags.DEFINE_bool("samples", True, "Record every sample beside median
 _REPRODUCIBLE = flags.DEFINE_bool("reproducible", False, "Write nothing that differs between two runs (with meta).")
 _LIST = flags.DEFINE_bool("list", False, "Print the rows and their implementations; run nothing.")
 
-# The status that shells give a program ended by Ctrl-C.
-_EXIT_INTERRUPTED = 130
 _DESCRIBE_TIMEOUT_S = 120.0
 
 
@@ -73,6 +87,19 @@ def main(argv: Sequence[str]) -> int:
     """Run what the flags say; returns the exit status."""
     del argv
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ending a run politely is ending it with Ctrl-C
+    if signal.getsignal(signal.SIGINT) is _leave:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return _checked()
+    except KeyboardInterrupt:
+        command.say("interrupted")
+        return _EXIT_INTERRUPTED
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the status is settled; the interpreter's own end is short
+
+
+def _checked() -> int:
+    """The run, where the flags are right."""
     if not re.fullmatch(r"auto|cpu|meta|cuda(:\d+)?", _DEVICE.value):
         raise app.UsageError(f"--device={_DEVICE.value}: auto, cuda, cuda:N, cpu or meta is wanted")
     if _REPRODUCIBLE.value and _DEVICE.value != "meta":
@@ -83,7 +110,10 @@ def main(argv: Sequence[str]) -> int:
     except (
         bench_catalogue.CatalogueError, bench_emit.EmitError, bench_rows.SelectionError, runfile.RunFileError
     ) as error:  # fmt: skip
-        raise app.UsageError(str(error)) from error
+        *lines, last = str(error).splitlines()
+        for line in lines:
+            command.say(line)
+        raise app.UsageError(last) from error
 
 
 @contextlib.contextmanager

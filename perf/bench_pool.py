@@ -6,6 +6,7 @@ import contextlib
 import multiprocessing
 import signal
 from collections.abc import Iterator
+from multiprocessing import forkserver, resource_tracker
 from typing import Any
 
 from tileops.perf import bench_catalogue, bench_worker
@@ -84,12 +85,17 @@ class Pool:
         self._is_busy = False
 
     def _start(self) -> None:
-        self._connection, theirs = self._context.Pipe()
-        self._process = self._context.Process(
+        _start_server()
+        ours, theirs = self._context.Pipe()
+        process = self._context.Process(
             target=bench_worker.serve, args=(theirs, *self._arguments), name="tileops-bench-row", daemon=True
         )
-        self._process.start()
-        theirs.close()
+        try:
+            process.start()
+        finally:
+            theirs.close()
+        # Only now: what Ctrl-C kept from starting cannot be joined, and what it left half-started ends with `ours`.
+        self._process, self._connection = process, ours
 
     def _bury(self) -> str:
         """How the child ended, in words."""
@@ -103,6 +109,20 @@ class Pool:
             hint = " (the system kills so when memory runs out)" if -code == signal.SIGKILL else ""
             return f"the process was killed by {name}{hint}"
         return f"the process exited with status {code}"
+
+
+def _start_server() -> None:
+    """Start what children are forked from, if it is not there, deaf to Ctrl-C as they are: the parent answers it.
+
+    It would otherwise be interrupted while it imports torch, and a child before it comes to serve. Children inherit
+    the mask.
+    """
+    resource_tracker.ensure_running()  # before: it sets the mask too, and takes SIGINT out of it
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        forkserver.ensure_running()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextlib.contextmanager

@@ -1,6 +1,8 @@
 """//perf:bench as a user runs it, on the CPU: runs, accidents, interruptions, continuations."""
 
+import contextlib
 import os
+import pathlib
 import signal
 import subprocess
 import sys
@@ -147,6 +149,40 @@ def test_ctrl_c_leaves_a_file_that_resume_continues(tmp_path, start, bench):
     assert [record.status for record in found.values()] == [OK, TIMEOUT, OK]
     assert found["small-float32", "torch"].timing.device_busy_ns == first
     assert whole(path)
+
+
+def _imports_torch(pid):
+    return "libtorch" in pathlib.Path(f"/proc/{pid}/maps").read_text()
+
+
+def _has_a_server(pid):
+    return any("forkserver" in line for line in _command_lines_below(pid))
+
+
+def _has_a_row(pid):
+    return len([line for line in _command_lines_below(pid) if "forkserver" in line]) > 1
+
+
+def _command_lines_below(pid):
+    lines = []
+    for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        with contextlib.suppress(OSError):
+            lines.append(pathlib.Path(f"/proc/{child}/cmdline").read_text())
+            lines += _command_lines_below(child)
+    return lines
+
+
+@pytest.mark.parametrize("reached", [_imports_torch, _has_a_server, _has_a_row])
+def test_ctrl_c_before_the_first_row_is_one_line_and_130(start, reached):
+    process = start("--device=cpu", "--label=small", plugin("implementations"))
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and process.poll() is None and not reached(process.pid):
+        time.sleep(0.005)
+    os.killpg(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (130, "")
+    lines = [line for line in err.splitlines() if "measuring on" not in line]
+    assert len(lines) == 1 and "interrupted" in lines[0], err
 
 
 def test_resume_refuses_another_environment(tmp_path, bench):
