@@ -2,15 +2,18 @@
 
 A run file holds a header, records, and a footer (`proto/benchmark.proto`), as
 varint-delimited messages in `*.binpb`, or as protobuf's JSON mapping, one
-entry a line, in `*.jsonl`. A run that was interrupted leaves a file without a
+entry a line, in `*.jsonl`. What has another name (`/dev/stdin`) is told by its
+content. A run that was interrupted leaves a file without a
 footer; what is whole in it is read, and what is not is named with its offset.
 """
 
 import contextlib
 import dataclasses
+import io
 import mmap
 import os
 import pathlib
+import re
 from collections.abc import Iterator
 
 from google.protobuf import json_format
@@ -21,6 +24,10 @@ from tileops.proto import benchmark_pb2
 
 # Version of the messages that this module writes, and the newest it knows.
 SCHEMA_VERSION = 1
+
+# No binary file begins so: it has a tag of `RunEntry` behind its first length.
+_JSON_HEAD = re.compile(rb'\s*\{[ \t]*"')
+_HEAD_BYTES = 64
 
 # Counter of the footer that each status belongs to.
 _COUNTER_OF_STATUS = {
@@ -52,7 +59,7 @@ class Problem:
 
 
 def read_run(path: str | os.PathLike) -> "RunReader":
-    """Opens a run file, `*.jsonl` as JSON lines and anything else as binary.
+    """Opens a run file: JSON lines or binary, by its name or else its content.
 
     Raises:
       RunFileError: The file cannot be opened, or holds no entry at all.
@@ -70,11 +77,13 @@ class RunReader:
         the run was interrupted.
       problems: What was wrong, complete once the entries were read to the end.
 
-    Every iteration reads the file anew.
+    Every iteration reads the file anew; what can be read once alone, a pipe, is
+    kept in memory.
     """
 
     def __init__(self, path: pathlib.Path):
         self.path = path
+        self._piped = _read_pipe(path)
         self.header = benchmark_pb2.RunHeader()
         self.footer: benchmark_pb2.RunFooter | None = None
         self.problems: list[Problem] = []
@@ -89,7 +98,12 @@ class RunReader:
         self.problems = []
         counts = benchmark_pb2.RunFooter()
         end = 0
-        for piece in scan_run(self.path):
+        pieces = (
+            scan_run(self.path)
+            if self._piped is None
+            else _scan(self.path, io.BytesIO(self._piped), self._piped)
+        )
+        for piece in pieces:
             end = piece.end
             if isinstance(piece, run_framing.Broken):
                 self._report(piece.start, piece.reason)
@@ -120,8 +134,8 @@ class RunReader:
         if self.footer is None and end:
             self._report(
                 end,
-                "no footer: the run was interrupted; its"
-                f" {counts.records} whole records count",
+                "no footer: the run was interrupted after"
+                f" {_records(counts.records)}",
             )
 
     def records(self) -> Iterator[benchmark_pb2.BenchmarkRecord]:
@@ -146,8 +160,8 @@ class RunReader:
         if self.footer.records != counts.records:
             self._report(
                 offset,
-                f"the footer counts {self.footer.records} records,"
-                f" {counts.records} were read",
+                f"the footer counts {_records(self.footer.records)}, and"
+                f" {_records(counts.records)} could be read",
             )
 
 
@@ -183,9 +197,9 @@ class RunWriter:
         """
         self.path = pathlib.Path(path)
         self.counts = benchmark_pb2.RunFooter()
-        self._is_json = _is_json(self.path)
         self._timed = header.HasField("started_at")
         continued = append and self.path.exists() and self.path.stat().st_size > 0
+        self._is_json = _is_json(self.path)
         self._end = self._resume_at(header) if continued else 0
         try:
             self._file = open(self.path, "r+b" if continued else "wb", buffering=0)
@@ -251,9 +265,8 @@ class RunWriter:
             with contextlib.suppress(OSError):  # A device file cannot be cut.
                 self._cut()
             raise RunFileError(
-                f"cannot write {self.path}: {error.strerror}; its"
-                f" {self.counts.records} records are whole, and the run can be"
-                " continued"
+                f"cannot write {self.path}: {error.strerror}; it holds"
+                f" {_records(self.counts.records)}, and the run can be continued"
             ) from error
         self._end += len(data)
 
@@ -273,6 +286,8 @@ class RunWriter:
         """Counts what is whole in the file; returns where to go on. Bytes."""
         reader = read_run(self.path)
         _refuse_other_environment(self.path, reader.header, header)
+        with open(self.path, "rb") as file:
+            self._is_json = _holds_json(self.path, file.read(_HEAD_BYTES))
         end = 0
         for piece in scan_run(self.path):
             if end < piece.start:
@@ -310,17 +325,47 @@ def scan_run(
     """
     try:
         with open(path, "rb") as file:
-            if _is_json(path):
-                yield from _scan_json_lines(file)
-            elif os.fstat(file.fileno()).st_size > 0:
+            if os.fstat(file.fileno()).st_size > 0:
                 with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as buffer:
-                    yield from run_framing.scan(buffer)
+                    yield from _scan(path, file, buffer)
     except OSError as error:
         raise RunFileError(f"cannot read {path}: {error.strerror}") from error
 
 
+def _scan(
+    path: pathlib.Path, file, buffer
+) -> Iterator[run_framing.Whole | run_framing.Broken]:
+    """Yields the pieces of a run, given as an open file and as its bytes."""
+    if _holds_json(path, buffer[:_HEAD_BYTES]):
+        yield from _scan_json_lines(file)
+    else:
+        yield from run_framing.scan(buffer)
+
+
+def _read_pipe(path: pathlib.Path) -> bytes | None:
+    """Returns what comes out of a pipe; None where `path` is none."""
+    try:
+        return path.read_bytes() if path.is_fifo() or path.is_char_device() else None
+    except OSError as error:
+        raise RunFileError(f"cannot read {path}: {error.strerror}") from error
+
+
+def _records(count: int) -> str:
+    return "1 record" if count == 1 else f"{count} records"
+
+
 def _is_json(path: pathlib.Path) -> bool:
     return path.suffix == ".jsonl"
+
+
+def _holds_json(path: pathlib.Path, head: bytes) -> bool:
+    """Whether a run file is JSON: by its name, or where that says nothing, its head.
+
+    A binary file has a tag of `RunEntry` where a JSON line has a quote.
+    """
+    if path.suffix in (".jsonl", ".binpb"):
+        return _is_json(path)
+    return _JSON_HEAD.match(head) is not None
 
 
 def _json_line(entry: benchmark_pb2.RunEntry) -> bytes:

@@ -177,7 +177,7 @@ def test_json_line_that_is_no_entry_is_told_with_its_offset(tmp_path):
     assert list(reader.records()) == [records[0]] + records[2:]
     assert reader.problems[0].offset == len(lines[0]) + len(lines[1])
     assert "no_such_field" in reader.problems[0].message
-    assert "footer counts 4 records, 3 were read" in reader.problems[1].message
+    assert "footer counts 4 records, and 3 records could be read" in reader.problems[1].message
 
 
 def test_json_lines_written_by_hand(tmp_path):
@@ -285,7 +285,7 @@ def test_what_was_written_before_the_disk_filled_up_stays_whole(tmp_path, monkey
             return getattr(real, name)
 
     monkeypatch.setattr(writer, "_file", FullDisk())
-    with pytest.raises(runfile.RunFileError, match="its 1 records are whole"):
+    with pytest.raises(runfile.RunFileError, match="it holds 1 record, and"):
         writer.write(builders.record(case_id="too much"))
     monkeypatch.undo()
     assert [record.case_id for record in records_of(path)] == ["before"]
@@ -331,3 +331,27 @@ def test_resuming_what_is_not_there_starts_a_run(tmp_path):
     with runfile.RunWriter(path, builders.header(), append=True) as writer:
         writer.write(builders.record())
     assert records_of(path) == [builders.record()]
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".binpb"])
+def test_the_content_tells_where_the_name_does_not(tmp_path, suffix):
+    # 200 lengths of the header: one of them is the code of "{".
+    for padding in range(200):
+        named = tmp_path / f"run{suffix}"
+        header = benchmark_pb2.RunHeader(run_id="x" * padding)
+        with runfile.RunWriter(named, header) as writer:
+            writer.write(builders.record())
+        anonymous = named.rename(tmp_path / "run")
+        reader = runfile.read_run(anonymous)
+        assert len(list(reader.records())) == 1
+        assert not reader.problems
+
+
+def test_a_file_of_another_name_is_continued_in_its_own_form(tmp_path):
+    named = builders.write_run(tmp_path / "run.jsonl", builders.record())
+    anonymous = named.rename(tmp_path / "run")
+    with runfile.RunWriter(anonymous, builders.header(), append=True) as writer:
+        writer.write(builders.record(case_id="b"))
+    reader = runfile.read_run(anonymous)
+    assert [record.case_id for record in reader.records()] == ["a-float16", "b"]
+    assert not reader.problems
