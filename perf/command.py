@@ -1,9 +1,14 @@
 """How the project's commands start and end: one line on errors, three statuses.
 
-0: fine. 1: ran, and found what it exists to find. 2: bad usage or unreadable
-input, with one line on stderr that says what and where.
+0: fine. 1: ran, and found what it exists to find. 2: bad usage, unreadable input
+or unwritable output, with one line on stderr that says what and where. 130: the
+user pressed Ctrl-C.
+
+Ctrl-C is answered with one line from the import of this module on, since the
+imports of a command (torch) take longer than many a run.
 """
 
+import errno
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -14,6 +19,10 @@ from absl import flags
 EXIT_OK = 0
 EXIT_FOUND = 1
 EXIT_UNUSABLE = 2
+EXIT_INTERRUPTED = 130
+
+# What a full or failing disk says of a write.
+_NO_ROOM = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO))
 
 
 def run(main: Callable[[Sequence[str]], int | None]) -> None:
@@ -23,12 +32,37 @@ def run(main: Callable[[Sequence[str]], int | None]) -> None:
     user has to mend: flags, and files that cannot be read or written. It takes
     no positional arguments.
     """
-    app.run(lambda argv: _guarded(main, argv), flags_parser=_parse_flags)
+    try:
+        try:
+            app.run(lambda argv: _guarded(main, argv), flags_parser=_parse_flags)
+        finally:
+            # Here, where a failure still has a status: not at the interpreter's exit.
+            sys.stdout.flush()
+    except KeyboardInterrupt:
+        say("interrupted")
+        sys.exit(EXIT_INTERRUPTED)
+    except BrokenPipeError:
+        # The reader of our output left (as `head` does); nothing more to say.
+        _drop_stdout()
+        sys.exit(EXIT_OK)
+    except OSError as error:
+        if error.errno not in _NO_ROOM or error.filename is not None:
+            raise
+        _drop_stdout()
+        say(f"cannot write the output: {error.strerror}")
+        sys.exit(EXIT_UNUSABLE)
 
 
 def say(message: str) -> None:
-    """Tells the user something on stderr, where it cannot mix with the data."""
-    print(f"{_program()}: {message}", file=sys.stderr, flush=True)
+    """Tells the user something on stderr, where it cannot mix with the data.
+
+    It takes one line, and nothing in it steers a terminal: names come from files.
+    """
+    shown = "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode()
+        for char in message
+    )
+    print(f"{_program()}: {shown}", file=sys.stderr, flush=True)
 
 
 def _program() -> str:
@@ -39,7 +73,7 @@ def _parse_flags(argv: Sequence[str]) -> list[str]:
     try:
         return flags.FLAGS(argv)
     except flags.Error as error:
-        say(f"{error} (--help lists the flags)")
+        say(f"{' '.join(str(error).split())} (--help lists the flags)")
         sys.exit(EXIT_UNUSABLE)
     except SystemExit:
         # absl's help flags print and exit with 1; asking for help is no failure.
@@ -52,14 +86,23 @@ def _guarded(
     try:
         if len(argv) > 1:
             raise app.UsageError(f"unexpected argument {argv[1]!r}: all input is flags")
-        status = main(argv)
-        sys.stdout.flush()
-        return status
+        return main(argv)
     except app.UsageError as error:
         say(str(error))
         return EXIT_UNUSABLE
-    except BrokenPipeError:
-        # The reader of our output left (as `head` does); nothing more to say.
-        # stdout is redirected so that the interpreter's own flush stays silent.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_OK
+
+
+def _drop_stdout() -> None:
+    """Sends what stdout still holds nowhere: the interpreter flushes it at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _tell_uncaught(kind, error, traceback) -> None:
+    if issubclass(kind, KeyboardInterrupt):
+        # The interpreter then ends itself by SIGINT, which shells show as 130.
+        say("interrupted")
+    else:
+        sys.__excepthook__(kind, error, traceback)
+
+
+sys.excepthook = _tell_uncaught

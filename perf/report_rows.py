@@ -24,6 +24,10 @@ class MixedDevicesError(Exception):
     """Runs of several devices, which cannot be read as one report."""
 
 
+class NothingSelectedError(Exception):
+    """A filter that no record passes; the message lists what there is."""
+
+
 class NoRecordedRunsError(Exception):
     """The user names no run, and the project has none recorded."""
 
@@ -97,6 +101,7 @@ def read_runs(readers: Iterable[runfile.RunReader], selection: Selection) -> Run
 
     Raises:
       MixedDevicesError: The runs are of several devices.
+      NothingSelectedError: There is a filter, and nothing passes it.
       runfile.RunFileError: A file cannot be read.
     """
     # sorted() is stable: runs of one time count in the order given.
@@ -104,13 +109,17 @@ def read_runs(readers: Iterable[runfile.RunReader], selection: Selection) -> Run
     _refuse_mixed_devices(given)
     newest = {}
     summaries = {}
+    seen = _Names()
     for reader in sorted(given, key=_started_at):
         records = 0
         for record in reader.records():
             records += 1
+            seen.add(record)
             if selection.admits(record):
                 newest[record.op, record.case_id, record.implementation] = record
         summaries[id(reader)] = _summary_of_run(reader, records)
+    if not newest:
+        seen.refuse_empty(selection)
     return Runs([summaries[id(reader)] for reader in given], newest)
 
 
@@ -219,6 +228,44 @@ def enum_name(message, field: str) -> str | None:
     enum: descriptor.EnumDescriptor = message.DESCRIPTOR.fields_by_name[field].enum_type
     prefix = enum.values_by_number[0].name.removesuffix("UNSPECIFIED")
     return enum.values_by_number[value].name.removeprefix(prefix).lower()
+
+
+class _Names:
+    """The names in the records read, for a user whose filter has none of them."""
+
+    def __init__(self):
+        self._of_flag: dict[str, set[str]] = {
+            "op": set(),
+            "family": set(),
+            "implementation": set(),
+        }
+
+    def add(self, record: benchmark_pb2.BenchmarkRecord) -> None:
+        for flag, names in self._of_flag.items():
+            names.add(getattr(record, flag))
+
+    def refuse_empty(self, selection: Selection) -> None:
+        """Raises NothingSelectedError if there is a filter.
+
+        The message lists the names that the first flag without a match could have
+        had; where each flag alone has one, those of them all.
+        """
+        asked = {"op": selection.ops, "family": selection.families}
+        if selection.implementation not in (BEST, ALL):
+            asked["implementation"] = [selection.implementation]
+        asked = {flag: globs for flag, globs in asked.items() if globs}
+        if not asked:
+            return
+        for flag, globs in asked.items():
+            if not any(_matches(name, globs) for name in self._of_flag[flag]):
+                asked = {flag: globs}
+                break
+        flags = " ".join(f"--{flag}={','.join(globs)}" for flag, globs in asked.items())
+        there = "; ".join(
+            f"{flag}: {', '.join(sorted(self._of_flag[flag])) or 'none'}"
+            for flag in asked
+        )
+        raise NothingSelectedError(f"no record passes {flags}; there are {there}")
 
 
 def counted(count: int, noun: str) -> str:

@@ -5,7 +5,11 @@ Without flags: the runs recorded on an H200 in this repository. Exits 1 if a row
 is physically impossible (a formula error), 2 if something cannot be read.
 """
 
+import contextlib
 import io
+import os
+import pathlib
+import shutil
 import sys
 from collections.abc import Sequence
 from typing import TextIO
@@ -38,8 +42,12 @@ _FORMAT = flags.DEFINE_enum(
     "format", "table", ["table", "json", "csv"], "Form of the report."
 )
 _OUT = flags.DEFINE_string("out", None, "File to write. Default: stdout.")
-_OP = flags.DEFINE_list("op", [], "Globs of op names, separated by commas.")
-_FAMILY = flags.DEFINE_list("family", [], "Globs of families, separated by commas.")
+_OP = flags.DEFINE_multi_string(
+    "op", [], "Globs of op names, separated by commas; repeatable."
+)
+_FAMILY = flags.DEFINE_multi_string(
+    "family", [], "Globs of families, separated by commas; repeatable."
+)
 _IMPLEMENTATION = flags.DEFINE_string(
     "implementation",
     report_rows.BEST,
@@ -77,11 +85,13 @@ def main(argv: Sequence[str]) -> int:
         profiles.ProfileError,
         report_rows.MixedDevicesError,
         report_rows.NoRecordedRunsError,
+        report_rows.NothingSelectedError,
     ) as error:
         raise app.UsageError(str(error)) from error
-    for run in report.runs:
-        for problem in run.problems:
-            command.say(f"{run.file}: {problem}")
+    if not _is_shown_as_table():
+        for run in report.runs:
+            for problem in run.problems:
+                command.say(f"{run.file}: {problem}")
     _write(report)
     failed = report.health == roofline_pb2.HEALTH_FAILED
     return command.EXIT_FOUND if failed else command.EXIT_OK
@@ -89,7 +99,9 @@ def main(argv: Sequence[str]) -> int:
 
 def _make_report() -> roofline_pb2.Report:
     selection = report_rows.Selection(
-        ops=_OP.value, families=_FAMILY.value, implementation=_IMPLEMENTATION.value
+        ops=_globs(_OP.value),
+        families=_globs(_FAMILY.value),
+        implementation=_IMPLEMENTATION.value,
     )
     runs = report_rows.read_runs(
         [runfile.read_run(path) for path in report_rows.run_paths(_RUN.value)],
@@ -100,8 +112,6 @@ def _make_report() -> roofline_pb2.Report:
         rows = report_rows.predicted_rows(runs, selection, profile)
     else:
         rows = report_rows.priced_rows(runs, selection, profile)
-    if not rows:
-        command.say("no record passes --op, --family and --implementation")
     report_rows.sort_rows(rows, _SORT.value)
     if _REPRODUCIBLE.value:
         for summary in runs.summaries:
@@ -118,6 +128,16 @@ def _make_report() -> roofline_pb2.Report:
     )
 
 
+def _globs(values: Sequence[str]) -> list[str]:
+    """Returns the globs of a repeatable flag, each value holding one or more."""
+    return [glob.strip() for value in values for glob in value.split(",") if glob.strip()]
+
+
+def _is_shown_as_table() -> bool:
+    """Whether the user sees the table, which names the problems of files itself."""
+    return _FORMAT.value == "table" and _OUT.value is None and sys.stdout.isatty()
+
+
 def _profile_for(device_name: str) -> profiles.Profile | None:
     if _PROFILE.value is None:
         profile = profiles.select(profiles.load_profiles(), device_name)
@@ -128,6 +148,11 @@ def _profile_for(device_name: str) -> profiles.Profile | None:
             )
         return profile
     profile = profiles.find_profile(_PROFILE.value)
+    if not _PREDICT.value and not device_name:
+        raise app.UsageError(
+            "the runs name no device to have been measured on; with --predict,"
+            f" --profile={_PROFILE.value!r} gives bounds instead"
+        )
     if not _PREDICT.value and not profile.matches(device_name):
         raise app.UsageError(
             f"--profile={_PROFILE.value} is of {profile.gpu!r}, the run was measured"
@@ -145,9 +170,27 @@ def _write(report: roofline_pb2.Report) -> None:
     _render(report, rendered)
     path = paths.user_path(_OUT.value)
     try:
-        path.write_text(rendered.getvalue(), encoding="utf-8")
+        _replace(path.resolve(), rendered.getvalue())
     except OSError as error:
         raise app.UsageError(f"cannot write {path}: {error.strerror}") from error
+
+
+def _replace(path: pathlib.Path, text: str) -> None:
+    """Writes a file whole or not at all: on a full disk the old one stays."""
+    if path.exists() and not path.is_file():
+        # A device or a pipe is written to, and never replaced.
+        path.write_text(text, encoding="utf-8")
+        return
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        beside.write_text(text, encoding="utf-8")
+        if path.exists():
+            shutil.copymode(path, beside)
+        beside.replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            beside.unlink()
+        raise
 
 
 def _render(report: roofline_pb2.Report, out: TextIO) -> None:

@@ -3,6 +3,9 @@
 import csv
 import json
 import os
+import pty
+import resource
+import signal
 import subprocess
 import sys
 
@@ -16,21 +19,31 @@ POSSIBLE = dict(bytes=20_000_000, flops=1_000)
 
 
 @pytest.fixture
-def roofline(tmp_path):
-    """Runs the command in `tmp_path`; returns (status, stdout, stderr)."""
+def start(tmp_path):
+    """Starts the command in `tmp_path`, its output in pipes; returns the process."""
     environment = dict(os.environ, BUILD_WORKING_DIRECTORY=str(tmp_path))
     environment["PYTHONPATH"] = os.pathsep.join(sys.path)
 
-    def run(*flags):
-        done = subprocess.run(
+    def popen(*flags, **settings):
+        return subprocess.Popen(
             [sys.executable, "-m", "tileops.perf.roofline", *flags],
             env=environment,
-            capture_output=True,
-            text=True,
+            **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | settings,
         )
-        return done.returncode, done.stdout, done.stderr
 
     (tmp_path / "gpu.textproto").write_text(builders.PROFILE_TEXT)
+    return popen
+
+
+@pytest.fixture
+def roofline(start):
+    """Runs the command in `tmp_path`; returns (status, stdout, stderr)."""
+
+    def run(*flags):
+        command = start(*flags, text=True)
+        out, err = command.communicate()
+        return command.returncode, out, err
+
     return run
 
 
@@ -136,6 +149,7 @@ def test_an_interrupted_run_is_priced_and_told(tmp_path, roofline):
     path.write_bytes(path.read_bytes()[:-1])
     status, out, err = roofline("--run=run.binpb", "--profile=gpu.textproto")
     assert status == 0
+    assert "interrupted after 1 record\n" in err
     assert "1 row, " in out
     assert "run.binpb: at byte" in err and "no footer" in err
 
@@ -170,3 +184,152 @@ def test_help_exits_0(roofline):
     assert status == 0
     for flag in ("--run", "--profile", "--format", "predict", "reproducible"):
         assert flag in out
+
+
+def test_runs_come_through_a_pipe(tmp_path, start):
+    for suffix in (".jsonl", ".binpb"):
+        path = builders.write_run(tmp_path / f"run{suffix}", builders.record(**POSSIBLE))
+        command = start("--run=/dev/stdin", "--format=json", stdin=subprocess.PIPE)
+        out, err = command.communicate(path.read_bytes())
+        assert (command.returncode, err) == (0, b"")
+        assert len(json.loads(out)["rows"]) == 1
+
+
+@pytest.mark.parametrize("flag", ["--format=table", "--help"])
+def test_a_reader_that_left_is_no_formula_error(tmp_path, start, flag):
+    records = [builders.record(case_id=f"c{i}", **POSSIBLE) for i in range(2_000)]
+    builders.write_run(tmp_path / "run.binpb", *records)
+    command = start("--run=run.binpb", flag)
+    command.stdout.close()
+    assert command.stderr.read() == b""
+    assert command.wait() == 0
+
+
+@pytest.mark.parametrize("rows", [1, 2_000])
+def test_a_full_disk_under_stdout_is_one_line(tmp_path, start, rows):
+    records = [builders.record(case_id=f"c{i}", **POSSIBLE) for i in range(rows)]
+    builders.write_run(tmp_path / "run.binpb", *records)
+    with open("/dev/full", "w") as full:
+        command = start("--run=run.binpb", stdout=full)
+    assert command.stderr.read() == (
+        b"roofline: cannot write the output: No space left on device\n"
+    )
+    assert command.wait() == 2
+
+
+def test_a_report_that_cannot_be_written_leaves_the_old_one(tmp_path, start):
+    records = [builders.record(case_id=f"c{i}", **POSSIBLE) for i in range(100)]
+    builders.write_run(tmp_path / "run.binpb", *records)
+    (tmp_path / "report").write_text("old")
+
+    def refuse_large_files():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, 1_000))
+
+    before = sorted(tmp_path.iterdir())
+    command = start("--run=run.binpb", "--out=report", preexec_fn=refuse_large_files)
+    (line,) = command.stderr.read().splitlines()
+    assert b"cannot write" in line and b"report: File too large" in line
+    assert command.wait() == 2
+    assert (tmp_path / "report").read_text() == "old"
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_out_keeps_links_and_modes_and_writes_to_pipes(tmp_path, roofline):
+    builders.write_run(tmp_path / "run.binpb", builders.record(**POSSIBLE))
+    (tmp_path / "real").write_text("old")
+    (tmp_path / "real").chmod(0o640)
+    (tmp_path / "link").symlink_to("real")
+    assert roofline("--run=run.binpb", "--out=link")[0] == 0
+    assert (tmp_path / "link").is_symlink()
+    assert "health: ok" in (tmp_path / "real").read_text()
+    assert (tmp_path / "real").stat().st_mode & 0o777 == 0o640
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    assert roofline("--run=run.binpb", "--out=pipe")[0] == 0
+    assert b"health: ok" in os.read(reader, 100_000)
+    os.close(reader)
+
+
+@pytest.mark.parametrize(
+    "flags, message",
+    [
+        (["--op=Sliu*"], "--op=Sliu*; there are op: GemmFwdOp, SiluFwdOp"),
+        (["--family=x"], "--family=x; there are family: elementwise, gemm"),
+        (["--implementation=x"], "--implementation=x; there are implementation: torch"),
+        (
+            ["--op=Gemm*", "--family=elementwise"],
+            "--op=Gemm* --family=elementwise; there are op: GemmFwdOp, SiluFwdOp;"
+            " family: elementwise, gemm",
+        ),
+    ],
+)
+def test_a_filter_without_a_match_lists_the_names(tmp_path, roofline, flags, message):
+    builders.write_run(
+        tmp_path / "run.binpb",
+        builders.record(),
+        builders.record(op="GemmFwdOp", family="gemm"),
+    )
+    status, out, err = roofline("--run=run.binpb", *flags)
+    assert (status, out) == (2, "")
+    assert err == f"roofline: no record passes {message}\n"
+
+
+def test_filters_repeat_or_are_separated_by_commas(tmp_path, roofline):
+    ops = ("AddFwdOp", "GemmFwdOp", "SiluFwdOp")
+    builders.write_run(
+        tmp_path / "run.binpb", *[builders.record(op=op, family=op) for op in ops]
+    )
+    for flag in ("op", "family"):
+        for flags in ([f"--{flag}=Add*,Gemm*"], [f"--{flag}=Add*", f"--{flag}=Gemm*"]):
+            status, out, _ = roofline("--run=run.binpb", "--format=json", *flags)
+            assert status == 0
+            assert {row["op"] for row in json.loads(out)["rows"]} == set(ops[:2])
+
+
+def test_a_problem_is_told_once_on_a_terminal(tmp_path, start):
+    path = builders.write_run(tmp_path / "run.binpb", builders.record(**POSSIBLE))
+    path.write_bytes(path.read_bytes()[:-1])
+    ours, theirs = pty.openpty()
+    command = start("--run=run.binpb", stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    shown = b""
+    try:
+        while chunk := os.read(ours, 10_000):
+            shown += chunk
+    except OSError:
+        pass  # What Linux says where the other end of a terminal closed.
+    assert command.wait() == 0
+    assert shown.count(b"no footer") == 1
+
+
+def test_stderr_shows_control_characters_escaped(tmp_path, roofline):
+    builders.write_run(tmp_path / "run.binpb", builders.record(op="a\x1b[2J\nb"))
+    _, _, err = roofline("--run=run.binpb", "--op=x")
+    assert err.endswith("op: a\\x1b[2J\\nb\n")
+
+
+def test_prices_alone_are_predicted_for_a_named_gpu(tmp_path, roofline):
+    builders.write_run(tmp_path / "run.binpb", builders.record(ns=None), device="")
+    status, _, err = roofline("--run=run.binpb", "--profile=gpu.textproto")
+    assert status == 2 and "with --predict" in err and "''" not in err
+    status, out, _ = roofline("--run=run.binpb", "--profile=gpu.textproto", "--predict")
+    assert status == 0 and "predicted" in out and "no_time" not in out
+
+
+@pytest.mark.parametrize("when", ["imports", "main"])
+def test_ctrl_c_is_one_line(tmp_path, when):
+    press = "import os, signal; os.kill(os.getpid(), signal.SIGINT)"
+    (tmp_path / "program.py").write_text(
+        "from tileops.perf import command\n"
+        f"def press():\n    {press}\n    import time; time.sleep(60)\n"
+        + ("press()\n" if when == "imports" else "command.run(lambda argv: press())\n")
+    )
+    done = subprocess.run(
+        ["sh", "-c", f"{sys.executable} program.py; echo $?"],
+        cwd=tmp_path,
+        env=dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path)),
+        capture_output=True,
+        text=True,
+    )
+    assert (done.stdout, done.stderr) == ("130\n", "program: interrupted\n")
