@@ -7,7 +7,9 @@ timed out.
 
 from __future__ import annotations
 
+import collections
 import contextlib
+import itertools
 import os
 import pathlib
 import re
@@ -16,7 +18,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 # The status that shells give a program ended by Ctrl-C.
 _EXIT_INTERRUPTED = 130
@@ -63,9 +65,12 @@ _LABEL = flags.DEFINE_multi_string("label", [], "Glob of workload labels; repeat
 _IMPLEMENTATION = flags.DEFINE_list("implementation", ["all"], "Names of implementations, or all that serve a row.")
 _PLUGIN = flags.DEFINE_multi_string("plugin", [], "Module or .py file to import first; repeatable.")
 _OUT = flags.DEFINE_string(
-    "out", None, "Run file to write, .binpb or .jsonl. Default: tileops-run.binpb, for prices tileops-prices.binpb."
+    "out",
+    None,
+    "Run file to write, .binpb or .jsonl; measurements that are in it are moved aside. Default: tileops-run.binpb, for"
+    " prices tileops-prices.binpb.",
 )
-_RESUME = flags.DEFINE_bool("resume", False, "Continue the run in --out: what it recorded is not measured again.")
+_RESUME = flags.DEFINE_bool("resume", False, "Continue the run in --out: what is missing or failed is measured.")
 _ROW_TIMEOUT_S = flags.DEFINE_float(
     "row_timeout_s", 180.0, "Longest that one implementation may take on one row.", lower_bound=0.1
 )
@@ -157,15 +162,17 @@ def _price(cases: list[bench_rows.Case]) -> int:
         raise app.UsageError("--rows=quick is for measuring; --device=meta prices all rows in seconds")
     header = _header(bench_environment.describe_prices(_REPRODUCIBLE.value))
     records = []
-    with _writer(header, "tileops-prices.binpb") as writer, bench_progress.bar(len(cases)) as advance:
-        done = _recorded(writer)
-        for record in bench_pricing.price_cases(
-            (op_class, case) for op_class, case in cases if (op_class.ENTRY, case.case_id, "") not in done
-        ):
-            writer.write(record)
-            records.append(record)
-            advance(f"{record.op} {record.case_id}")
-    return _finish(writer, records)
+    with _writer(header, "tileops-prices.binpb") as writer:
+        outcomes = _recorded(writer)
+        to_do = _to_do([(op_class.ENTRY, case.case_id, "") for op_class, case in cases], outcomes)
+        cases = [(op_class, case) for op_class, case in cases if (op_class.ENTRY, case.case_id, "") in to_do]
+        with bench_progress.bar(len(cases)) as advance:
+            for record in bench_pricing.price_cases(cases):
+                writer.write(record)
+                records.append(record)
+                outcomes[record.op, record.case_id, ""] = record.status
+                advance(f"{record.op} {record.case_id}")
+    return _finish(writer.path, records, outcomes)
 
 
 def _measure(cases: list[bench_rows.Case], pool: bench_pool.Pool) -> int:
@@ -182,8 +189,9 @@ def _measure(cases: list[bench_rows.Case], pool: bench_pool.Pool) -> int:
     records: list[benchmark_pb2.BenchmarkRecord] = []
     began = time.monotonic()
     with _writer(_header(environment), "tileops-run.binpb") as writer:
-        done = _recorded(writer)
-        units = [unit for unit in units if unit.key not in done]
+        outcomes = _recorded(writer)
+        to_do = _to_do([unit.key for unit in units], outcomes)
+        units = [unit for unit in units if unit.key in to_do]
         try:
             with bench_progress.bar(len(units)) as advance:
                 for unit, record in bench_run.run(units, pool, device, _ROW_TIMEOUT_S.value):
@@ -192,12 +200,13 @@ def _measure(cases: list[bench_rows.Case], pool: bench_pool.Pool) -> int:
                             record.timing.ClearField("sample_ns")
                         writer.write(record)
                         records.append(record)
+                        outcomes[unit.key] = record.status
                     advance(" ".join(unit.key))
         except KeyboardInterrupt:
             writer.interrupt()
             command.say(f"interrupted; {writer.path} holds {writer.counts.records} records, --resume continues it")
             return _EXIT_INTERRUPTED
-    status = _finish(writer, records)
+    status = _finish(writer.path, records, outcomes)
     command.say(f"took {time.monotonic() - began:.0f} s; report it with")
     command.say(f"  ./bazelw run //perf:roofline -- --run={writer.path}")
     return status
@@ -239,26 +248,71 @@ def _header(environment: benchmark_pb2.Environment) -> benchmark_pb2.RunHeader:
 
 
 def _writer(header: benchmark_pb2.RunHeader, default: str) -> runfile.RunWriter:
-    return runfile.RunWriter(paths.user_path(_OUT.value or default), header, append=_RESUME.value)
+    path = paths.user_path(_OUT.value or default)
+    if not _RESUME.value and path.is_file() and path.stat().st_size:
+        _make_way(path)
+    return runfile.RunWriter(path, header, append=_RESUME.value)
 
 
-def _recorded(writer: runfile.RunWriter) -> set[tuple[str, str, str]]:
-    """Keys of the records that the file already holds."""
+def _make_way(path: pathlib.Path) -> None:
+    """Keep measurements that a new run would overwrite, under a numbered name; prices are made again in seconds.
+
+    Raises:
+      app.UsageError: the file is none of this command's.
+    """
+    try:
+        reader = runfile.read_run(path)
+    except runfile.RunFileError:
+        reader = None
+    if reader is None or not reader.header.schema_version:  # which every writer sets
+        raise app.UsageError(f"--out={path}: is there, and is no run file; it is not overwritten")
+    if reader.header.environment.device_kind == "meta" or next(reader.records(), None) is None:
+        return
+    names = (path.with_name(f"{path.stem}.{number}{path.suffix}") for number in itertools.count(1))
+    aside = next(name for name in names if not name.exists())
+    try:
+        path.rename(aside)
+    except OSError as error:
+        raise app.UsageError(f"cannot move the run in {path} aside to {aside}: {error.strerror}") from error
+    command.say(f"the run that was in {path} is now {aside}")
+
+
+def _recorded(writer: runfile.RunWriter) -> dict[bench_run.Key, int]:
+    """Status of each record that the file already holds; of several with one key the newest counts, as for readers."""
     if not writer.counts.records:
-        return set()
-    return {(found.op, found.case_id, found.implementation) for found in runfile.read_run(writer.path).records()}
+        return {}
+    return {
+        (found.op, found.case_id, found.implementation): found.status
+        for found in runfile.read_run(writer.path).records()
+    }
 
 
-def _finish(writer: runfile.RunWriter, records: list[benchmark_pb2.BenchmarkRecord]) -> int:
-    """Say what became of the rows; returns the exit status."""
+def _to_do(wanted: Iterable[bench_run.Key], outcomes: Mapping[bench_run.Key, int]) -> set[bench_run.Key]:
+    """What has no record yet, or has failed: what was in its way may be gone."""
+    failed = {key for key in wanted if outcomes.get(key) in bench_run.FAILED}
+    if failed:
+        command.say(f"retrying {len(failed)} that failed or timed out before")
+    return failed | {key for key in wanted if key not in outcomes}
+
+
+def _finish(
+    path: pathlib.Path, records: list[benchmark_pb2.BenchmarkRecord], outcomes: Mapping[bench_run.Key, int]
+) -> int:
+    """Say what became of the rows; returns the exit status.
+
+    Args:
+      path: the run file.
+      records: what this command measured or priced.
+      outcomes: the last status of everything in the file.
+    """
     for line in bench_run.summary(records):
         command.say(line)
-    counts = writer.counts
+    counts = collections.Counter(outcomes.values())
     command.say(
-        f"{counts.records} records: {counts.ok} ok, {counts.skipped} skipped, {counts.errors} errors, {counts.timeouts}"
-        f" timeouts; written to {writer.path}"
+        f"{len(outcomes)} records: {counts[benchmark_pb2.STATUS_OK]} ok, {counts[benchmark_pb2.STATUS_SKIPPED]} skipped,"
+        f" {counts[benchmark_pb2.STATUS_ERROR]} errors, {counts[benchmark_pb2.STATUS_TIMEOUT]} timeouts; written to {path}"
     )
-    return command.EXIT_FOUND if counts.errors or counts.timeouts else command.EXIT_OK
+    return command.EXIT_FOUND if any(counts[status] for status in bench_run.FAILED) else command.EXIT_OK
 
 
 if __name__ == "__main__":

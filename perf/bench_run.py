@@ -11,6 +11,10 @@ from tileops.perf import bench_pool, bench_records, bench_worker
 from tileops.proto import benchmark_pb2
 
 Record = benchmark_pb2.BenchmarkRecord
+# Op, case and implementation: what identifies a record within a run.
+Key = tuple[str, str, str]
+# Outcomes that speak of a defect or an accident.
+FAILED = frozenset({benchmark_pb2.STATUS_ERROR, benchmark_pb2.STATUS_TIMEOUT})
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -33,7 +37,7 @@ class Unit:
     is_named: bool = False
 
     @property
-    def key(self) -> tuple[str, str, str]:
+    def key(self) -> Key:
         """What identifies its record within a run."""
         return self.op_class.ENTRY, self.case.case_id, self.implementation
 
@@ -72,7 +76,7 @@ def summary(records: Sequence[Record]) -> list[str]:
         lines.append(f"skipped {sum(map(len, ops.values()))}, {reason}:")
         lines.extend(f"  {op}: {', '.join(dict.fromkeys(cases))}" for op, cases in ops.items())
     for record in records:
-        if record.status in (benchmark_pb2.STATUS_ERROR, benchmark_pb2.STATUS_TIMEOUT):
+        if record.status in FAILED:
             what = benchmark_pb2.Status.Name(record.status).removeprefix("STATUS_").lower()
             who = f" {record.implementation}" if record.implementation else ""
             lines.append(f"{what}: {record.op} {record.case_id}{who}: {record.message}")

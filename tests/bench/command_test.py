@@ -193,6 +193,46 @@ def test_resume_refuses_another_environment(tmp_path, bench):
     assert status == 2 and "NVIDIA H200" in err
 
 
+def test_resume_retries_what_failed(tmp_path, bench):
+    flags = ("--device=cpu", "--rows=all", "--label=small", "--implementation=torch,moody,hangs", "--row_timeout_s=3")
+    status, _, _ = bench(*flags, plugin("moody"))
+    assert status == 1
+    first = outcomes(tmp_path / "tileops-run.binpb")
+    assert [record.status for record in first.values()] == [OK, ERROR, TIMEOUT]
+    (tmp_path / "cured").touch()
+    status, _, err = bench(*flags, "--resume", plugin("moody"))
+    assert status == 0 and "retrying 2 that failed or timed out before" in err
+    assert "3 records: 3 ok, 0 skipped, 0 errors, 0 timeouts" in err
+    found = outcomes(tmp_path / "tileops-run.binpb")  # the newest of each
+    assert [record.status for record in found.values()] == [OK, OK, OK]
+    assert found["small-float32", "torch"] == first["small-float32", "torch"]
+    assert whole(tmp_path / "tileops-run.binpb")
+
+
+def test_a_run_is_moved_aside_before_another_takes_its_name(tmp_path, bench):
+    flags = ("--device=cpu", "--label=few", "--implementation=torch", plugin("implementations"))
+    header = benchmark_pb2.RunHeader(environment=benchmark_pb2.Environment(device_kind="cuda"))
+    with runfile.RunWriter(tmp_path / "tileops-run.binpb", header) as writer:
+        writer.write(benchmark_pb2.BenchmarkRecord(op="Old", case_id="a"))
+    (tmp_path / "tileops-run.1.binpb").write_text("taken")
+    status, _, err = bench(*flags)
+    assert status == 0 and f"is now {tmp_path}/tileops-run.2.binpb" in err
+    assert list(outcomes(tmp_path / "tileops-run.2.binpb")) == [("a", "")]
+    assert list(outcomes(tmp_path / "tileops-run.binpb")) == [("few-float32", "torch")]
+    status, _, err = bench("--device=meta", "--label=few", "--out=tileops-run.binpb")  # nor may prices take it
+    assert status == 0 and "tileops-run.3.binpb" in err
+    status, _, err = bench("--device=meta", "--label=few", "--out=tileops-run.binpb")
+    assert status == 0 and not (tmp_path / "tileops-run.4.binpb").exists()  # prices over prices
+
+
+@pytest.mark.parametrize("text", ["a diary\n", "\x0a\x00", "{}\n"])
+def test_a_file_that_is_no_run_is_not_overwritten(tmp_path, bench, text):
+    (tmp_path / "notes.txt").write_text(text)
+    status, _, err = bench("--device=meta", "--out=notes.txt")
+    assert status == 2 and "no run file" in err and len(err.splitlines()) == 1
+    assert (tmp_path / "notes.txt").read_text() == text
+
+
 def test_samples_are_recorded_unless_a_small_file_is_asked_for(tmp_path, bench):
     for name, flags in (("with", ()), ("without", ("--nosamples",))):
         bench("--device=cpu", f"--out={name}.binpb", "--label=few", "--implementation=torch", plugin("implementations"), *flags)
