@@ -59,9 +59,9 @@ _DEVICE = flags.DEFINE_string(
 )
 _SPEC_DIR = flags.DEFINE_multi_string("spec_dir", [], "Manifest outside the project to measure instead; repeatable.")
 _GENERATED_DIR = flags.DEFINE_string("generated_dir", None, "What //codegen:emit made of such a manifest before.")
-_OP = flags.DEFINE_multi_string("op", [], "Glob of op names; repeatable.")
-_FAMILY = flags.DEFINE_multi_string("family", [], "Glob of families; repeatable.")
-_LABEL = flags.DEFINE_multi_string("label", [], "Glob of workload labels; repeatable.")
+_OP = flags.DEFINE_multi_string("op", [], "Globs of op names, comma-separated; repeatable.")
+_FAMILY = flags.DEFINE_multi_string("family", [], "Globs of families, comma-separated; repeatable.")
+_LABEL = flags.DEFINE_multi_string("label", [], "Globs of workload labels, comma-separated; repeatable.")
 _IMPLEMENTATION = flags.DEFINE_list("implementation", ["all"], "Names of implementations, or all that serve a row.")
 _PLUGIN = flags.DEFINE_multi_string("plugin", [], "Module or .py file to import first; repeatable.")
 _OUT = flags.DEFINE_string(
@@ -143,7 +143,9 @@ def _plugin(name: str) -> str:
 
 def _run(sources: bench_catalogue.Sources) -> int:
     classes = bench_catalogue.load(sources)
-    selection = bench_rows.Selection(ops=tuple(_OP.value), families=tuple(_FAMILY.value), labels=tuple(_LABEL.value))
+    selection = bench_rows.Selection(
+        ops=_globs(_OP.value), families=_globs(_FAMILY.value), labels=_globs(_LABEL.value)
+    )
     cases = bench_rows.select(classes, selection, bench_rows.parse_shard(_SHARD.value))
     bench_rows.check_implementations((op_class for op_class, _ in cases), _IMPLEMENTATION.value)
     if _LIST.value:
@@ -155,6 +157,11 @@ def _run(sources: bench_catalogue.Sources) -> int:
         return _price(cases)
     with bench_pool.pool(sources) as pool:
         return _measure(cases, pool)
+
+
+def _globs(values: list[str]) -> tuple[str, ...]:
+    """The globs of a flag. An empty one stays: it fits nothing, which is said."""
+    return tuple(glob.strip() for value in values for glob in value.split(","))
 
 
 def _price(cases: list[bench_rows.Case]) -> int:
@@ -225,7 +232,7 @@ def _units(cases: list[bench_rows.Case], is_cpu: bool) -> list[bench_run.Unit]:
         skip = bench_limits.too_much(price, case, machine, _MAX_ROW_SECONDS.value) if is_cpu else None
         names = bench_rows.implementations(op_class, _IMPLEMENTATION.value)
         if not op_class.implementation_names():
-            names, skip = ("",), "no implementation: the entry has none here; bring one with --plugin"
+            names, skip = ("",), "no implementation: bring one with --plugin"
         elif skip and not is_named:  # what would not have run is not skipped
             serving = bench_rows.serving(op_class, case, "cpu")
             names = [name for name in names if name in serving]

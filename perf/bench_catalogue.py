@@ -43,7 +43,7 @@ def load(sources: Sources) -> dict[str, type[Op]]:
     for plugin in sources.plugins:
         try:
             module = _import(plugin)
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # a script that was not written to be imported may end itself
             raise CatalogueError(f"--plugin={plugin}: {type(error).__name__}: {error}") from error
         for value in vars(module).values():
             if isinstance(value, type) and issubclass(value, Op) and value.__module__ == module.__name__:

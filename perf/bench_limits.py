@@ -22,7 +22,6 @@ _CALLS = 16
 _INPUT_COPIES, _OUTPUT_COPIES = 5, 8
 # The share of the available memory that a row may take: others live on the machine too.
 _MEMORY_SHARE = 0.5
-_MIB = 2**20
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -49,17 +48,42 @@ def estimate_s(price: benchmark_pb2.BenchmarkRecord, case: WorkloadCase, machine
 def too_much(
     price: benchmark_pb2.BenchmarkRecord, case: WorkloadCase, machine: Machine, max_seconds: float
 ) -> str | None:
-    """Why a row is not to be run on this CPU; None where it can be. `max_seconds` 0 sets no limit on time."""
+    """Why a row is not to be run on this CPU; None where it can be. `max_seconds` 0 sets no limit on time.
+
+    The reason reads "what: how much; by which rule".
+    """
     needed = _INPUT_COPIES * case.input_bytes + _OUTPUT_COPIES * case.output_bytes
     if needed > _MEMORY_SHARE * machine.memory_bytes:
         return (
-            f"too large for this machine: needs about {needed // _MIB} MiB, and {machine.memory_bytes // _MIB} MiB are"
-            " available"
+            f"too large for this machine: about {_size(needed)}; a row may take {_MEMORY_SHARE:.0%} of the memory that is"
+            f" available, {_size(_MEMORY_SHARE * machine.memory_bytes)} of {_size(machine.memory_bytes)}"
         )
     seconds = estimate_s(price, case, machine)
     if max_seconds and seconds > max_seconds:
-        return f"too long for this machine: about {seconds:.3g} s, and --max_row_seconds={max_seconds:g}"
+        return f"too long for this machine: about {_duration(seconds)}; --max_row_seconds={max_seconds:g} is the limit"
     return None
+
+
+def _size(count: float) -> str:
+    """Bytes in the largest unit that leaves a number above 1."""
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if count < 1024:
+            return f"{_number(count)} {unit}"
+        count /= 1024
+    return f"{_number(count)} TiB"
+
+
+def _duration(seconds: float) -> str:
+    """Seconds in the largest unit that leaves a number above 1."""
+    for length, unit in ((86400, "days"), (3600, "h"), (60, "min")):
+        if seconds >= length:
+            return f"{_number(seconds / length)} {unit}"
+    return f"{_number(seconds)} s"
+
+
+def _number(value: float) -> str:
+    """Two digits, or all that stand before the point."""
+    return f"{value:.2g}" if value < 99.5 else f"{value:.0f}"
 
 
 def _available_bytes() -> int:

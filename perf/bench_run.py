@@ -67,14 +67,18 @@ def run(
 def summary(records: Sequence[Record]) -> list[str]:
     """What a person wants to know of a run at its end: why rows were skipped, by reason, and what failed."""
     lines = []
-    skipped: dict[str, dict[str, list[str]]] = {}
+    skipped: dict[tuple[str, str], list[tuple[Record, str]]] = {}
     for record in records:
         if record.status == benchmark_pb2.STATUS_SKIPPED:
-            reason = record.message.partition(":")[0]
-            skipped.setdefault(reason, {}).setdefault(record.op, []).append(record.case_id)
-    for reason, ops in skipped.items():
-        lines.append(f"skipped {sum(map(len, ops.values()))}, {reason}:")
-        lines.extend(f"  {op}: {', '.join(dict.fromkeys(cases))}" for op, cases in ops.items())
+            reason, _, detail = record.message.partition(": ")
+            amount, _, rule = detail.rpartition("; ")
+            skipped.setdefault((reason, rule), []).append((record, f" ({amount})" if amount else ""))
+    for (reason, rule), found in skipped.items():
+        lines.append(f"skipped {len(found)}, {reason}: {rule}".rstrip())
+        ops: dict[str, dict[str, None]] = {}
+        for record, amount in found:
+            ops.setdefault(record.op, {})[record.case_id + amount] = None
+        lines.extend(f"  {op}: {', '.join(cases)}" for op, cases in ops.items())
     for record in records:
         if record.status in FAILED:
             what = benchmark_pb2.Status.Name(record.status).removeprefix("STATUS_").lower()

@@ -80,7 +80,8 @@ def test_a_run_on_the_cpu(tmp_path, bench):
     assert found["few-float32", "loop"].data_terms["touched"] == 3
     header = runfile.read_run(tmp_path / "tileops-run.binpb").header
     assert header.environment.device_kind == "cpu" and header.environment.torch_version and header.run_id
-    assert "skipped 2, too large for this machine:" in err and "ScaleFwdOp: huge-float32" in err
+    assert "skipped 2, too large for this machine: a row may take 50% of the memory that is available, " in err
+    assert "  ScaleFwdOp: huge-float32 (about 52 TiB)\n" in err
     assert f"//perf:roofline -- --run={tmp_path}/tileops-run.binpb" in err
     assert "8 records: 6 ok, 2 skipped, 0 errors, 0 timeouts" in err
 
@@ -281,10 +282,24 @@ def test_entries_without_an_implementation_are_skipped(tmp_path, bench):
     assert [record.status for record in outcomes(tmp_path / "tileops-run.binpb").values()] == [SKIPPED]
 
 
+def test_globs_may_share_a_flag(bench):
+    for flags in (["--op=Scat*,Sca*FwdOp", "--label=small, few"], ["--op=Scatter*", "--op=ScaleFwdOp", "--label=few,small"]):
+        status, out, err = bench("--list", *flags, plugin("implementations"))
+        assert status == 0, err
+        assert [line.split("\t")[0] for line in out.splitlines()] == ["ScaleFwdOp", "ScatterCountFwdOp"]
+
+
+def test_a_plugin_that_ends_the_program_is_said(tmp_path, bench):
+    (tmp_path / "script.py").write_text("raise SystemExit(7)\n")
+    status, _, err = bench("--list", "--plugin=script.py")
+    assert status == 2 and len(err.splitlines()) == 1 and "script.py: SystemExit: 7" in err
+
+
 @pytest.mark.parametrize(
     ("flags", "what"),
     [
         (["--op=Nothing*"], "fits none of"),
+        (["--op=Scale*,"], "--op= fits none of"),
         (["--shard=3/2"], "i/n is wanted"),
         (["--device=cuda:99"], "--device=cuda:99: "),
         (["--device=gpu"], "cuda, cuda:N, cpu or meta is wanted"),

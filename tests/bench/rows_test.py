@@ -99,10 +99,25 @@ def test_a_cpu_is_judged_by_price_and_size_before_anything_runs(classes):
     price = bench_pricing.price_case(scale, huge)
     little = bench_limits.Machine(cores=2, memory_bytes=8 << 30)
     endless = bench_limits.Machine(cores=2, memory_bytes=1 << 60)
-    assert bench_limits.too_much(price, huge, little, 2.0).startswith("too large for this machine: needs about")
-    assert bench_limits.too_much(price, huge, endless, 2.0).startswith("too long for this machine: about")
+    assert bench_limits.too_much(price, huge, little, 2.0) == (
+        "too large for this machine: about 52 TiB; a row may take 50% of the memory that is available, 4 GiB of 8 GiB"
+    )
+    assert bench_limits.too_much(price, huge, endless, 2.0) == (
+        "too long for this machine: about 4.4 days; --max_row_seconds=2 is the limit"
+    )
     assert bench_limits.too_much(price, huge, endless, 0.0) is None
     assert bench_limits.too_much(bench_pricing.price_case(scale, small), small, little, 2.0) is None
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(6.42, "6.4 s"), (90, "1.5 min"), (6.42e3, "1.8 h"), (2e5, "2.3 days"), (1e8, "1157 days")]
+)
+def test_a_time_is_told_in_units_of_people(classes, monkeypatch, seconds, words):
+    scale = classes["ScaleFwdOp"]
+    small = toys.case(scale, "small")
+    monkeypatch.setattr(bench_limits, "estimate_s", lambda price, case, machine: seconds)
+    machine = bench_limits.Machine(cores=2, memory_bytes=8 << 30)
+    assert f" about {words};" in bench_limits.too_much(bench_pricing.price_case(scale, small), small, machine, 2.0)
 
 
 def test_the_summary_groups_what_was_skipped_and_names_what_failed():
@@ -114,17 +129,20 @@ def test_the_summary_groups_what_was_skipped_and_names_what_failed():
     skipped, error = benchmark_pb2.STATUS_SKIPPED, benchmark_pb2.STATUS_ERROR
     lines = bench_run.summary(
         [
-            record("A", "one", skipped, "too long for this machine: about 9 s"),
-            record("A", "two", skipped, "too long for this machine: about 12 s"),
-            record("B", "one", skipped, "too large for this machine: needs 3 MiB"),
+            record("A", "one", skipped, "too long for this machine: about 9 s; 5 is the limit"),
+            record("A", "two", skipped, "too long for this machine: about 12 s; 5 is the limit"),
+            record("B", "one", skipped, "no implementation: bring one"),
+            record("B", "four", skipped, "does not serve this row"),
             record("B", "two", error, "wrong result", "fast"),
             record("B", "three", benchmark_pb2.STATUS_OK, ""),
         ]
     )
     assert lines == [
-        "skipped 2, too long for this machine:",
-        "  A: one, two",
-        "skipped 1, too large for this machine:",
+        "skipped 2, too long for this machine: 5 is the limit",
+        "  A: one (about 9 s), two (about 12 s)",
+        "skipped 1, no implementation: bring one",
         "  B: one",
+        "skipped 1, does not serve this row:",
+        "  B: four",
         "error: B two fast: wrong result",
     ]
