@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import linecache
+import re
 from typing import Any
 
 from tileops.ops.cases import WorkloadCase
@@ -13,6 +15,14 @@ from tileops.proto import benchmark_pb2
 
 # A message is for a line of a terminal; what stands behind the first lines of a compiler's error is not.
 _MESSAGE_LENGTH = 600
+
+
+# How generated code names the formula that the lines below it compute.
+_FORMULA = re.compile(r"\s*# (\S+\.yaml:\d+: \w+)\s*$")
+
+
+class FormulaError(Exception):
+    """An op cannot say what its call cost; the message names the op, the formula and what it raised."""
 
 
 def new_record(op_class: type[Op], case: WorkloadCase, implementation: str) -> benchmark_pb2.BenchmarkRecord:
@@ -30,8 +40,17 @@ def new_record(op_class: type[Op], case: WorkloadCase, implementation: str) -> b
 
 
 def set_price(record: benchmark_pb2.BenchmarkRecord, op: Op) -> None:
-    """Copy what the op says of its last completed call: (flops, bytes), roof, read half, data terms."""
-    record.flops, record.bytes = op.eval_roofline()
+    """Copy what the op says of its last completed call: (flops, bytes), roof, read half, data terms.
+
+    Raises:
+      FormulaError: the formulas of the manifest entry raise for this call, or give what is no count.
+    """
+    try:
+        record.flops, record.bytes = op.eval_roofline()
+    except Exception as error:
+        where = _formula(error)
+        message = f"{op.ENTRY}: the flops/bytes formula{where} raised {describe_error(error)}"
+        raise FormulaError(message) from error
     record.roof_key = op.roof_key() if bench_catalogue.is_hand_written(type(op)) else ""
     record.ClearField("read_bytes")
     try:
@@ -83,6 +102,21 @@ def describe_error(error: BaseException) -> str:
     """Type and message of an exception."""
     text = str(error)
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _formula(error: BaseException) -> str:
+    """ (file:line: name) of the formula that raised, as a comment of the generated code tells; "" where none does."""
+    found = ""
+    step = error.__traceback__
+    while step is not None:
+        code = step.tb_frame.f_code
+        if code.co_name == "eval_roofline":
+            for number in range(step.tb_lineno, code.co_firstlineno, -1):
+                if comment := _FORMULA.match(linecache.getline(code.co_filename, number)):
+                    found = f" ({comment[1]})"
+                    break
+        step = step.tb_next
+    return found
 
 
 def _set_reading(target: benchmark_pb2.DeviceReading, found: DeviceReading) -> None:

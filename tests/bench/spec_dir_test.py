@@ -82,6 +82,15 @@ def test_a_private_entry_runs_with_its_plugin(tmp_path, bench):
     assert {record.roof_key for record in records(tmp_path)} == {"cuda_core.fp32"}
 
 
+def test_a_formula_that_raises_is_named(tmp_path, bench):
+    (tmp_path / "spec" / "private.yaml").write_text(SPEC.replace("prod(S)", "prod(S) // (S[0] - 4)"))
+    status, err = bench("--device=meta")
+    assert status == 1, err
+    (record,) = records(tmp_path)
+    assert "NegateFwdOp: the flops/bytes formula (private.yaml:14: flops) raised ZeroDivisionError: " in record.message
+    assert record.message in err
+
+
 def test_a_defect_of_a_private_manifest_is_said_with_its_line(tmp_path, bench):
     (tmp_path / "spec" / "private.yaml").write_text(SPEC.replace("prod(S)", "product(S)"))
     status, err = bench("--device=meta")
