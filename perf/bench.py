@@ -13,6 +13,7 @@ import itertools
 import os
 import pathlib
 import re
+import shlex
 import signal
 import sys
 import tempfile
@@ -85,6 +86,8 @@ _SAMPLES = flags.DEFINE_bool("samples", True, "Record every sample beside median
 _REPRODUCIBLE = flags.DEFINE_bool("reproducible", False, "Write nothing that differs between two runs (with meta).")
 _LIST = flags.DEFINE_bool("list", False, "Print the rows and their implementations; run nothing.")
 
+# The device whose ceilings a priced run is held against by way of example: its profile is calibrated.
+_PREDICTED_DEVICE = "NVIDIA H200"
 _DESCRIBE_TIMEOUT_S = 120.0
 
 
@@ -179,7 +182,9 @@ def _price(cases: list[bench_rows.Case]) -> int:
                 records.append(record)
                 outcomes[record.op, record.case_id, ""] = record.status
                 advance(f"{record.op} {record.case_id}")
-    return _finish(writer.path, records, outcomes)
+    status = _finish(writer.path, records, outcomes)
+    _say_next(writer.path, f' --predict --profile="{_PREDICTED_DEVICE}"')
+    return status
 
 
 def _measure(cases: list[bench_rows.Case], pool: bench_pool.Pool) -> int:
@@ -214,9 +219,17 @@ def _measure(cases: list[bench_rows.Case], pool: bench_pool.Pool) -> int:
             command.say(f"interrupted; {writer.path} holds {writer.counts.records} records, --resume continues it")
             return _EXIT_INTERRUPTED
     status = _finish(writer.path, records, outcomes)
-    command.say(f"took {time.monotonic() - began:.0f} s; report it with")
-    command.say(f"  ./bazelw run //perf:roofline -- --run={writer.path}")
+    command.say(f"took {time.monotonic() - began:.0f} s")
+    _say_next(writer.path)
     return status
+
+
+def _say_next(path: pathlib.Path, flags: str = "") -> None:
+    """Say how the run is reported: here, or from a zip where the repository is."""
+    is_here = "BUILD_WORKING_DIRECTORY" in os.environ or pathlib.Path(__file__).absolute().parents[1].joinpath("bazelw").exists()
+    command.say("report it with" if is_here else f"copy {path} to a machine with the repository, and report it there with")
+    run = shlex.quote(str(path if is_here else path.name))
+    command.say(f"  ./bazelw run //perf:roofline -- --run={run}{flags}")
 
 
 def _units(cases: list[bench_rows.Case], is_cpu: bool) -> list[bench_run.Unit]:

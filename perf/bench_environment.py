@@ -15,6 +15,7 @@ from tileops.perf.clock import device_state
 from tileops.proto import benchmark_pb2
 
 _HASH_LENGTH = 12
+_MACHINE_ID = pathlib.Path("/etc/machine-id")
 
 
 def describe(device: str) -> benchmark_pb2.Environment:
@@ -34,7 +35,7 @@ def describe(device: str) -> benchmark_pb2.Environment:
         python_version=platform.python_version(),
         project_revision=revision,
         project_dirty=is_dirty,
-        hostname_hash=hashlib.sha256(platform.node().encode()).hexdigest()[:_HASH_LENGTH],
+        hostname_hash=_machine_hash(),
     )
     if kind == "cuda":
         if not torch.cuda.is_available():
@@ -52,6 +53,15 @@ def describe(device: str) -> benchmark_pb2.Environment:
 def describe_prices(reproducible: bool) -> benchmark_pb2.Environment:
     """The environment of a run that only prices; `reproducible` names nothing that differs between machines."""
     return benchmark_pb2.Environment(device_kind="meta") if reproducible else describe("meta")
+
+
+def _machine_hash() -> str:
+    """Tells machines apart without naming them: many have one host name, so the system's own id counts too."""
+    try:
+        machine_id = _MACHINE_ID.read_text(encoding="ascii").strip()
+    except (OSError, ValueError):  # not on every system, and not in every container
+        machine_id = ""
+    return hashlib.sha256(f"{machine_id}\n{platform.node()}".encode()).hexdigest()[:_HASH_LENGTH]
 
 
 def _version(distribution: str) -> str:

@@ -266,6 +266,8 @@ def test_shards_make_up_the_run(tmp_path, bench):
 def test_prices_without_a_device_are_reproducible(tmp_path, bench):
     for name in ("a.binpb", "b.binpb"):
         assert bench("--device=meta", "--reproducible", f"--out={name}", plugin("implementations"))[0] == 0
+    _, _, err = bench("--device=meta", "--label=few", "--out=c.binpb")
+    assert f'//perf:roofline -- --run={tmp_path}/c.binpb --predict --profile="NVIDIA H200"\n' in err
     assert (tmp_path / "a.binpb").read_bytes() == (tmp_path / "b.binpb").read_bytes()
     assert {record.status for record in outcomes(tmp_path / "a.binpb").values()} == {OK}
 
