@@ -123,7 +123,9 @@ class _Checker:
             return Enum(tuple(constructor.name for constructor in kind.constructors))
         found = [dict(constructor.fields).get(node.field) for constructor in kind.constructors]
         if None in found or not found:
-            having = [one.name for one in self._scope.names[node.name].constructors if node.field in dict(one.fields)]
+            declared = self._scope.names[node.name]
+            declared = declared.item if isinstance(declared, Maybe) else declared
+            having = [one.name for one in declared.constructors if node.field in dict(one.fields)]
             if not having:
                 self._fail(NAME, f"{node.name}.{node.field}: no constructor of {kind} has the field {node.field!r}")
             else:

@@ -112,6 +112,20 @@ def test_a_guard_narrows_and_its_absence_is_a_defect():
     assert said("bytes(t) if present(t) else 0") == []
 
 
+def test_a_field_of_a_maybe_is_read_where_it_is_present_and_of_its_constructor():
+    layout = kinds.Adt("Layout", (kinds.Constructor("A", "x.A", (("n", kinds.INT),)), kinds.Constructor("B", "x.B", ())))
+    scope = kind_check.Scope({"layout": kinds.Maybe(layout)}, {})
+
+    def said(text):
+        found = []
+        kind_check.check(expr.parse(text), scope, lambda what, message: found.append(what))
+        return found
+
+    assert said("(layout.n if layout.kind == 'A' else 0) if present(layout) else 0") == []
+    assert said("layout.n if present(layout) else 0") == [kind_check.PRESENCE]
+    assert said("layout.m if present(layout) else 0") == [kind_check.NAME]
+
+
 def test_bool_is_never_int():
     scope = kind_check.Scope({"b": kinds.BOOL}, {})
     found = []
