@@ -50,7 +50,7 @@ def _docstring(checked: Checked, lines: Lines) -> None:
     lines.add("Outputs:", *(f"  {_declared(tensor)}" for tensor in signature.outputs.values()))
     if signature.params:
         lines.add("Parameters:", *(
-            f"  {param.name}: {_plain(param.type)}{'' if param.required else f', default {literal(param.default)}'}"
+            f"  {param.name}: {_plain(param.type)}{'' if param.required else f', default {_plain(literal(param.default))}'}"
             for param in signature.params.values()
         ))
     where = [f"  {name}: {kind}" for name, kind in signature.forall.items()]

@@ -125,6 +125,14 @@ def test_text_of_a_spec_file_cannot_leave_its_docstring_or_string():
     assert [alias.name for node in names for alias in node.names] == []
 
 
+def test_a_default_cannot_leave_the_docstring():
+    entry = variant("signature.params.note", {"type": "str", "default": '\n"""; import os; """\\'})
+    checked, analysis, found = check(entry)
+    assert found == []
+    tree = ast.parse(pipeline.module_source("demo", [(checked, analysis)]))
+    assert not [node for node in ast.walk(tree) if isinstance(node, ast.Import)]
+
+
 def _emit(*arguments: str) -> subprocess.CompletedProcess:
     command = [sys.executable, "-m", "tileops.codegen.emit", *arguments]
     return subprocess.run(command, capture_output=True, text=True, env={"PYTHONPATH": ":".join(sys.path)})
