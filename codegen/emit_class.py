@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tileops.codegen.analysis import Analysis
+from tileops.codegen.branches import Branches
 from tileops.codegen.emit_check import emit_check, may_be_absent
 from tileops.codegen.emit_price import emit_price
 from tileops.codegen.source_text import LINE_LENGTH, Lines, call, literal
@@ -33,13 +34,18 @@ def emit_class(checked: Checked, analysis: Analysis, lines: Lines) -> None:
         ):
             if value:
                 lines.add(f"{name} = {literal(value)}")
+        branches = Branches(entry, analysis)
+        if len(branches.texts) == 1:
+            lines.add(f"BRANCHES = {literal(branches.texts)}")
+        else:
+            lines.add(*call("BRANCHES = ", [literal(text) for text in branches.texts], lines.room))
         lines.add("")
         _init(checked, lines)
         _forward(checked, lines)
         emit_check(checked, lines)
         emit_price(entry, analysis, lines)
         lines.add("")
-        _cases(checked.cases, lines)
+        _cases(checked.cases, branches, lines)
 
 
 def _docstring(checked: Checked, lines: Lines) -> None:
@@ -184,7 +190,7 @@ def _forward(checked: Checked, lines: Lines) -> None:
     lines.add("")
 
 
-def _cases(cases: tuple[Case, ...], lines: Lines) -> None:
+def _cases(cases: tuple[Case, ...], branches: Branches, lines: Lines) -> None:
     if not cases:
         return
     lines.add("CASES = (")
@@ -198,6 +204,7 @@ def _cases(cases: tuple[Case, ...], lines: Lines) -> None:
             "tensors=(\n" + "".join(f"    {line}\n" for tensor in tensors for line in tensor) + ")",
             f"input_bytes={sum(tensor.bytes for tensor in (*case.constants, *case.inputs))}",
             f"output_bytes={sum(tensor.bytes for tensor in case.outputs)}",
+            f"branches={literal(branches.of(case))}",
         ], 0)
         lines.add(*laid[:-1], f"{laid[-1]},")
     lines.indent(-1)

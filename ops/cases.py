@@ -36,6 +36,7 @@ class WorkloadCase:
       dtypes: the dtype indices of this case.
       tensors: the input tensors that the case passes, in signature order; those left out are absent.
       input_bytes, output_bytes: sizes of what the case binds and returns, to judge what a machine can hold.
+      branches: the branches of the entry's price that the case takes, as positions in the op's BRANCHES.
     """
 
     case_id: str
@@ -46,3 +47,4 @@ class WorkloadCase:
     tensors: tuple[TensorCase, ...]
     input_bytes: int
     output_bytes: int
+    branches: tuple[int, ...] = ()

@@ -33,6 +33,7 @@ class Op:
       CONTIGUOUS_NAMES: outputs that must be contiguous.
       BUFFER_NAMES: outputs whose storage the caller may pass as `out`.
       FUNC: dotted path of the formula that prices a call; "" where the entry's own expressions do.
+      BRANCHES: the groups of calls that the entry's formulas tell apart, in words; a case names those it is in.
     """
 
     ENTRY: ClassVar[str] = ""
@@ -49,6 +50,7 @@ class Op:
     CONTIGUOUS_NAMES: ClassVar[tuple[str, ...]] = ()
     BUFFER_NAMES: ClassVar[tuple[str, ...]] = ()
     FUNC: ClassVar[str] = ""
+    BRANCHES: ClassVar[tuple[str, ...]] = ()
 
     _implementations: ClassVar[dict[str, Implementation]] = {}
 

@@ -1,0 +1,190 @@
+"""Which branches of an entry's price each of its workload rows takes, so that an audit can choose rows that take them all.
+
+A branch is a group of discriminant points at which a formula folds to one and the same thing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+from tileops.codegen.analysis import Analysis
+from tileops.manifest import expr, kinds
+from tileops.manifest.adt import AdtValue
+from tileops.manifest.model import Entry, Param, Signature
+from tileops.manifest.points import (
+    Discriminant, Point, Split, decide, discriminants, domain_restrictions, enumerate_points,
+)  # fmt: skip
+from tileops.manifest.rows import Case
+from tileops.manifest.shapes import shape_at
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Partition:
+    """What one formula, or one tensor's charge, tells apart.
+
+    Attributes:
+      texts: its branches, in words.
+      of: the branch that a case takes, as a position in `texts`; None where it takes none.
+    """
+
+    texts: tuple[str, ...]
+    of: Callable[[Case], int | None]
+
+
+class Branches:
+    """The branches of an entry's price.
+
+    Attributes:
+      texts: each branch in words, as in "bytes: present(weight) = True"; formulas in the order flops, bytes.
+    """
+
+    def __init__(self, entry: Entry, analysis: Analysis) -> None:
+        """Of an entry without defects."""
+        self._partitions = _partitions(entry, analysis)
+        self.texts = tuple(text for partition in self._partitions for text in partition.texts)
+
+    def of(self, case: Case) -> tuple[int, ...]:
+        """The branches that a case takes, as positions in `texts`."""
+        taken, first = [], 0
+        for partition in self._partitions:
+            position = partition.of(case)
+            if position is not None:
+                taken.append(first + position)
+            first += len(partition.texts)
+        return tuple(taken)
+
+
+def _partitions(entry: Entry, analysis: Analysis) -> list[_Partition]:
+    if analysis.func:
+        return _opaque(entry.signature)
+    found = []
+    if analysis.flops is not None:
+        found.append(_of_tree("flops", analysis.flops.tree))
+    if analysis.bytes is not None:
+        found.append(_of_tree("bytes", analysis.bytes.tree))
+    elif analysis.traffic is not None:
+        found.append(_of_tree("bytes", analysis.traffic))
+        found += _charges(entry.signature)
+    return found
+
+
+def _charges(signature: Signature) -> list[_Partition]:
+    """What derived bytes tell apart beside the effects: whether each tensor is there, and which shape it has.
+
+    Charges are a sum, so that no expression relates one tensor's to another's: each is enumerated apart.
+    """
+    found = [
+        _presence("bytes", name)
+        for name, tensor in signature.tensors.items()
+        if tensor.optional or tensor.when is not None or _may_be_none(signature.params.get(name))
+    ]
+    for tensor in signature.tensors.values():
+        if isinstance(tensor.shape.expr, expr.FamilyTerm):
+            points = enumerate_points(
+                discriminants(signature, [tensor.shape.expr]), domain_restrictions(signature)
+            )
+            tree = decide([(point, shape_at(signature, tensor, point)) for point in points])
+            if isinstance(tree, Split):
+                found.append(_of_tree(f"bytes({tensor.name})", tree))
+    return found
+
+
+def _opaque(signature: Signature) -> list[_Partition]:
+    """A formula in Python can tell apart whatever is finite: each value of each discriminant is a branch."""
+    found = []
+    for param in signature.params.values():
+        inner = param.kind.item if isinstance(param.kind, kinds.Maybe) else param.kind
+        values = () if param.name in signature.constants else _finite(inner)
+        if values:
+            values += (None,) if inner is not param.kind else ()
+            points = [((Discriminant(param.name, False, values), value),) for value in values]
+            found.append(_of_points("func", points, signature))
+        elif inner is not param.kind:
+            found.append(_presence("func", param.name))
+    for name, tensor in signature.tensors.items():
+        if tensor.optional or tensor.when is not None:
+            found.append(_presence("func", name))
+    return found or [_of_tree("func", None)]
+
+
+def _finite(kind: kinds.Kind) -> tuple[Any, ...]:
+    if isinstance(kind, kinds.Bool):
+        return (False, True)
+    if isinstance(kind, kinds.Enum):
+        return kind.values
+    if isinstance(kind, kinds.Adt):
+        return tuple(AdtValue(constructor.name, ()) for constructor in kind.constructors)
+    return ()
+
+
+def _may_be_none(param: Param | None) -> bool:
+    return param is not None and isinstance(param.kind, kinds.Maybe)
+
+
+def _of_points(formula: str, points: list[Any], signature: Signature) -> _Partition:
+    """A branch for each point that the entry's domain restrictions let through."""
+    restrictions = domain_restrictions(signature)
+    accepted = [
+        point for point in map(Point, points)
+        if all(point.fold(restriction) != expr.Literal(False) for restriction in restrictions)
+    ]  # fmt: skip
+    return _of_leaves(formula, [(point.assigned, position) for position, point in enumerate(accepted)])
+
+
+def _presence(formula: str, name: str) -> _Partition:
+    texts = tuple(f"{formula}: present({name}) = {value}" for value in (False, True))
+    return _Partition(texts=texts, of=lambda case: int(_is_present(case, name)))
+
+
+def _is_present(case: Case, name: str) -> bool:
+    """Whether a case passes (or returns) the tensor, or gives the parameter a value."""
+    return any(tensor.name == name for tensor in (*case.constants, *case.inputs, *case.outputs)) or bool(
+        case.present.get(name)
+    )
+
+
+def _of_tree(formula: str, tree: Any) -> _Partition:
+    return _of_leaves(formula, _leaves(tree))
+
+
+def _of_leaves(formula: str, leaves: list[tuple[tuple[tuple[Discriminant, Any], ...], Any]]) -> _Partition:
+    """One branch for all leaves that are equal."""
+    groups: list[tuple[Any, list[tuple[tuple[Discriminant, Any], ...]]]] = []
+    for path, leaf in leaves:
+        for known, paths in groups:
+            if known == leaf:
+                paths.append(path)
+                break
+        else:
+            groups.append((leaf, [path]))
+    texts = tuple(f"{formula}: {' or '.join(map(_text, paths))}" for _, paths in groups)
+
+    def of(case: Case) -> int | None:
+        for position, (_, paths) in enumerate(groups):
+            if any(all(_holds(case, discriminant, value) for discriminant, value in path) for path in paths):
+                return position
+        return None
+
+    return _Partition(texts=texts, of=of)
+
+
+def _leaves(tree: Any, path: tuple[tuple[Discriminant, Any], ...] = ()) -> list[Any]:
+    if not isinstance(tree, Split):
+        return [(path, tree)]
+    return [leaf for value, branch in tree.branches for leaf in _leaves(branch, (*path, (tree.discriminant, value)))]
+
+
+def _text(path: tuple[tuple[Discriminant, Any], ...]) -> str:
+    return ", ".join(f"{discriminant.key} = {value}" for discriminant, value in path) or "every call"
+
+
+def _holds(case: Case, discriminant: Discriminant, value: Any) -> bool:
+    """Whether a case has this value of a discriminant."""
+    if discriminant.presence:
+        return _is_present(case, discriminant.name) == value
+    found = case.values.get(discriminant.name)
+    if isinstance(value, AdtValue):  # of its fields, the value names those that decide something
+        return isinstance(found, AdtValue) and found.kind == value.kind and set(value.fields) <= set(found.fields)
+    return type(found) is type(value) and found == value
