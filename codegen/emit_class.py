@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pathlib
+
 from tileops.codegen.analysis import Analysis
 from tileops.codegen.branches import Branches
 from tileops.codegen.emit_check import emit_check, may_be_absent
@@ -23,7 +25,7 @@ def emit_class(checked: Checked, analysis: Analysis, lines: Lines) -> None:
         _docstring(checked, lines)
         signature = entry.signature
         for name, value in (
-            ("ENTRY", entry.op), ("FAMILY", entry.family), ("STATUS", entry.status), ("REF_API", entry.ref_api),
+            ("ENTRY", entry.op), ("SPEC", _place(checked)), ("FAMILY", entry.family), ("STATUS", entry.status), ("REF_API", entry.ref_api),
             ("INPUT_NAMES", tuple(signature.inputs)), ("OUTPUT_NAMES", tuple(signature.outputs)),
             ("MUTATED_NAMES", tuple(n for n, t in signature.inputs.items() if t.mutated is not None)),
             ("METADATA_NAMES", tuple(n for n, t in signature.inputs.items() if t.values is not None)),
@@ -50,7 +52,7 @@ def emit_class(checked: Checked, analysis: Analysis, lines: Lines) -> None:
 
 def _docstring(checked: Checked, lines: Lines) -> None:
     entry, signature = checked.entry, checked.entry.signature
-    lines.add(f'"""{entry.ref_api or entry.op}, checked and priced as {entry.file.rsplit("/", 1)[-1]}:{entry.line} states.', "")
+    lines.add(f'"""{entry.ref_api or entry.op}, checked and priced as {_place(checked)} states.', "")
     if signature.inputs:
         lines.add("Inputs:", *(f"  {_declared(tensor)}" for tensor in signature.inputs.values()))
     lines.add("Outputs:", *(f"  {_declared(tensor)}" for tensor in signature.outputs.values()))
@@ -71,6 +73,11 @@ def _docstring(checked: Checked, lines: Lines) -> None:
     if signature.rules:
         lines.add("Rules:", *(f"  {_plain(rule.text)}" for rule in signature.rules))
     lines.add('"""', "")
+
+
+def _place(checked: Checked) -> str:
+    """Where the entry stands: its file's name, since folders differ between machines, and the line."""
+    return f"{pathlib.PurePath(checked.entry.file).name}:{checked.entry.line}"
 
 
 def _where(family: TypeFamily, case: FamilyCase) -> str:

@@ -7,6 +7,8 @@ import importlib.util
 import pathlib
 import sys
 import types
+import zlib
+from collections.abc import Iterable
 
 from tileops.ops.errors import OpError
 from tileops.ops.op import Op
@@ -23,21 +25,35 @@ def load(generated_dir: str | None = None) -> dict[str, type[Op]]:
       OpError: `generated_dir` holds no generated module.
     """
     if generated_dir is not None:
-        return _classes(_outside_modules(pathlib.Path(generated_dir)))
+        return classes_of([import_generated(path) for path in generated_files(generated_dir)])
     families = importlib.import_module("tileops.ops.generated.families").FAMILIES
     modules = []
     for family in families:
         modules.append(importlib.import_module(f"tileops.ops.generated.{family}"))
         if importlib.util.find_spec(f"tileops.ops.{family}") is not None:  # a spec-only family has none
             modules.append(importlib.import_module(f"tileops.ops.{family}"))
-    return _classes(modules)
+    return classes_of(modules)
 
 
-def _outside_modules(folder: pathlib.Path) -> list[types.ModuleType]:
-    files = sorted(path for path in folder.glob("*.py") if path.name != "families.py")
+def generated_files(generated_dir: str) -> list[pathlib.Path]:
+    """The modules of families that `//codegen:emit` wrote into a folder. Raises OpError where there is none."""
+    files = sorted(path for path in pathlib.Path(generated_dir).glob("*.py") if path.name != "families.py")
     if not files:
-        raise OpError(f"{folder}: no generated module; make them with //codegen:emit --out_dir={folder}")
-    return [import_file(path, f"tileops_generated_{path.stem}") for path in files]
+        raise OpError(f"{generated_dir}: no generated module; make them with //codegen:emit --out_dir={generated_dir}")
+    return files
+
+
+def import_generated(path: pathlib.Path) -> types.ModuleType:
+    """The generated module of a family outside the project, under the name by which plugins import it."""
+    return import_file(path, f"tileops_generated_{path.stem}")
+
+
+def import_plugin(plugin: str) -> types.ModuleType:
+    """The module that a plugin names: by its dotted name, or by the absolute path of a .py file."""
+    if plugin.endswith(".py"):
+        # Two plugins may have one file name; their modules need two.
+        return import_file(pathlib.Path(plugin), f"tileops_plugin_{pathlib.Path(plugin).stem}_{zlib.crc32(plugin.encode()):08x}")
+    return importlib.import_module(plugin)
 
 
 def import_file(path: pathlib.Path, name: str) -> types.ModuleType:
@@ -53,11 +69,12 @@ def import_file(path: pathlib.Path, name: str) -> types.ModuleType:
     return module
 
 
-def _classes(modules: list[types.ModuleType]) -> dict[str, type[Op]]:
+def classes_of(modules: Iterable[types.ModuleType]) -> dict[str, type[Op]]:
+    """The op classes that modules define under their entry's name, by that name; a later module's stands."""
     found: dict[str, type[Op]] = {}
     for module in modules:
         for value in vars(module).values():
-            if isinstance(value, type) and issubclass(value, Op) and value.__name__ == value.ENTRY:
+            if isinstance(value, type) and issubclass(value, Op) and value.ENTRY and value.__name__ == value.ENTRY:
                 if value.__module__ == module.__name__:
                     found[value.ENTRY] = value
     return found

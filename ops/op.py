@@ -24,6 +24,7 @@ class Op:
 
     Attributes:
       ENTRY, FAMILY, STATUS, REF_API: as the manifest says.
+      SPEC: where it says so, `file:line`.
       CASES: the entry's workload rows, one case per row and dtype assignment.
       INPUT_NAMES, OUTPUT_NAMES: tensors in signature order.
       MUTATED_NAMES: inputs that some branch writes.
@@ -37,6 +38,7 @@ class Op:
     """
 
     ENTRY: ClassVar[str] = ""
+    SPEC: ClassVar[str] = ""
     FAMILY: ClassVar[str] = ""
     STATUS: ClassVar[str] = ""
     REF_API: ClassVar[str] = ""
@@ -94,6 +96,11 @@ class Op:
         """Add (or replace) an implementation from outside; it is preferred to those registered before it."""
         cls._implementations.pop(name, None)
         cls._implementations[name] = Implementation(name, function, when)
+
+    @classmethod
+    def implementations(cls) -> tuple[Implementation, ...]:
+        """In order of registration, the reference first."""
+        return tuple(cls._implementations.values())
 
     @classmethod
     def implementation_names(cls) -> tuple[str, ...]:

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
-import pathlib
-import types
-import zlib
 
 from tileops.ops import catalogue
 from tileops.ops.op import Op
@@ -42,24 +38,13 @@ def load(sources: Sources) -> dict[str, type[Op]]:
         raise CatalogueError(f"{where}: cannot load ops: {type(error).__name__}: {error}") from error
     for plugin in sources.plugins:
         try:
-            module = _import(plugin)
+            module = catalogue.import_plugin(plugin)
         except (Exception, SystemExit) as error:  # a script that was not written to be imported may end itself
             raise CatalogueError(f"--plugin={plugin}: {type(error).__name__}: {error}") from error
-        for value in vars(module).values():
-            if isinstance(value, type) and issubclass(value, Op) and value.__module__ == module.__name__:
-                if value.ENTRY and value.__name__ == value.ENTRY:
-                    classes[value.ENTRY] = value
+        classes |= catalogue.classes_of([module])
     return classes
 
 
 def is_hand_written(op_class: type[Op]) -> bool:
     """Whether an entry has a class of its own beside the generated one, which alone declares a roof."""
     return "eval_roofline" not in vars(op_class)
-
-
-def _import(plugin: str) -> types.ModuleType:
-    if plugin.endswith(".py"):
-        path = pathlib.Path(plugin)
-        # Two plugins may have one file name; their modules need two.
-        return catalogue.import_file(path, f"tileops_plugin_{path.stem}_{zlib.crc32(plugin.encode()):08x}")
-    return importlib.import_module(plugin)
