@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
+from tileops.codegen.outside import Outside
 from tileops.codegen.python_form import can_raise, is_not_none, python_form
 from tileops.codegen.source_text import Lines, call, literal, mapping
-from tileops.manifest import expr, plan
+from tileops.manifest import expr, kinds, plan
 from tileops.manifest.adt import AdtValue
 from tileops.manifest.check import Checked
-from tileops.manifest.model import Expression, Tensor
+from tileops.manifest.model import Expression, Signature, Tensor
 from tileops.manifest.points import Discriminant, Point, Split, decide, domain_restrictions
 from tileops.manifest.shapes import shape_at
 
 
-def emit_check(checked: Checked, lines: Lines) -> None:
+def emit_check(checked: Checked, outside: Outside, lines: Lines) -> None:
     """Append the method `check` of one entry."""
-    _CheckEmitter(checked, lines).emit()
+    _CheckEmitter(checked, outside, lines).emit()
 
 
 class _CheckEmitter:
-    def __init__(self, checked: Checked, lines: Lines) -> None:
+    def __init__(self, checked: Checked, outside: Outside, lines: Lines) -> None:
         self._op = literal(checked.entry.op)
         self._signature = checked.entry.signature
         self._plans = checked.plans
         self._lines = lines
+        self._outside = outside
         self._names = frozenset([*self._signature.forall, *self._signature.params, *self._signature.lets])
         restricting = domain_restrictions(self._signature)
         self._restrictions = [rule for rule in self._signature.rules if rule.expr in restricting]
@@ -34,7 +37,7 @@ class _CheckEmitter:
         signature, lines = self._signature, self._lines
         arguments = [f"{name}=None" if may_be_absent(tensor) else name for name, tensor in signature.inputs.items()]
         arguments += ["out=None"] if self._buffers else []
-        with lines.block(f"def check(self, {', '.join(arguments)}) -> CheckedCall:" if arguments else "def check(self) -> CheckedCall:"):
+        with lines.block(f"def check(self, {', '.join(arguments)}) -> _CheckedCall:" if arguments else "def check(self) -> _CheckedCall:"):
             lines.add('"""Check a call against the signature and solve its indices; nothing runs."""')
             read = self._read()
             for name in signature.params:
@@ -64,9 +67,9 @@ class _CheckEmitter:
     def _facts(self, tensor: Tensor, indent: int = 0) -> list[str]:
         name = tensor.name
         arguments = [self._op, literal(name), name]
-        facts = call(f"{name}_shape, {name}_dtype = checks.tensor_facts", arguments, self._lines.room - indent)
+        facts = call(f"_{name}_shape, _{name}_dtype = _checks.tensor_facts", arguments, self._lines.room - indent)
         if tensor.contiguous:
-            facts.append(f"checks.check_contiguous({self._op}, {literal(name)}, {name})")
+            facts.append(f"_checks.check_contiguous({self._op}, {literal(name)}, {name})")
         return facts
 
     def _read(self) -> set[str]:
@@ -86,7 +89,7 @@ class _CheckEmitter:
     def _device(self) -> None:
         bound = self._signature.bound
         if not bound:
-            self._lines.add('device = str(torch.get_default_device())')
+            self._lines.add('_device = _checks.device_name(_torch.get_default_device())')
             return
         pairs = [f'("{name}", {name})' for name in bound]
         laid = call("", [*pairs[:-1], pairs[-1] + "," * (len(pairs) == 1)], self._lines.room - 5)
@@ -97,7 +100,7 @@ class _CheckEmitter:
             arguments.append(literal(metadata))
         if on_cpu:
             arguments.append(literal(on_cpu))
-        self._lines.add(*call("device = checks.call_device", arguments, self._lines.room))
+        self._lines.add(*call("_device = _checks.call_device", arguments, self._lines.room))
 
     def _guarded(self, tensor: Tensor, body: Sequence[str]) -> None:
         if tensor.optional:
@@ -108,7 +111,8 @@ class _CheckEmitter:
 
     def _tree(self, node: Split | tuple[Point, plan.Plan]) -> None:
         if isinstance(node, Split):
-            emit_split(node, self._lines, self._tree, lambda name: f"{name} is not None")
+            constructors = self._outside.constructors(kind_of(self._signature, node.discriminant))
+            emit_split(node, self._lines, constructors, self._tree, lambda name: f"{name} is not None")
             return
         point, made = node
         for tensor in self._signature.inputs.values():
@@ -124,7 +128,7 @@ class _CheckEmitter:
         """An input with a shared presence tag: passed exactly where its condition holds."""
         with self._lines.block(f"if {tensor.name} is {'None' if present else 'not None'}:"):
             arguments = [self._op, literal(tensor.name), literal(tensor.when.text), str(present)]
-            self._lines.add(*call("raise checks.presence_error", arguments, self._lines.room))
+            self._lines.add(*call("raise _checks.presence_error", arguments, self._lines.room))
         if present:
             self._lines.add(*self._facts(tensor))
 
@@ -139,7 +143,7 @@ class _CheckEmitter:
         found = "(" + ", ".join(names) + ("," if len(names) == 1 else "") + ")"
         with self._lines.block(f"if {found} not in {allowed}:"):
             arguments = [self._op, literal(tuple(names)), found, allowed]
-            self._lines.add(*call("raise checks.combo_error", arguments, self._lines.room))
+            self._lines.add(*call("raise _checks.combo_error", arguments, self._lines.room))
 
     # ---- steps of the plan
 
@@ -161,26 +165,26 @@ class _CheckEmitter:
 
     def _tensor_step(self, step: plan.Step) -> None:
         name, lines = step.tensor, self._lines
-        shape, dtype, quoted = f"{name}_shape", f"{name}_dtype", literal(name)
+        shape, dtype, quoted = f"_{name}_shape", f"_{name}_dtype", literal(name)
         if isinstance(step, plan.Rank):
             if step.open and step.least == plan.Offset(0):
                 return  # any number of axes will do
-            with lines.block(f"if len({shape}) {'<' if step.open else '!='} {self._length(step.least)}:"):
-                lines.add(f"raise checks.rank_error({self._op}, {quoted}, {literal(step.term)}, {shape})")
+            with lines.block(f"if _len({shape}) {'<' if step.open else '!='} {self._length(step.least)}:"):
+                lines.add(f"raise _checks.rank_error({self._op}, {quoted}, {literal(step.term)}, {shape})")
         elif isinstance(step, plan.SolveDType):
             lines.add(f"{step.index} = {dtype}")
             with lines.block(f"if {step.index} not in {literal(step.allowed)}:"):
-                lines.add(*call("raise checks.dtype_error", [self._op, quoted, literal(step.index), literal(step.allowed), dtype], lines.room))
+                lines.add(*call("raise _checks.dtype_error", [self._op, quoted, literal(step.index), literal(step.allowed), dtype], lines.room))
         elif isinstance(step, plan.CheckDType):
             wanted = self._source(step.term)
             with lines.block(f"if {dtype} != {wanted}:"):
                 term = literal(expr.to_source(step.term))
-                lines.add(*call("raise checks.dtype_error", [self._op, quoted, term, f"({wanted},)", dtype], lines.room))
+                lines.add(*call("raise _checks.dtype_error", [self._op, quoted, term, f"({wanted},)", dtype], lines.room))
         elif isinstance(step, plan.SolveAxis):
             self._solve_axis(step, shape, quoted)
         elif isinstance(step, plan.SolveRun):
             front, back = self._length(step.front), self._length(step.back)
-            stop = "" if back == "0" else f" len({shape}) - {_tight(back)}"
+            stop = "" if back == "0" else f" _len({shape}) - {_tight(back)}"
             lines.add(f"{step.index} = {shape}" if front == "0" and not stop else f"{step.index} = {shape}[{front} :{stop}]")
         elif isinstance(step, plan.CheckAxis):
             wanted = self._source(step.term)
@@ -188,7 +192,7 @@ class _CheckEmitter:
                 self._axis_error(step, shape, quoted, expr.to_source(step.term), wanted)
         else:
             wanted, at = self._source(step.term), self._position(step, shape)
-            stop = "" if step.last else f" {at} + len({wanted})"
+            stop = "" if step.last else f" {at} + _len({wanted})"
             found = shape if at == "0" and step.last else f"{shape}[{at} :{stop}]"
             with lines.block(f"if {found} != {wanted}:"):
                 self._axis_error(step, shape, quoted, f"*{expr.to_source(step.term)}", wanted)
@@ -198,18 +202,18 @@ class _CheckEmitter:
         if step.factor == 1 and step.offset == expr.Literal(0):
             lines.add(f"{step.index} = {size}")
             return
-        lines.add(f"{step.index} = primitives.divided({size}, {step.factor}, {self._source(step.offset)})")
+        lines.add(f"{step.index} = _primitives.divided({size}, {step.factor}, {self._source(step.offset)})")
         with lines.block(f"if {step.index} is None:"):
             term, index = literal(expr.to_source(step.term)), literal(step.index)
             arguments = [self._op, quoted, self._position(step, shape), term, index, shape]
-            lines.add(*call("raise checks.unsolvable_error", arguments, lines.room))
+            lines.add(*call("raise _checks.unsolvable_error", arguments, lines.room))
 
     def _axis_error(self, step: plan.CheckAxis | plan.CheckRun, shape: str, quoted: str, term: str, wanted: str) -> None:
         arguments = [self._op, quoted, self._position(step, shape), literal(term), wanted, shape]
-        self._lines.add(*call("raise checks.axis_error", arguments, self._lines.room))
+        self._lines.add(*call("raise _checks.axis_error", arguments, self._lines.room))
 
     def _length(self, offset: plan.Offset) -> str:
-        runs = [f"len({self._source(run)})" for run in offset.runs]
+        runs = [f"_len({self._source(run)})" for run in offset.runs]
         return " + ".join([str(offset.axes)] * (offset.axes > 0 or not runs) + runs)
 
     def _at(self, step: plan.SolveAxis | plan.CheckAxis, shape: str) -> str:
@@ -220,7 +224,7 @@ class _CheckEmitter:
 
     def _position(self, step: plan.SolveAxis | plan.CheckAxis | plan.CheckRun, shape: str) -> str:
         length = self._length(step.at)
-        return f"len({shape}) - {_tight(length)}" if step.from_back else length
+        return f"_len({shape}) - {_tight(length)}" if step.from_back else length
 
     # ---- rules and result
 
@@ -231,10 +235,10 @@ class _CheckEmitter:
             bindings = "{" + ", ".join(f'"{name}": {name}' for name in shown) + "}"
             negated = self._source(expr.Unary("not", rule.expr))
             arguments = [self._op, literal(rule.text), bindings, self._shapes()]
-            raising = call("raise checks.rule_error", arguments, self._lines.room - 4)
+            raising = call("raise _checks.rule_error", arguments, self._lines.room - 4)
             if can_raise(rule.expr):
-                self._evaluated("holds", rule.expr, f"the rule {rule.text}")
-                negated = "not holds"
+                self._evaluated("_holds", rule.expr, f"the rule {rule.text}")
+                negated = "not _holds"
             with self._lines.block(f"if {negated}:"):
                 self._lines.add(*raising)
 
@@ -245,15 +249,15 @@ class _CheckEmitter:
             return
         with self._lines.block("try:"):
             self._lines.add(f"{name} = {self._source(node)}")
-        with self._lines.block("except (ValueError, ArithmeticError, IndexError) as error:"):
-            arguments = [self._op, literal(what), "error", self._shapes()]
-            raising = call("raise checks.domain_error", arguments, self._lines.room - 10)
+        with self._lines.block("except _checks.DOMAIN_ERRORS as _error:"):
+            arguments = [self._op, literal(what), "_error", self._shapes()]
+            raising = call("raise _checks.domain_error", arguments, self._lines.room - 10)
             self._lines.add(*raising[:-1], f"{raising[-1]} from None")
 
     def _shapes(self) -> str:
         """Source of the shapes that an error may show: those of the inputs that every call has."""
         always = [name for name, tensor in self._signature.inputs.items() if not may_be_absent(tensor)]
-        return "{" + ", ".join(f'"{name}": {name}_shape' for name in always) + "}"
+        return "{" + ", ".join(f'"{name}": _{name}_shape' for name in always) + "}"
 
     def _result(self, point: Point) -> None:
         lines, signature = self._lines, self._signature
@@ -263,8 +267,8 @@ class _CheckEmitter:
             shape = shape_at(signature, tensor, point)
             value = _shape_tuple(shape)
             if can_raise(shape):
-                self._evaluated(f"{name}_shape", value, f"the shape of {name}, {expr.to_source(shape)}")
-                extents[name] = f"{name}_shape"
+                self._evaluated(f"_{name}_shape", value, f"the shape of {name}, {expr.to_source(shape)}")
+                extents[name] = f"_{name}_shape"
             else:
                 extents[name] = self._source(value)
         here = [tensor for tensor in signature.bound.values() if plan.present_at(tensor, point)]
@@ -272,22 +276,22 @@ class _CheckEmitter:
         optional = [tensor for tensor in here if tensor.optional]
         passed = _records(required)
         if optional:
-            lines.add(*mapping("inputs = ", passed, lines.room))
+            lines.add(*mapping("_inputs = ", passed, lines.room))
             for tensor in optional:
                 with lines.block(f"if {tensor.name} is not None:"):
-                    lines.add(f'inputs["{tensor.name}"] = TensorRecord({tensor.name}_shape, {tensor.name}_dtype)')
+                    lines.add(f'_inputs["{tensor.name}"] = {_record(tensor)}')
         known = plan.known_at(signature, point)
         indices = [name for name in (*signature.forall, *signature.lets) if name in known]
         outputs = [
-            f'"{name}": TensorRecord({extents[name]}, {self._source(tensor.dtype.expr)})'
+            f'"{name}": _TensorRecord({extents[name]}, {self._source(tensor.dtype.expr)})'
             for name, tensor in outputs_here.items()
         ]
         room = lines.room - 5
-        lines.add(*call("return CheckedCall", [
+        lines.add(*call("return _CheckedCall", [
             self._op, "self.params",
             _text(mapping("", [f'"{name}": {name}' for name in indices], room)),
-            "inputs" if optional else _text(mapping("", passed, room)),
-            _text(mapping("", outputs, room)), "device", self._metadata(here), *self._storage(outputs_here, extents, point),
+            "_inputs" if optional else _text(mapping("", passed, room)),
+            _text(mapping("", outputs, room)), "_device", self._metadata(here), *self._storage(outputs_here, extents, point),
         ], lines.room))
 
     def _storage(self, outputs: dict[str, Tensor], extents: dict[str, str], point: Point) -> list[str]:
@@ -301,18 +305,18 @@ class _CheckEmitter:
         if not buffered:
             return [held] if aliases else []
         lines = self._lines
-        lines.add("buffers = {}")
+        lines.add("_buffers = {}")
         with lines.block("if out is not None:"):
             passed = {self._buffers[0]: "out"}
             if len(self._buffers) > 1:
-                passed = {name: f"{name}_out" for name in self._buffers}
+                passed = {name: f"_{name}_out" for name in self._buffers}
                 arguments = [self._op, literal(tuple(self._buffers)), "out"]
-                lines.add(*call(f"{', '.join(passed.values())} = checks.split_buffers", arguments, lines.room))
+                lines.add(*call(f"{', '.join(passed.values())} = _checks.split_buffers", arguments, lines.room))
             for name in buffered:
-                record = f"TensorRecord({extents[name]}, {self._source(outputs[name].dtype.expr)})"
-                arguments = [self._op, literal(name), passed[name], record, "device"]
-                lines.add(*call(f'buffers["{name}"] = checks.check_buffer', arguments, lines.room))
-        return [held, "buffers"]
+                record = f"_TensorRecord({extents[name]}, {self._source(outputs[name].dtype.expr)})"
+                arguments = [self._op, literal(name), passed[name], record, "_device"]
+                lines.add(*call(f'_buffers["{name}"] = _checks.check_buffer', arguments, lines.room))
+        return [held, "_buffers"]
 
     def _metadata(self, here: Sequence[Tensor]) -> str:
         """Source of the call's metadata tensors; optional ones are added to a local first."""
@@ -321,26 +325,44 @@ class _CheckEmitter:
         sometimes = [tensor for tensor in metadata if tensor.optional]
         if not sometimes:
             return always
-        self._lines.add(f"metadata = {always}")
+        self._lines.add(f"_metadata = {always}")
         for tensor in sometimes:
             with self._lines.block(f"if {tensor.name} is not None:"):
-                self._lines.add(f'metadata["{tensor.name}"] = {tensor.name}')
-        return "metadata"
+                self._lines.add(f'_metadata["{tensor.name}"] = {tensor.name}')
+        return "_metadata"
 
     def _source(self, node: expr.Expr) -> str:
         return expr.to_source(python_form(node, self._names, is_not_none))
 
 
-def emit_split(split: Split, lines: Lines, leaf, present_test) -> None:
-    """Emit a decision tree as if / elif / else over one discriminant after the other."""
+def kind_of(signature: Signature, discriminant: Discriminant) -> kinds.Kind | None:
+    """The kind of what a discriminant is the value of; None where that is no parameter."""
+    param = signature.params.get(discriminant.name)
+    return None if param is None else param.kind
+
+
+def emit_split(
+    split: Split, lines: Lines, constructors: Mapping[str, str], leaf: Callable[[Any], None], present_test: Callable[[str], str]
+) -> None:
+    """Emit a decision tree as if / elif / else over one discriminant after the other.
+
+    Args:
+      split: the tree.
+      lines: takes the code.
+      constructors: how the module writes the constructors of an algebraic discriminant.
+      leaf: emits a branch.
+      present_test: Python that says whether a tensor or parameter is there.
+    """
     for position, (value, branch) in enumerate(split.branches):
         last = position == len(split.branches) - 1
-        test = "else:" if last else f"{'elif' if position else 'if'} {_test(split.discriminant, value, present_test)}:"
+        test = "else:" if last else f"{'elif' if position else 'if'} {_test(split.discriminant, value, constructors, present_test)}:"
         with lines.block(test):
             leaf(branch)
 
 
-def _test(discriminant: Discriminant, value: object, present_test) -> str:
+def _test(
+    discriminant: Discriminant, value: object, constructors: Mapping[str, str], present_test: Callable[[str], str]
+) -> str:
     """Python that says whether a discriminant has a value."""
     name = discriminant.name
     if discriminant.presence:
@@ -349,7 +371,7 @@ def _test(discriminant: Discriminant, value: object, present_test) -> str:
             return test
         return test.replace(" is not None", " is None") if " is not None" in test else f"not {test}"
     if isinstance(value, AdtValue):
-        tests = [f"isinstance({name}, {value.kind})"]
+        tests = [f"_isinstance({name}, {constructors[value.kind]})"]
         for field, wanted in value.fields:
             own = f"{name}.{field}"
             tests.append((own if wanted else f"not {own}") if isinstance(wanted, bool) else f"{own} == {literal(wanted)}")
@@ -378,7 +400,11 @@ def _parenthesized(text: str) -> str:
 
 
 def _records(tensors: Sequence[Tensor]) -> list[str]:
-    return [f'"{tensor.name}": TensorRecord({tensor.name}_shape, {tensor.name}_dtype)' for tensor in tensors]
+    return [f'"{tensor.name}": {_record(tensor)}' for tensor in tensors]
+
+
+def _record(tensor: Tensor) -> str:
+    return f"_TensorRecord(_{tensor.name}_shape, _{tensor.name}_dtype)"
 
 
 def _text(lines: list[str]) -> str:

@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 import pathlib
+from typing import Any
 
 from tileops.codegen.analysis import Analysis
 from tileops.codegen.branches import Branches
 from tileops.codegen.emit_check import emit_check, may_be_absent
 from tileops.codegen.emit_price import emit_price
+from tileops.codegen.outside import Outside
 from tileops.codegen.source_text import LINE_LENGTH, Lines, call, literal
 from tileops.manifest import expr, kinds
+from tileops.manifest.adt import AdtValue
 from tileops.manifest.check import Checked
 from tileops.manifest.model import FamilyCase, Param, Pattern, Tensor, TypeFamily
-from tileops.manifest.rows import Case, CaseTensor
+from tileops.manifest.rows import CaseTensor
 
 
 _TENSOR_ROOM = LINE_LENGTH - 17  # a tensor stands four levels deep and ends in a comma
 
 
-def emit_class(checked: Checked, analysis: Analysis, lines: Lines) -> None:
-    """Append the class of one entry, which must be free of defects."""
+def emit_class(checked: Checked, analysis: Analysis, outside: Outside, lines: Lines) -> None:
+    """Append the class of one entry, which must be free of defects.
+
+    Args:
+      checked, analysis: what was found of the entry.
+      outside: how the module writes what the entry refers to.
+      lines: takes the class.
+    """
     entry = checked.entry
-    with lines.block(f"class {entry.op}(Op, generated=True):"):
+    with lines.block(f"class {entry.op}(_Op, generated=True):"):
         _docstring(checked, lines)
         signature = entry.signature
         for name, value in (
@@ -42,12 +51,12 @@ def emit_class(checked: Checked, analysis: Analysis, lines: Lines) -> None:
         else:
             lines.add(*call("BRANCHES = ", [literal(text) for text in branches.texts], lines.room))
         lines.add("")
-        _init(checked, lines)
+        _init(checked, outside, lines)
         _forward(checked, lines)
-        emit_check(checked, lines)
-        emit_price(entry, analysis, lines)
+        emit_check(checked, outside, lines)
+        emit_price(entry, analysis, outside, lines)
         lines.add("")
-        _cases(checked.cases, branches, lines)
+        _cases(checked, branches, outside, lines)
 
 
 def _docstring(checked: Checked, lines: Lines) -> None:
@@ -58,7 +67,7 @@ def _docstring(checked: Checked, lines: Lines) -> None:
     lines.add("Outputs:", *(f"  {_declared(tensor)}" for tensor in signature.outputs.values()))
     if signature.params:
         lines.add("Parameters:", *(
-            f"  {param.name}: {_plain(param.type)}{'' if param.required else f', default {_plain(literal(param.default))}'}"
+            f"  {param.name}: {_plain(param.type)}{'' if param.required else f', default {_plain(_default(param.default))}'}"
             for param in signature.params.values()
         ))
     where = [f"  {name}: {kind}" for name, kind in signature.forall.items()]
@@ -78,6 +87,10 @@ def _docstring(checked: Checked, lines: Lines) -> None:
 def _place(checked: Checked) -> str:
     """Where the entry stands: its file's name, since folders differ between machines, and the line."""
     return f"{pathlib.PurePath(checked.entry.file).name}:{checked.entry.line}"
+
+
+def _default(value: Any) -> str:
+    return str(value) if isinstance(value, AdtValue) else literal(value).replace("_math.inf", "inf")
 
 
 def _where(family: TypeFamily, case: FamilyCase) -> str:
@@ -115,73 +128,73 @@ def _plain(text: str) -> str:
     return " ".join(text.split()).replace("\\", "\\\\").replace('"', "'")
 
 
-def _init(checked: Checked, lines: Lines) -> None:
+def _init(checked: Checked, outside: Outside, lines: Lines) -> None:
     entry, params = checked.entry, checked.entry.signature.params
     positional = [param for param in params.values() if not param.kw_only]
     keyword = [param for param in params.values() if param.kw_only]
-    arguments = ["self", *(_argument(p) for p in positional), "*", *(_argument(p) for p in keyword), "target=None"]
+    arguments = ["self", *(_argument(p, outside) for p in positional), "*", *(_argument(p, outside) for p in keyword), "target=None"]
     header = call("def __init__", arguments, lines.room - len(" -> None:"))
     lines.add(*header[:-1], f"{header[-1]} -> None:")
     lines.indent(1)
     for param in params.values():
         if param.name not in entry.signature.constants:
-            _parameter_check(entry.op, param, lines)
+            _parameter_check(entry.op, param, outside, lines)
     constants = checked.entry.signature.constants
     values = "{" + ", ".join(f'"{p.name}": {_stored(p)}' for p in params.values() if p.name not in constants) + "}"
     held = ["{" + ", ".join(f'"{name}": {name}' for name in constants) + "}"] if constants else []
-    lines.add(*call("super().__init__", [values, "target", *held], lines.room))
+    lines.add(*call("_Op.__init__", ["self", values, "target", *held], lines.room))
     lines.indent(-1)
     lines.add("")
 
 
-def _argument(param: Param) -> str:
-    return param.name if param.required else f"{param.name}={literal(param.default)}"
+def _argument(param: Param, outside: Outside) -> str:
+    return param.name if param.required else f"{param.name}={literal(param.default, outside.constructors(param.kind))}"
 
 
-def _parameter_check(op: str, param: Param, lines: Lines) -> None:
+def _parameter_check(op: str, param: Param, outside: Outside, lines: Lines) -> None:
     if _is_dtype(param.kind):
-        lines.add(f"{param.name} = checks.plain_dtype({param.name})")
-    test = _type_test(param.name, param.kind)
+        lines.add(f"{param.name} = _checks.plain_dtype({param.name})")
+    test = _type_test(param.name, param.kind, outside)
     if test == "True":
         return  # an object that takes no part in the language
     with lines.block(f"if not ({test}):" if " " in test.replace(", ", ",") else f"if not {test}:"):
         lines.add(*call(
-            "raise checks.parameter_error", [literal(op), literal(param.name), literal(param.type), param.name], lines.room,
+            "raise _checks.parameter_error", [literal(op), literal(param.name), literal(param.type), param.name], lines.room,
         ))
 
 
 def _stored(param: Param) -> str:
     kind = param.kind.item if isinstance(param.kind, kinds.Maybe) else param.kind
     parts = kind.items if isinstance(kind, kinds.Union) else (kind,)
-    return f"checks.plain({param.name})" if any(isinstance(part, kinds.Seq) for part in parts) else param.name
+    return f"_checks.plain({param.name})" if any(isinstance(part, kinds.Seq) for part in parts) else param.name
 
 
 def _is_dtype(kind: kinds.Kind) -> bool:
     return isinstance(kind.item if isinstance(kind, kinds.Maybe) else kind, kinds.DType)
 
 
-def _type_test(name: str, kind: kinds.Kind) -> str:
+def _type_test(name: str, kind: kinds.Kind, outside: Outside) -> str:
     """A Python test that a value is of a kind."""
     if isinstance(kind, kinds.Maybe):
-        return f"{name} is None or {_type_test(name, kind.item)}"
+        return f"{name} is None or {_type_test(name, kind.item, outside)}"
     if isinstance(kind, kinds.Union):
-        return " or ".join(_type_test(name, item) for item in kind.items)
+        return " or ".join(_type_test(name, item, outside) for item in kind.items)
     if isinstance(kind, kinds.Bool):
-        return f"isinstance({name}, bool)"
+        return f"_checks.is_bool({name})"
     if isinstance(kind, kinds.Int):
-        return f"checks.is_int({name})"
+        return f"_checks.is_int({name})"
     if isinstance(kind, kinds.Real):
-        return f"checks.is_float({name})"
+        return f"_checks.is_float({name})"
     if isinstance(kind, kinds.Seq):
-        length = "" if kind.length is None else f" and len({name}) == {kind.length}"
-        item = {kinds.BOOL: "checks.is_bool_sequence", kinds.INT: "checks.is_int_sequence"}.get(kind.item, "checks.is_sequence")
+        length = "" if kind.length is None else f" and _len({name}) == {kind.length}"
+        item = {kinds.BOOL: "_checks.is_bool_sequence", kinds.INT: "_checks.is_int_sequence"}.get(kind.item, "_checks.is_sequence")
         return f"{item}({name}){length}"
     if isinstance(kind, (kinds.Enum, kinds.DType)):
         return f"{name} in {literal(kind.values)}"
     if isinstance(kind, kinds.Adt):
-        classes = ", ".join(constructor.name for constructor in kind.constructors)
-        return f"isinstance({name}, ({classes},))"
-    return f"isinstance({name}, str)" if isinstance(kind, kinds.Text) else "True"
+        classes = tuple(outside.constructors(kind).values())
+        return f"_checks.is_of({name}, {', '.join(classes)})"
+    return f"_checks.is_text({name})" if isinstance(kind, kinds.Text) else "True"
 
 
 def _forward(checked: Checked, lines: Lines) -> None:
@@ -197,16 +210,21 @@ def _forward(checked: Checked, lines: Lines) -> None:
     lines.add("")
 
 
-def _cases(cases: tuple[Case, ...], branches: Branches, lines: Lines) -> None:
-    if not cases:
+def _cases(checked: Checked, branches: Branches, outside: Outside, lines: Lines) -> None:
+    params = checked.entry.signature.params
+    if not checked.cases:
         return
     lines.add("CASES = (")
     lines.indent(1)
-    for case in cases:
+    for case in checked.cases:
         tensors = [_tensor_case(tensor) for tensor in (*case.constants, *case.inputs)]
-        laid = call("WorkloadCase", [
+        written = ", ".join(
+            f"{literal(name)}: {literal(value, outside.constructors(params[name].kind))}"
+            for name, value in case.written_params.items()
+        )
+        laid = call("_WorkloadCase", [
             f"case_id={literal(case.case_id)}", f"label={literal(case.label)}",
-            f"params={literal(case.written_params)}", f"indices={literal(case.written_indices)}",
+            f"params={{{written}}}", f"indices={literal(case.written_indices)}",
             f"dtypes={literal(case.dtypes)}",
             "tensors=(\n" + "".join(f"    {line}\n" for tensor in tensors for line in tensor) + ")",
             f"input_bytes={sum(tensor.bytes for tensor in (*case.constants, *case.inputs))}",
@@ -223,6 +241,6 @@ def _tensor_case(tensor: CaseTensor) -> list[str]:
     arguments = [f"name={literal(tensor.name)}", f"dtype={literal(tensor.dtype)}", f"shape={literal(tensor.shape)}"]
     if tensor.values is not None:
         name, args = tensor.values
-        arguments.append(f"values=Generated(name={literal(name)}, args={literal(args)})")
-    laid = call("TensorCase", arguments, _TENSOR_ROOM)
+        arguments.append(f"values=_Generated(name={literal(name)}, args={literal(args)})")
+    laid = call("_TensorCase", arguments, _TENSOR_ROOM)
     return [*laid[:-1], f"{laid[-1]},"]

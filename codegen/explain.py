@@ -8,6 +8,7 @@ from absl import app, flags
 
 from tileops.codegen.analysis import Analysis
 from tileops.codegen.emit_class import emit_class
+from tileops.codegen.outside import Outside
 from tileops.codegen.pipeline import analyse_files, chosen_spec_files
 from tileops.codegen.source_text import Lines
 from tileops.manifest import expr, plan
@@ -52,7 +53,7 @@ def explanation(checked: Checked, analysis: Analysis) -> list[str]:
             lambda traffic: f"reads {', '.join(traffic.read) or 'nothing'}; writes {', '.join(traffic.written)}",
         )
     emitted = Lines()
-    emit_class(checked, analysis, emitted)
+    emit_class(checked, analysis, Outside([checked.entry], [analysis.func] if analysis.func else []), emitted)
     return [*lines, "", "emitted class:", "", emitted.text()]
 
 

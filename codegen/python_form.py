@@ -1,14 +1,22 @@
-"""Checked expressions as plain Python: primitives by module, presence and sizes as generated code reads them."""
+"""Checked expressions as plain Python: primitives by module, presence and sizes as generated code reads them.
+
+Generated code writes a name of the entry as the entry does, and begins every name of its own with an underscore, which
+no name of an entry does: whatever an entry calls its tensors and parameters, it hides nothing.
+"""
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable
 
 from tileops.manifest import declarations, expr
 from tileops.manifest.dtypes import BITS
-from tileops.manifest.evaluate import python_name
+from tileops.manifest.primitives import PRIMITIVE_FUNCTIONS
 
 Present = Callable[[str], expr.Expr]
+
+# Python's own functions that generated code calls, each imported as `_<name>`.
+BUILTINS = ("abs", "all", "isinstance", "len")
 
 
 def is_not_none(name: str) -> expr.Expr:
@@ -16,9 +24,11 @@ def is_not_none(name: str) -> expr.Expr:
     return expr.Verbatim(f"{name} is not None", expr.COMPARISON)
 
 
-def call_present(name: str) -> expr.Expr:
-    """Presence inside a price: the checked call's."""
-    return expr.Verbatim(f'call.present("{name}")', expr.ATOM)
+def function_name(name: str) -> str:
+    """How generated code calls a primitive: Python's own where it is that, else by the module of primitives."""
+    if PRIMITIVE_FUNCTIONS[name] is getattr(builtins, name, None):
+        return f"_{name}"
+    return f"_primitives.{PRIMITIVE_FUNCTIONS[name].__name__}"
 
 
 def python_form(node: expr.Expr, names: frozenset[str], present: Present) -> expr.Expr:
@@ -38,18 +48,18 @@ def python_form(node: expr.Expr, names: frozenset[str], present: Present) -> exp
     if isinstance(node, expr.Value):
         return expr.Name(node.name)
     if isinstance(node, expr.Field) and node.field == "kind":
-        return expr.Verbatim(f"type({node.name}).__name__", expr.ATOM)
+        return expr.Verbatim(f"_checks.constructor({node.name})", expr.ATOM)
     if isinstance(node, expr.Literal) and isinstance(node.value, float) and node.value == float("inf"):
-        return expr.Verbatim("math.inf", expr.ATOM)
+        return expr.Verbatim("_math.inf", expr.ATOM)
     if isinstance(node, expr.Call):
         if node.function == "present":
             return present(node.args[0].id)
         if node.function == "bytes":
-            return expr.Verbatim(f'call.tensors["{node.args[0].id}"].bytes', expr.ATOM)
+            return expr.Verbatim(f'_call.tensors["{node.args[0].id}"].bytes', expr.ATOM)
         args = [again(arg) for arg in node.args]
         if node.function == "moe.capacity":  # the primitive knows constructors by name, not by the user's classes
-            args[0] = expr.Verbatim(f"checks.algebraic({expr.to_source(args[0])})", expr.ATOM)
-        return expr.Call(python_name(node.function), tuple(args))
+            args[0] = expr.Verbatim(f"_checks.algebraic({expr.to_source(args[0])})", expr.ATOM)
+        return expr.Call(function_name(node.function), tuple(args))
     if isinstance(node, expr.Comprehension):
         inner = names | {node.variable}
         condition = None if node.condition is None else python_form(node.condition, inner, present)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from tileops.manifest import expr
@@ -52,15 +54,21 @@ class _Block:
         self._lines.indent(-1)
 
 
-def literal(value: Any) -> str:
-    """A plain value as Python source; strings in double quotes, infinity as `math.inf`."""
+def literal(value: Any, constructors: Mapping[str, str] = MappingProxyType({})) -> str:
+    """A plain value as Python source; strings in double quotes, infinity as `_math.inf`.
+
+    Args:
+      value: the value.
+      constructors: of an algebraic value, how the module writes the class of each constructor.
+    """
     if isinstance(value, float) and math.isinf(value):
-        return "math.inf" if value > 0 else "-math.inf"
+        return "_math.inf" if value > 0 else "-_math.inf"
     if isinstance(value, str):
         escaped = value.replace("\\", "\\\\").replace('"', '\\"')
         return f'"{escaped}"' if value.isprintable() else repr(value)
     if isinstance(value, AdtValue):
-        return f"{value.kind}({', '.join(f'{name}={literal(item)}' for name, item in value.fields)})"
+        fields = ", ".join(f"{name}={literal(item)}" for name, item in value.fields)
+        return f"{constructors[value.kind]}({fields})"
     if isinstance(value, tuple):
         inner = ", ".join(literal(item) for item in value)
         return f"({inner}{',' if len(value) == 1 else ''})"

@@ -18,4 +18,13 @@ class AdtValue:
         return self.kind if name == "kind" else dict(self.fields)[name]
 
     def __str__(self) -> str:
-        return f"{self.kind}({', '.join(f'{name}={value!r}' for name, value in self.fields)})"
+        return f"{{{self.kind}: {{{', '.join(f'{name}: {_literal(value)}' for name, value in self.fields)}}}}}"
+
+
+def _literal(value: Any) -> str:
+    """A field's value as YAML's flow style writes it."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_literal, value))}]"
+    return str(value)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from tileops.manifest import check_families, declarations, expr, kind_check, kinds, plan
 from tileops.manifest.diagnostics import Diagnostics
 from tileops.manifest.kind_check import FORM, KIND, NAME, PRESENCE, Scope
-from tileops.manifest.kinds import BOOL, DIM, INT, Kind, Maybe
+from tileops.manifest.kinds import BOOL, INT, Kind, Maybe
 from tileops.manifest.model import Entry, Expression, Signature, Tensor
 from tileops.manifest.points import Point, TooManyPoints, discriminants, domain_restrictions, enumerate_points
 from tileops.manifest.shapes import NoCase

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import operator
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -19,11 +18,6 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
     "in": lambda left, right: left in right, "not in": lambda left, right: left not in right,
 }
-
-def python_name(name: str) -> str:
-    """How generated code calls a primitive: Python's own where it is that, else by the module of primitives."""
-    own = PRIMITIVE_FUNCTIONS[name] is getattr(builtins, name, None)
-    return name if own else f"primitives.{PRIMITIVE_FUNCTIONS[name].__name__}"
 
 class Unknown(Exception):
     """A name has no value in the bindings given; `args[0]` is the name."""

@@ -10,9 +10,12 @@ import ast
 import dataclasses
 import functools
 import math
+import re
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
+
+from tileops.manifest.text import odd_character
 
 # A formula that a person can review is far shorter; the bounds keep hostile ones cheap to refuse.
 MAX_CHARS = 4_000
@@ -214,9 +217,15 @@ def parse_shape(text: str) -> Expr:
     raise ExprError(f"{text!r} is no shape; write \"[axis, ...]\" or one type-family application \"Family[...]\"")
 
 
+_STRINGS = re.compile(r"""'(\\.|[^'\\])*'|"(\\.|[^"\\])*\"""", re.DOTALL)
+
+
 def _python(text: str) -> ast.expr:
     if len(text) > MAX_CHARS:
         raise ExprError(f"longer than {MAX_CHARS} characters")
+    odd = odd_character(_STRINGS.sub("", text))
+    if odd:  # Python would fold it into another letter, and read a name that nobody wrote
+        raise ExprError(f"{odd} stands outside a string; names and operators are ASCII")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what Python finds odd in a formula is judged here, not printed

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import difflib
 import keyword
+from collections import abc
 from typing import Any
 
 from tileops.manifest.diagnostics import Diagnostics
 from tileops.manifest.forms import NAME, RESERVED_NAMES, Form
 from tileops.manifest.source import Mapping, Node, Scalar, Sequence
+from tileops.manifest.text import odd_character, shown
 
 _TYPE_NAMES = {str: "text", bool: "true or false", int: "an integer"}
 MAX_MEMBERS = 256  # of one mapping or list of an entry; an op has a tenth of it
@@ -105,15 +107,24 @@ class Fields:
         self.report(path, node.line, "M012", "must be a plain value or a list of them")
         return None
 
-    def name(self, name: str, path: str, line: int) -> bool:
-        """Whether `name` may name something in an entry; reported where not."""
+    def name(self, name: str, path: str, line: int, reserved: abc.Mapping[str, str] = RESERVED_NAMES) -> bool:
+        """Whether `name` may name something in an entry; reported where not. `reserved` says what a name means already."""
         if not NAME.fullmatch(name):
-            self.report(path, line, "M013", f"{name!r} is no name (ASCII letters, digits and _, a letter first)")
-        elif keyword.iskeyword(name) or name in RESERVED_NAMES:
-            self.report(path, line, "M013", f"{name!r} is reserved")
+            self.report(path, line, "M013", f"{shown(name)} is no name: {_why_no_name(name)}")
+        elif keyword.iskeyword(name):
+            self.report(path, line, "M013", f"{name!r} is a keyword of Python, whose arguments and attributes names become")
+        elif name in reserved:
+            self.report(path, line, "M013", f"{name!r} is {reserved[name]}; name this otherwise, such as {name}_")
         else:
             return True
         return False
+
+
+def _why_no_name(name: str) -> str:
+    odd = odd_character(name)
+    return f"{odd} is not among ASCII letters, digits and _" if odd else (
+        f"write ASCII letters, digits and _, a letter first, at most {MAX_NAME} characters"
+    )
 
 
 def _join(path: str, key: str) -> str:

@@ -10,8 +10,22 @@ from tileops.manifest.dtypes import BITS
 
 OP_NAME = re.compile(r"[A-Z][A-Za-z0-9]*(Fwd|Bwd)?Op")
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,79}")
-# Names that generated code uses for itself beside the entry's own.
-RESERVED_NAMES = frozenset({"out", "self", "call", "target", "device", "checks", "primitives", "math", "inf"})
+# Names with a meaning of their own wherever a name of an entry may stand, and what that meaning is. Generated code begins
+# every name of its own with an underscore, so none is kept for it but the arguments that a caller passes by name.
+RESERVED_NAMES: dict[str, str] = {
+    "out": "the argument that passes the storage of a result",
+    "self": "the op itself in its methods",
+    "inf": "infinity",
+    **{dtype: "a dtype" for dtype in BITS},
+}
+# Rows write indices and parameters, and `__init__` takes parameters.
+_RESERVED_INDICES = RESERVED_NAMES | dict.fromkeys(("label", "some", "dtype_cases"), "a field of a workload row")
+_RESERVED_PARAMS = _RESERVED_INDICES | {"target": "the argument of __init__ that names an implementation"}
+_RESERVED_FIELDS = RESERVED_NAMES | dict.fromkeys(("kind", "value", "shape"), "what expressions read otherwise after a dot")
+_RESERVED_TYPES = RESERVED_NAMES | dict.fromkeys(
+    ("int", "bool", "float", "str", "Number", "list", "tuple", "dict", *("Dim", "Shape", "DType", "Seq", "Bool", "Int")),
+    "a type or kind of the language",
+)
 FAMILY = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 QUALIFIED_NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 DOTTED_PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+", re.ASCII)
@@ -87,11 +101,17 @@ class Items:
 
 @dataclasses.dataclass(frozen=True)
 class Members:
-    """A mapping of at least so many names, each to the same sort of thing; `names` None: any key."""
+    """A mapping of at least so many names, each to the same sort of thing.
+
+    Attributes:
+      names: what a name is; None: any key.
+      reserved: the names that have a meaning of their own there, and that meaning.
+    """
 
     of: Holds
     least: int = 0
     names: re.Pattern[str] | None = NAME
+    reserved: Mapping[str, str] = dataclasses.field(default_factory=lambda: RESERVED_NAMES)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -168,8 +188,8 @@ TYPE_FAMILY = Form("type_family", "A shape that finite facts choose.", {
 })  # fmt: skip
 
 SIGNATURE = Form("signature", "What a call takes and gives.", {
-    "forall": Field(Members(IndexKind()), "Indices that a call's tensors determine: Dim, Shape, DType[a | b], Seq[Int]."),
-    "params": Field(Members(PARAM), "Construction parameters, in the order of `__init__`."),
+    "forall": Field(Members(IndexKind(), reserved=_RESERVED_INDICES), "Indices that a call's tensors determine: Dim, Shape, DType[a | b], Seq[Int]."),
+    "params": Field(Members(PARAM, reserved=_RESERVED_PARAMS), "Construction parameters, in the order of `__init__`."),
     "inputs": Field(Members(INPUT), "Tensors that a call takes, in the order of `forward`.", True),
     "outputs": Field(Members(OUTPUT, least=1), "Tensors that a call gives, in order.", True),
     "types": Field(Members(TYPE_FAMILY), "Type families: shapes that finite facts choose."),
@@ -214,9 +234,11 @@ ENTRY = Form("entry", "One op.", {
 
 CONSTRUCTOR = Form("constructor", "One constructor of an algebraic type.", {
     "class": Field(Text(DOTTED_PATH), "Path of the Python class, whose name is the constructor's.", True),
-    "fields": Field(Members(ParameterType()), "Its fields and their types."),
+    "fields": Field(Members(ParameterType(), reserved=_RESERVED_FIELDS), "Its fields and their types."),
 })  # fmt: skip
 
 ALGEBRAIC_TYPE = Form("algebraic_type", "A sealed sum of constructors.", {
     "constructors": Field(Members(CONSTRUCTOR, least=1), "The constructors, by the name of their class.", True),
 })  # fmt: skip
+
+ALGEBRAIC_TYPES = Members(ALGEBRAIC_TYPE, reserved=_RESERVED_TYPES)

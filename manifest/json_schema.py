@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import keyword
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from tileops.manifest import declarations, expr, forms, kinds
@@ -17,7 +18,6 @@ Json = dict[str, Any]
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _NON_EMPTY = {"type": "string", "pattern": r"\S"}
-_NAME = {"pattern": f"^{forms.NAME.pattern}$", "not": {"enum": sorted({*keyword.kwlist, *forms.RESERVED_NAMES})}}
 _TENSOR_TYPES = ["torch.Tensor", "torch.Tensor | None"]
 
 
@@ -30,7 +30,7 @@ def spec_schema() -> Json:
 
 def types_schema() -> Json:
     """The schema of types.yaml."""
-    return _Writer().document("types.yaml of the manifest: algebraic types by name", forms.Members(forms.ALGEBRAIC_TYPE))
+    return _Writer().document("types.yaml of the manifest: algebraic types by name", forms.ALGEBRAIC_TYPES)
 
 
 class _Writer:
@@ -123,10 +123,18 @@ class _Writer:
         if members.least:
             body["minProperties"] = members.least
         if members.names is forms.NAME:
-            body["propertyNames"] = self._shared("name", _NAME)
+            body["propertyNames"] = self._name(members.reserved)
         if members.names in (None, forms.NAME):
             return {**body, "additionalProperties": self._held(members.of)}
         return {**body, "patternProperties": {_whole(members.names): self._held(members.of)}, "additionalProperties": False}
+
+    def _name(self, reserved: Mapping[str, str]) -> Json:
+        """A name; where more are reserved than everywhere, what is besides."""
+        everywhere = self._shared("name", {
+            "pattern": f"^{forms.NAME.pattern}$", "not": {"enum": sorted({*keyword.kwlist, *forms.RESERVED_NAMES})},
+        })  # fmt: skip
+        besides = sorted(reserved.keys() - forms.RESERVED_NAMES.keys())
+        return {"allOf": [everywhere, {"not": {"enum": besides}}]} if besides else everywhere
 
     def _Form(self, form: forms.Form) -> Json:
         body: Json = {

@@ -66,10 +66,11 @@ class _SignatureParser:
         """Named members of one section; names are distinct across all of them."""
         path = f"signature.{section}"
         found = self._fields.mapping(node, path)
+        reserved = forms.SIGNATURE.fields[section].holds.reserved
         built = {}
         for name, value in found.entries.items():
             place, line = f"{path}.{name}", found.key_lines[name]
-            if not self._fields.name(name, place, line):
+            if not self._fields.name(name, place, line, reserved):
                 continue
             if name in self._taken:
                 self._fields.report(place, line, "M014", f"{name!r} is declared in {self._taken[name]} already")
@@ -184,7 +185,7 @@ class _SignatureParser:
         return tuple(combos)
 
     def _check_order(self, signature: Signature) -> None:
-        """Optional inputs follow required ones; generated locals `<tensor>_shape` collide with nothing."""
+        """What a caller may leave out stands after what it must pass: inputs, and parameters that are no keywords."""
         optional = None
         for tensor in signature.inputs.values():
             if tensor.optional or tensor.when is not None:
@@ -202,11 +203,4 @@ class _SignatureParser:
                 self._fields.report(
                     f"signature.params.{param.name}", param.line, "M012",
                     f"has no default and stands after {defaulted!r}, which has one; put it before, or make it kw_only",
-                )  # fmt: skip
-        for name in (*signature.forall, *signature.params, *signature.lets):
-            stem, _, suffix = name.rpartition("_")
-            if suffix in ("shape", "dtype") and stem in signature.tensors:
-                self._fields.report(
-                    f"signature.inputs.{stem}", signature.tensors[stem].line, "M013",
-                    f"{name!r} is what generated code calls the {suffix} of {stem!r}",
                 )  # fmt: skip

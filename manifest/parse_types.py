@@ -138,7 +138,7 @@ def parse_adts(root: Node | None, file: str, diagnostics: Diagnostics) -> dict[s
     fields = Fields(file, "", diagnostics)
     adts: dict[str, kinds.Adt] = {}
     for name, node in fields.mapping(root, "").entries.items():
-        if not fields.name(name, name, node.line):
+        if not fields.name(name, name, node.line, forms.ALGEBRAIC_TYPES.reserved):
             continue
         before = len(fields.malformed)
         body = fields.form(node, name, forms.ALGEBRAIC_TYPE)
@@ -164,12 +164,10 @@ def _constructor(fields: Fields, name: str, node: Node, place: str) -> kinds.Con
         fields.report(f"{place}.class", node.line, "M012", f"{path!r} must be the path of a Python class named {name}")
         path = None
     members = []
+    reserved = forms.CONSTRUCTOR.fields["fields"].holds.reserved
     for field, value in fields.mapping(body.entries.get("fields"), f"{place}.fields").entries.items():
         text = fields.text(value, f"{place}.fields.{field}")
-        if text is None or not fields.name(field, f"{place}.fields.{field}", value.line):
-            continue
-        if field in ("kind", "value"):
-            fields.report(f"{place}.fields.{field}", value.line, "M013", f"{field!r} has a meaning of its own in expressions")
+        if text is None or not fields.name(field, f"{place}.fields.{field}", value.line, reserved):
             continue
         kind = read_kind(fields, kinds.parameter_kind(text), f"{place}.fields.{field}", value.line)
         if kind is not None:

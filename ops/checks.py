@@ -13,6 +13,9 @@ from tileops.ops.checked_call import CheckedCall, TensorRecord
 from tileops.ops.dtypes import NAMES, dtype_name
 from tileops.ops.errors import OpCallError, OpConstructionError
 
+# What a primitive or an operator raises where a call leaves its domain.
+DOMAIN_ERRORS = (ValueError, ArithmeticError, IndexError)
+
 # ---- construction parameters
 
 
@@ -24,6 +27,26 @@ def is_int(value: object) -> bool:
 def is_float(value: object) -> bool:
     """A finite or infinite real number; ints stand for floats, bools do not."""
     return is_int(value) or isinstance(value, float)
+
+
+def is_bool(value: object) -> bool:
+    """True or False."""
+    return isinstance(value, bool)
+
+
+def is_text(value: object) -> bool:
+    """A string."""
+    return isinstance(value, str)
+
+
+def is_of(value: object, *classes: type) -> bool:
+    """A value of one of a sealed sum's own classes; a subclass is another type."""
+    return type(value) in classes
+
+
+def constructor(value: object) -> str:
+    """The name of an algebraic value's constructor, which is its class's."""
+    return type(value).__name__
 
 
 def is_sequence(value: object) -> bool:

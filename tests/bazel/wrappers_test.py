@@ -1,6 +1,5 @@
 """./bazelw and tools/bazel find a Bazel and give it the flags that it needs; each program here is a stand-in."""
 
-import os
 import pathlib
 import shutil
 import subprocess

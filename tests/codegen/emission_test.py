@@ -52,7 +52,7 @@ def test_generated_code_holds_no_parser_and_no_expression_string(family):
         for name in ([node.module] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names])
     }
     assert imported <= {
-        "__future__", "math", "tileops.manifest", "tileops.ops", "tileops.ops.cases", "tileops.ops.checked_call",
+        "__future__", "builtins", "math", "tileops.manifest", "tileops.ops", "tileops.ops.cases", "tileops.ops.checked_call",
         "tileops.ops.op", "tileops.perf.formulas",
     }
     called = {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
@@ -102,7 +102,7 @@ def test_an_entry_with_its_own_bytes_gets_no_generated_read_half():
     checked, analysis, _ = check(variant("roofline.bytes", "bytes(x) + (bytes(scale) if present(scale) else 0)"))
     source = pipeline.module_source("demo", [(checked, analysis)])
     assert "eval_roofline_read_bytes" not in source
-    assert 'nbytes = call.tensors["x"].bytes + call.tensors["scale"].bytes' in source
+    assert '_bytes = _call.tensors["x"].bytes + _call.tensors["scale"].bytes' in source
 
 
 def test_a_func_path_that_does_not_resolve_is_R021_for_implemented_entries_alone():

@@ -1,0 +1,25 @@
+"""Text of a spec file in messages: which character is odd, and long values cut short."""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import Any
+
+MAX_SHOWN = 80
+
+
+def odd_character(text: str) -> str:
+    """The first character outside ASCII, as a message says it; "" where there is none."""
+    for char in text:
+        if not char.isascii():
+            called = unicodedata.name(char, "a character without a name")
+            looks = unicodedata.normalize("NFKD", char)[:1]
+            instead = f", which looks like {looks!r}" if looks.isascii() and looks.isprintable() else ""
+            return f"U+{ord(char):04X} ({called}{instead})"
+    return ""
+
+
+def shown(value: Any) -> str:
+    """A value as a message shows it: its literal form, cut in the middle where it is longer than MAX_SHOWN."""
+    text = repr(value) if isinstance(value, str) else str(value)
+    return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 25]}...{text[-20:]}"

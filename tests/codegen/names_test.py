@@ -1,0 +1,180 @@
+"""Names of an entry hide nothing of the generated code, whatever they are: such entries are emitted, run and priced."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import re
+import sys
+import types
+
+import pytest
+import torch
+import yaml
+
+from tileops.codegen import pipeline
+from tileops.manifest import loader
+from tileops.ops import catalogue, workloads
+from tileops.ops.errors import OpConstructionError
+
+# What generated code calls or once called, Python's own functions, and what stands for something in its base class.
+_NAMES = (
+    "len", "abs", "all", "isinstance", "super", "type", "str", "int", "float", "tuple", "list", "dict", "print", "object",
+    "ValueError", "ArithmeticError", "IndexError", "Exception", "Op", "TensorCase", "WorkloadCase", "Generated",
+    "CheckedCall", "TensorRecord", "checks", "primitives", "math", "torch", "call", "device", "inputs", "outputs",
+    "metadata", "buffers", "holds", "error", "flops", "nbytes", "bytes", "read", "written", "params", "constants",
+    "forward", "check", "tileops", "builtins", "x_shape", "x_dtype", "y_out", "cls", "args", "kwargs", "name", "op",
+    "prod", "present", "case_id", "indices", "CASES", "ENTRY", "annotations",
+)  # fmt: skip
+
+
+_NUMBER = itertools.count()
+
+
+def _build(folder, entries, types_text=""):
+    """The classes of entries given as plain data, through the files that emission writes."""
+    spec = folder / "spec"
+    spec.mkdir()
+    (spec / "names.yaml").write_text(yaml.safe_dump(entries, sort_keys=False))
+    if types_text:
+        (spec / "types.yaml").write_text(types_text)
+    analysed = pipeline.analyse_files(loader.spec_files(str(spec)))
+    assert [str(found) for found in analysed.diagnostics] == []
+    for family, source in analysed.modules().items():
+        (folder / f"{family}_{next(_NUMBER)}.py").write_text(source)  # a module is imported once a process, by its file's name
+    return catalogue.load(str(folder))
+
+
+def _entry():
+    """An entry with every sort of name, each read wherever code is generated for it."""
+    return {
+        "family": "names", "status": "spec-only",
+        "signature": {
+            "forall": {"A": "Shape", "N": "Dim", "T": "DType[float16 | float32]"},
+            "params": {"flag": {"type": "bool", "default": False}, "size": {"type": "int | None", "default": None},
+                       "dims": {"type": "list[int]", "default": [1, 2]}, "scale": {"type": "float", "default": float("inf")}},
+            "inputs": {"x": {"dtype": "T", "shape": "[*A, 2 * N]"},
+                       "ids": {"dtype": "int32", "shape": "[4, 2]", "values": "topk_ids(4, 2, 8)"},
+                       "w": {"dtype": "T", "shape": "[ceil_div(N, abs(k))]", "optional": True}},
+            "outputs": {"y": {"dtype": "T", "shape": "[*reduced(A, -1, flag, 'full'), N]", "buffer": "out"},
+                        "z": {"dtype": "T", "shape": "[k]", "buffer": "out"}},
+            "let": {"k": "N + (size.value if present(size) else len(dims))"},
+            "shape_rules": ["all(item > 0 for item in dims)", "scale == inf or scale < 3", "ceil_div(N, len(A)) > 0"],
+        },
+        "workloads": [{"label": "plain", "A": [3, 2], "N": 4, "dtype_cases": [{"T": "float16"}]},
+                      {"label": "all", "A": [3], "N": 4, "size": 2, "flag": True, "some": ["w"], "dtype_cases": [{"T": "float32"}]}],
+        "roofline": {"flops": "prod(A) * N * (2 if flag else 1) + (k if present(w) else 0) + (size.value if present(size) else 0)"
+                              " + (2 if scale == inf else 0)"},
+    }  # fmt: skip
+
+
+_PLACES = ("A", "N", "T", "flag", "size", "dims", "scale", "x", "ids", "w", "y", "z", "k", "item")
+
+
+def _renamed(value, names):
+    """Plain data with each identifier replaced by what `names` has for it; calls stay what they are."""
+    if isinstance(value, dict):
+        return {_renamed(key, names): _renamed(item, names) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_renamed(item, names) for item in value]
+    if isinstance(value, str):
+        return re.sub(r"(?<![\w'.])[A-Za-z]\w*(?![\w'(])", lambda found: names.get(found[0], found[0]), value)
+    return value
+
+
+def _facts(op_class):
+    """What the rows of an op bind and cost, names left out."""
+    found = []
+    for case in op_class.CASES:
+        op = workloads.construct(op_class, case, device="meta")
+        op(**workloads.build_inputs(op_class, case, "meta"))
+        call = op.last_call
+        found.append((list(call.params.values()), list(call.indices.values()), list(call.tensors.values())))
+        found.append((op.eval_roofline(), op.eval_roofline_read_bytes()))
+    return found
+
+
+def test_a_name_of_an_entry_hides_nothing_of_the_generated_code(tmp_path):
+    """Every name in every place once: entry number n puts the names from n on into the places."""
+    entries, given = {"PlainFwdOp": _entry()}, {}
+    for first in range(len(_NAMES)):
+        names = {place: _NAMES[(first + at) % len(_NAMES)] for at, place in enumerate(_PLACES)}
+        given[f"N{first}FwdOp"] = names
+        entries[f"N{first}FwdOp"] = _renamed(_entry(), names)
+    ops = _build(tmp_path, entries)
+    wanted = _facts(ops["PlainFwdOp"])
+    assert wanted[1][0] == (6 * 4 + 2, 2 * (6 * 8 + 3 * 4 + 6) + 4 * 8)
+    assert wanted[3][0][0] == 3 * 4 * 2 + 6 + 2 + 2  # a parameter that is there, as a tensor that is
+    for op, names in given.items():
+        assert _facts(ops[op]) == wanted, names
+
+
+def test_an_input_may_be_called_target(tmp_path):
+    ops = _build(tmp_path, {"LossFwdOp": _renamed(_entry(), {"x": "target"})})
+    assert _facts(ops["LossFwdOp"])
+
+
+_TYPES = """
+Left:
+  constructors:
+    Op: {class: alpha.shapes.Op, fields: {size: int}}
+    TensorCase: {class: alpha.shapes.TensorCase}
+Right:
+  constructors:
+    Op: {class: beta.shapes.Op, fields: {width: int}}
+    checks: {class: beta.shapes.checks}
+"""
+
+
+@pytest.fixture
+def shapes(monkeypatch):
+    """Two outside modules of the same last name, with classes of the same names."""
+    for package, classes in {"alpha": (("Op", ["size"]), ("TensorCase", [])), "beta": (("Op", ["width"]), ("checks", []))}.items():
+        module = types.ModuleType(f"{package}.shapes")
+        for name, fields in classes:
+            setattr(module, name, dataclasses.make_dataclass(name, fields, frozen=True))
+        module.price = lambda call, package=package: (len(package), 0)
+        outer = types.ModuleType(package)
+        outer.shapes = module
+        monkeypatch.setitem(sys.modules, package, outer)
+        monkeypatch.setitem(sys.modules, f"{package}.shapes", module)
+    return sys.modules["alpha.shapes"], sys.modules["beta.shapes"]
+
+
+def _algebraic(**changed):
+    return {
+        "family": "names", "status": "spec-only",
+        "signature": {
+            "forall": {"N": "Dim"},
+            "params": {"Op": {"type": "Left", "default": {"Op": {"size": 3}}}, "checks": {"type": "Right | None", "default": None}},
+            "inputs": {"x": {"dtype": "float32", "shape": "[N]"}},
+            "outputs": {"y": {"dtype": "float32", "shape": "[N + (Op.size if Op.kind == 'Op' else 0)]"}},
+            "shape_rules": ["Op.size >= 0 if Op.kind == 'Op' else True"],
+        },
+        "workloads": [{"label": "a", "N": 4, "Op": {"TensorCase": {}}, "checks": {"Op": {"width": 2}}}, {"label": "b", "N": 4}],
+        "roofline": {"flops": "N * (2 if Op.kind == 'Op' else 1)"}, **changed,
+    }  # fmt: skip
+
+
+def test_two_algebraic_types_may_share_a_constructors_name_and_a_helpers(tmp_path, shapes):
+    alpha, beta = shapes
+    first, second = _algebraic(), _algebraic(roofline={"func": "beta.shapes.price"})
+    ops = _build(tmp_path, {"OneFwdOp": first, "TwoFwdOp": second, "ThreeFwdOp": _algebraic(roofline={"func": "alpha.shapes.price"})}, _TYPES)
+    one = ops["OneFwdOp"]
+    assert one.CASES[0].params == {"Op": alpha.TensorCase(), "checks": beta.Op(2)}
+    assert [prices for _, prices in zip(*[iter(_facts(one))] * 2, strict=True)] == [((4, 32), 16), ((8, 44), 16)]
+    assert one().params["Op"] == alpha.Op(3)
+    with pytest.raises(OpConstructionError, match="'Op' is declared Left"):
+        one(Op=beta.Op(2))
+    for op, wanted in (("TwoFwdOp", 4), ("ThreeFwdOp", 5)):
+        x = torch.empty(4, device="meta")
+        instance = ops[op]()
+        instance(x)
+        assert instance.eval_roofline() == (wanted, 0)
+
+
+def test_a_subclass_of_a_constructor_is_no_value_of_the_sealed_type(tmp_path, shapes):
+    ops = _build(tmp_path, {"OneFwdOp": _algebraic()}, _TYPES)
+    mine = type("Mine", (shapes[0].Op,), {})
+    with pytest.raises(OpConstructionError, match="'Op' is declared Left"):
+        ops["OneFwdOp"](Op=mine(3))
