@@ -16,7 +16,7 @@ from tileops.manifest.forms import DOTTED_PATH, ROOFLINE
 from tileops.manifest.kind_check import FORM, KIND, NAME, PRESENCE
 from tileops.manifest.model import Entry, RooflineField
 from tileops.manifest.points import Point, TooManyPoints, decide, discriminants, domain_restrictions, enumerate_points
-from tileops.manifest.presence import conditions_of, substitute_presence
+from tileops.manifest.presence import conditions_of, is_its_input, resolve, substitute_presence
 
 _CODES = {FORM: "R010", NAME: "R011", KIND: "R012", PRESENCE: "R013"}
 _FIELDS = ROOFLINE.names
@@ -74,7 +74,7 @@ def analyse(entry: Entry, diagnostics: Diagnostics) -> Analysis:
 
 class _Analyser:
     def __init__(self, entry: Entry, diagnostics: Diagnostics) -> None:
-        self._entry = entry
+        self._entry = resolve(entry)
         self._diagnostics = diagnostics
         self._failed = False
         self._unreached: list[str] = []
@@ -195,6 +195,8 @@ class _Analyser:
         """Each input read and output written once; a mutated input both, on the branch where it is written."""
         signature = self._entry.signature
         conditions = [tensor.mutated.expr for tensor in signature.inputs.values() if tensor.mutated is not None]
+        aliased = {name: where for name, output in signature.outputs.items() if (where := is_its_input(signature, output))}
+        conditions += aliased.values()
         points = self._points(conditions, "roofline", self._entry.roofline_line)
         if not points:
             return None
@@ -208,7 +210,7 @@ class _Analyser:
                 if mutated:
                     written.append(tensor.name)
             # An output that is a written input is one storage, which the input is charged for.
-            own = [output.name for output in signature.outputs.values() if output.alias not in written]
+            own = [name for name in signature.outputs if name not in aliased or point.fold(aliased[name]) != expr.Literal(True)]
             decisions.append((point, Traffic(read=tuple(read), written=(*written, *own))))
         return decide(decisions)
 

@@ -12,6 +12,7 @@ from tileops.manifest import expr, kinds, plan
 from tileops.manifest.adt import AdtValue
 from tileops.manifest.check import Checked
 from tileops.manifest.model import Expression, Signature, Tensor
+from tileops.manifest.presence import is_its_input
 from tileops.manifest.points import Discriminant, Point, Split, decide, domain_restrictions
 from tileops.manifest.shapes import shape_at
 
@@ -79,7 +80,7 @@ class _CheckEmitter:
         for node in (
             *(term for tensor in signature.tensors.values() for term in (tensor.shape.expr, tensor.dtype.expr)),
             *(tensor.when.expr for tensor in signature.tensors.values() if tensor.when is not None),
-            *(self._signature.inputs[output.alias].mutated.expr for output in signature.outputs.values() if output.alias),
+            *(where for output in signature.outputs.values() if (where := is_its_input(signature, output))),
             *(let.expr for let in signature.lets.values()),
             *(rule.expr for rule in signature.rules),
         ):
@@ -298,7 +299,7 @@ class _CheckEmitter:
         """Source of the tensors that outputs have to be: inputs that are written, buffers that the caller passes."""
         aliases = [
             f'"{name}": {tensor.alias}' for name, tensor in outputs.items()
-            if tensor.alias and point.fold(self._signature.inputs[tensor.alias].mutated.expr) == expr.Literal(True)
+            if (where := is_its_input(self._signature, tensor)) and point.fold(where) == expr.Literal(True)
         ]  # fmt: skip
         held = f"{{{', '.join(aliases)}}}"
         buffered = [name for name in outputs if name in self._buffers]

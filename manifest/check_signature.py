@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator
 
-from tileops.manifest import check_families, declarations, expr, kind_check, kinds, plan
+from tileops.manifest import check_effects, check_families, declarations, expr, kind_check, kinds, plan, presence
 from tileops.manifest.diagnostics import Diagnostics
 from tileops.manifest.kind_check import FORM, KIND, NAME, PRESENCE, Scope
 from tileops.manifest.kinds import BOOL, INT, Kind, Maybe
@@ -85,9 +85,9 @@ def type_terms(signature: Signature) -> list[expr.Expr]:
         terms += [tensor.shape.expr, tensor.dtype.expr]
         if tensor.when is not None:
             terms.append(tensor.when.expr)
-        written = signature.inputs.get(tensor.alias)
-        if written is not None and written.mutated is not None:
-            terms.append(written.mutated.expr)
+        aliased = presence.is_its_input(signature, tensor)
+        if aliased is not None:
+            terms.append(aliased)
     return terms
 
 
@@ -123,15 +123,15 @@ class SignatureCheck:
         for path, expression, wanted in self._expressions():
             self._kind(path, expression, names, wanted)
         self._definitions()
-        for section, tensors in self._sections():
+        for section, tensors in check_effects.sections(self._signature):
             for tensor in tensors.values():
                 self._tensor(f"signature.{section}.{tensor.name}", tensor)
-        self._outputs()
+        check_effects.aliases(self._entry, self._unclear, self._report)
         self._combos()
         families = check_families.FamilyCheck(self._entry, broken_names(self._entry), self._report, scope(self._entry))
         families.run()
         if not self._failed and not self._entry.malformed:
-            self._conditions()
+            check_effects.conditions(self._entry, self._report)
         if not self._failed and not self._entry.malformed:
             self._plan()
         return not self._failed and not self._entry.malformed
@@ -144,17 +144,12 @@ class SignatureCheck:
     def _reporter(self, path: str, line: int) -> Callable[[str, str], None]:
         return lambda what, message: self._report(path, line, CODES[what], message)
 
-    def _sections(self) -> Iterator[tuple[str, dict[str, Tensor]]]:
-        yield "params", self._signature.constants
-        yield "inputs", self._signature.inputs
-        yield "outputs", self._signature.outputs
-
     def _expressions(self) -> Iterator[tuple[str, Expression, Kind | None]]:
         for name, let in self._signature.lets.items():
             yield f"signature.let.{name}", let, None
         for position, rule in enumerate(self._signature.rules):
             yield f"signature.shape_rules[{position}]", rule, BOOL
-        for section, tensors in self._sections():
+        for section, tensors in check_effects.sections(self._signature):
             for tensor in tensors.values():
                 field = "nullable" if section == "outputs" else "optional"
                 for name, found in (("mutated", tensor.mutated), (field, tensor.when)):
@@ -226,20 +221,6 @@ class SignatureCheck:
                 continue
             _check_arguments(required.expr, declarations.PREDICATES[required.expr.function].args, names, report)
 
-    def _outputs(self) -> None:
-        for output in self._signature.outputs.values():
-            if not output.alias:
-                continue
-            path, source = f"signature.outputs.{output.name}.alias", self._signature.inputs.get(output.alias)
-            if source is None:
-                self._report(path, output.line, "M050", f"{output.alias!r} is no input")
-            elif source.mutated is None:
-                self._report(path, output.line, "M050", f"the input {output.alias!r} is never written, so no output is it")
-            elif self._unclear & {f"signature.inputs.{source.name}", f"signature.outputs.{output.name}"}:
-                continue
-            elif (source.dtype.expr, source.shape.expr) != (output.dtype.expr, output.shape.expr):
-                self._report(path, output.line, "M050", f"dtype and shape must be those of the input {output.alias!r}")
-
     def _combos(self) -> None:
         broken = broken_names(self._entry)
         first = next((combo.keys() for combo in self._signature.combos), None)
@@ -257,21 +238,6 @@ class SignatureCheck:
             indices = all(isinstance(self._signature.forall.get(name), kinds.DType) for name in combo)
             if indices and combo.keys() != first:
                 self._report(path, line, "M053", "every combination must assign the same indices")
-
-    def _conditions(self) -> None:
-        """Presence conditions and effects are discriminants: they read nothing that a call must be solved for."""
-        for section, tensors in self._sections():
-            for tensor in tensors.values():
-                for field, found in (("optional" if section == "inputs" else "nullable", tensor.when), ("mutated", tensor.mutated)):
-                    if found is None:
-                        continue
-                    finite = {one.name for one in discriminants(self._signature, [found.expr])}
-                    for name in expr.names(found.expr):
-                        if name not in finite:
-                            self._report(
-                                f"signature.{section}.{tensor.name}.{field}", found.line, "M052",
-                                f"{name!r} is no discriminant (a Bool or enum parameter, an algebraic value, a presence)",
-                            )  # fmt: skip
 
     def _plan(self) -> None:
         try:

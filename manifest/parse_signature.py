@@ -125,10 +125,8 @@ class _SignatureParser:
         body = fields.form(node, place, forms.INPUT)
         get = body.entries.get
         optional = self._condition(get("optional"), f"{place}.optional")
-        own = optional is not None and optional.expr == expr.Literal(True)
+        own = optional is not None and optional.text == "true"
         write_only = bool(fields.scalar(get("write_only"), f"{place}.write_only", bool))
-        if write_only and "mutated" not in body.entries:
-            fields.report(f"{place}.write_only", get("write_only").line, "M050", "write_only needs `mutated`")
         device = fields.text(get("device"), f"{place}.device")
         if device is not None and device != forms.DEVICE:
             fields.report(f"{place}.device", get("device").line, "M012", f"must be {forms.DEVICE}; every other tensor follows the call")
@@ -166,7 +164,7 @@ class _SignatureParser:
     def _condition(self, node: Node | None, place: str) -> Expression | None:
         """A condition: `true`, or a discriminant as text; None where absent or `false`."""
         if isinstance(node, Scalar) and isinstance(node.value, bool):
-            return Expression(text="True", expr=expr.Literal(True), line=node.line) if node.value else None
+            return Expression(text="true", expr=expr.Literal(True), line=node.line) if node.value else None
         return expression(self._fields, node, place)
 
     def _expressions(self, node: Node | None, path: str) -> tuple[Expression, ...]:

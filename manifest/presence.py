@@ -56,3 +56,15 @@ def substitute_presence(node: expr.Expr, conditions: dict[str, expr.Expr], but: 
             return conditions[arg.id]
         return node
     return expr.rebuild(node, lambda part: substitute_presence(part, conditions, but))
+
+
+def is_its_input(signature: Signature, output: Tensor) -> expr.Expr | None:
+    """Where an output is the input that it names in `alias`: where that input is there and written; None without one."""
+    source = signature.inputs.get(output.alias)
+    if source is None or source.mutated is None:
+        return None
+    here = expr.Call("present", (expr.Name(source.name),)) if source.optional else None if source.when is None else source.when.expr
+    parts = tuple(part for part in (here, source.mutated.expr) if part not in (None, expr.Literal(True)))
+    if len(parts) == 2:
+        return expr.Logic("and", parts)
+    return parts[0] if parts else expr.Literal(True)

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import re
 import sys
 import types
 
 import pytest
 import torch
-import yaml
 
-from tileops.codegen import pipeline
-from tileops.manifest import loader
-from tileops.ops import catalogue, workloads
+from tileops.ops import workloads
 from tileops.ops.errors import OpConstructionError
+from tileops.tests.codegen.emitted import build
 
 # What generated code calls or once called, Python's own functions, and what stands for something in its base class.
 _NAMES = (
@@ -28,27 +25,10 @@ _NAMES = (
 )  # fmt: skip
 
 
-_NUMBER = itertools.count()
-
-
-def _build(folder, entries, types_text=""):
-    """The classes of entries given as plain data, through the files that emission writes."""
-    spec = folder / "spec"
-    spec.mkdir()
-    (spec / "names.yaml").write_text(yaml.safe_dump(entries, sort_keys=False))
-    if types_text:
-        (spec / "types.yaml").write_text(types_text)
-    analysed = pipeline.analyse_files(loader.spec_files(str(spec)))
-    assert [str(found) for found in analysed.diagnostics] == []
-    for family, source in analysed.modules().items():
-        (folder / f"{family}_{next(_NUMBER)}.py").write_text(source)  # a module is imported once a process, by its file's name
-    return catalogue.load(str(folder))
-
-
 def _entry():
     """An entry with every sort of name, each read wherever code is generated for it."""
     return {
-        "family": "names", "status": "spec-only",
+        "family": "demo", "status": "spec-only",
         "signature": {
             "forall": {"A": "Shape", "N": "Dim", "T": "DType[float16 | float32]"},
             "params": {"flag": {"type": "bool", "default": False}, "size": {"type": "int | None", "default": None},
@@ -101,7 +81,7 @@ def test_a_name_of_an_entry_hides_nothing_of_the_generated_code(tmp_path):
         names = {place: _NAMES[(first + at) % len(_NAMES)] for at, place in enumerate(_PLACES)}
         given[f"N{first}FwdOp"] = names
         entries[f"N{first}FwdOp"] = _renamed(_entry(), names)
-    ops = _build(tmp_path, entries)
+    ops = build(tmp_path, entries)
     wanted = _facts(ops["PlainFwdOp"])
     assert wanted[1][0] == (6 * 4 + 2, 2 * (6 * 8 + 3 * 4 + 6) + 4 * 8)
     assert wanted[3][0][0] == 3 * 4 * 2 + 6 + 2 + 2  # a parameter that is there, as a tensor that is
@@ -110,7 +90,7 @@ def test_a_name_of_an_entry_hides_nothing_of_the_generated_code(tmp_path):
 
 
 def test_an_input_may_be_called_target(tmp_path):
-    ops = _build(tmp_path, {"LossFwdOp": _renamed(_entry(), {"x": "target"})})
+    ops = build(tmp_path, {"LossFwdOp": _renamed(_entry(), {"x": "target"})})
     assert _facts(ops["LossFwdOp"])
 
 
@@ -143,7 +123,7 @@ def shapes(monkeypatch):
 
 def _algebraic(**changed):
     return {
-        "family": "names", "status": "spec-only",
+        "family": "demo", "status": "spec-only",
         "signature": {
             "forall": {"N": "Dim"},
             "params": {"Op": {"type": "Left", "default": {"Op": {"size": 3}}}, "checks": {"type": "Right | None", "default": None}},
@@ -159,7 +139,7 @@ def _algebraic(**changed):
 def test_two_algebraic_types_may_share_a_constructors_name_and_a_helpers(tmp_path, shapes):
     alpha, beta = shapes
     first, second = _algebraic(), _algebraic(roofline={"func": "beta.shapes.price"})
-    ops = _build(tmp_path, {"OneFwdOp": first, "TwoFwdOp": second, "ThreeFwdOp": _algebraic(roofline={"func": "alpha.shapes.price"})}, _TYPES)
+    ops = build(tmp_path, {"OneFwdOp": first, "TwoFwdOp": second, "ThreeFwdOp": _algebraic(roofline={"func": "alpha.shapes.price"})}, _TYPES)
     one = ops["OneFwdOp"]
     assert one.CASES[0].params == {"Op": alpha.TensorCase(), "checks": beta.Op(2)}
     assert [prices for _, prices in zip(*[iter(_facts(one))] * 2, strict=True)] == [((4, 32), 16), ((8, 44), 16)]
@@ -174,7 +154,7 @@ def test_two_algebraic_types_may_share_a_constructors_name_and_a_helpers(tmp_pat
 
 
 def test_a_subclass_of_a_constructor_is_no_value_of_the_sealed_type(tmp_path, shapes):
-    ops = _build(tmp_path, {"OneFwdOp": _algebraic()}, _TYPES)
+    ops = build(tmp_path, {"OneFwdOp": _algebraic()}, _TYPES)
     mine = type("Mine", (shapes[0].Op,), {})
     with pytest.raises(OpConstructionError, match="'Op' is declared Left"):
         ops["OneFwdOp"](Op=mine(3))

@@ -68,12 +68,18 @@ SINGLE_FAULTS = [
     ("signature.forall.Z", "Dim", "M040"),
     ("signature.let.L", "L + 1", "M041"),
     ("signature.inputs.x.write_only", True, "M050"),
+    ("signature.inputs.state", {"dtype": "float32", "shape": "Pair[flip, N, 3]", "mutated": False, "write_only": True}, "M050"),
+    ("signature.inputs.state.mutated", "flip and not flip", "M050"),
+    ("signature.inputs.state.mutated", "True", "M050"),
+    ("signature.inputs.state.mutated", "False", "M050"),
     ("signature.outputs.y.alias", "z", "M050"),
     ("signature.outputs.y.alias", "x", "M050"),
     ("signature.outputs.y.alias", "state", "M050"),
     ("signature.inputs.x.requires", ["in_range(0, 3)"], "M051"),
     ("signature.inputs.ids.dtype", "T", "M051"),
     ("signature.inputs.scale.optional", "N > 3", "M052"),
+    ("signature.inputs.scale.optional", "True", "M052"),
+    ("signature.outputs.y.nullable", "flip and not flip", "M052"),
     ("signature.inputs.state.mutated", "N > 3", "M052"),
     ("signature.outputs.y.nullable", "N > 3", "M052"),
     ("signature.dtype_combos", [{"N": "float16"}], "M053"),
@@ -116,6 +122,27 @@ def test_the_valid_entry_is_clean():
 def test_a_single_fault_yields_exactly_its_code(path, value, code):
     entry = variant(path) if value is None else variant(path, value)
     assert codes(entry) == [code]
+
+
+_STATE = {"dtype": "float32", "shape": "[N]"}
+
+
+@pytest.mark.parametrize(
+    "effects",
+    [
+        {"inputs": {"state": {**_STATE, "mutated": True}}, "outputs": {"y": {**_STATE, "alias": "state", "buffer": "out"}}},
+        {"inputs": {"state": {**_STATE, "mutated": True}}, "outputs": {"y": {**_STATE, "alias": "state"}, "z": {**_STATE, "alias": "state"}}},
+        {"inputs": {"state": {**_STATE, "mutated": False}}, "outputs": {"y": {**_STATE, "alias": "state"}}},
+        {"inputs": {"state": {**_STATE, "mutated": "False"}}, "outputs": {"y": {**_STATE, "alias": "state"}}},
+    ],
+    ids=["alias-and-buffer", "alias-twice", "alias-of-the-unwritten", "alias-of-the-never-written"],
+)
+def test_an_output_is_one_input_that_is_written_and_nothing_else(effects):
+    entry = {
+        "family": "demo", "status": "spec-only", "signature": {"forall": {"N": "Dim"}, **effects},
+        "workloads": [{"label": "a", "N": 5}], "roofline": {"flops": "N"},
+    }  # fmt: skip
+    assert codes(entry) == ["M050"]
 
 
 def test_a_bad_op_name_is_M013():
