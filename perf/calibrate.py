@@ -18,6 +18,7 @@ from absl import app
 from absl import flags
 import torch
 
+from tileops.perf import calibrate_check
 from tileops.perf import calibrate_conditions
 from tileops.perf import calibrate_device
 from tileops.perf import calibrate_fit
@@ -153,9 +154,19 @@ def _measure(
         quantity, meter, conditions=lambda: watch.since(mark), report=command.say
     )
     if not isinstance(outcome.best.trial, model.BandwidthTrial):
+        mark = watch.mark()
+        sustained_per_s = meter.sustained(outcome.best.trial)
         outcome = dataclasses.replace(
-            outcome, sustained_per_s=meter.sustained(outcome.best.trial)
+            outcome,
+            sustained_per_s=sustained_per_s,
+            sustained_conditions=watch.since(mark),
         )
+    if quantity.cross_check is not None:
+        try:
+            cross_check_per_s = meter.cross_check(quantity.cross_check)
+            outcome = dataclasses.replace(outcome, cross_check_per_s=cross_check_per_s)
+        except model.TrialError as error:
+            command.say(f"{quantity.name}: no cross-check: {quantity.cross_check}: {error}")
     for failure in outcome.failures:
         command.say(f"{quantity.name}: left out: {failure}")
     command.say(f"{_line(outcome)}; {time.monotonic() - started:.0f} s")
@@ -184,15 +195,19 @@ def _measure_start_up(
 
 def _line(outcome: model.Outcome) -> str:
     state = "stable" if outcome.stable else "NOT STABLE"
-    sustained = ""
-    if outcome.sustained_per_s is not None:
-        sustained = f"sustained {outcome.sustained_per_s / 1e12:.4g} T{outcome.unit}; "
-    return (
+    parts = [
         f"{outcome.quantity.name}: {outcome.best.rate_per_s / 1e12:.4g} T{outcome.unit},"
-        f" {outcome.fraction:.2%} of the theoretical ({outcome.best.trial}); {sustained}"
-        f"{state}, {len(outcome.round_bests)} rounds, spread {outcome.spread:.2%};"
-        f" {outcome.conditions}"
-    )
+        f" {outcome.fraction:.2%} of the theoretical ({outcome.best.trial})",
+        f"{state}, {len(outcome.round_bests)} rounds, spread {outcome.spread:.2%}",
+    ]
+    if isinstance(outcome.best.trial, model.BandwidthTrial):
+        parts.append(calibrate_profile.variants_in_words(outcome))
+    parts.append(calibrate_check.cross_check_in_words(outcome))
+    parts.append(outcome.conditions)
+    if outcome.sustained_per_s is not None:
+        parts.append(f"sustained {outcome.sustained_per_s / 1e12:.4g} T{outcome.unit}")
+        parts.append(outcome.sustained_conditions)
+    return "; ".join(part for part in parts if part)
 
 
 def main(argv: Sequence[str]) -> int:
@@ -202,6 +217,11 @@ def main(argv: Sequence[str]) -> int:
         raise app.UsageError(
             "no CUDA device here: a calibration measures the GPU that it runs on"
             " (//perf:calibrate_zip makes one file to take to it)"
+        )
+    if torch.version.hip:
+        raise app.UsageError(
+            "the calibration's kernels are CUDA C++ with PTX: there is no method for"
+            " AMD GPUs yet; their profiles stay uncalibrated"
         )
     device = torch.device("cuda", torch.cuda.current_device())
     device_name = torch.cuda.get_device_name(device)
@@ -220,6 +240,10 @@ def main(argv: Sequence[str]) -> int:
     for outcome in outcomes:
         print(_line(outcome))
     print(f"latency floor: {profile.latency_floor_s * 1e6:.2f} us")
+    for repeat in calibrate_check.repeats(base.message, profile):
+        print(f"repeated: {repeat}")
+    if profile.provenance.agreement:
+        print(profile.provenance.agreement)
     unstable = [o.quantity.name for o in outcomes if not o.stable]
     if unstable:
         command.say(f"not stable within the tolerance: {', '.join(unstable)}")

@@ -1,5 +1,6 @@
 """Clocks, power and temperature while something is measured. Nothing is changed."""
 
+import statistics
 import threading
 from collections.abc import Callable, Sequence
 
@@ -47,8 +48,8 @@ def describe(readings: Sequence[DeviceReading]) -> str:
     """Returns the ranges of the readings on one line; absent sensors are left out.
 
     Returns:
-      For example "SM 1755-1980 MHz, memory 3201 MHz, 412-699 W, 48-61 C,
-      sw_power_cap"; "" where nothing was read.
+      For example "SM 1755-1980 (median 1830) MHz, memory 3201 MHz, 412-699 W,
+      48-61 C, sw_power_cap"; "" where nothing was read.
     """
     parts = []
     for prefix, values, unit in (
@@ -60,7 +61,12 @@ def describe(readings: Sequence[DeviceReading]) -> str:
         known = [round(value) for value in values if value is not None]
         if known:
             low, high = min(known), max(known)
-            span = f"{low}" if low == high else f"{low}-{high}"
+            span = f"{low}"
+            if low != high:
+                span += f"-{high}"
+            if low != high and prefix == "SM ":
+                # What is kept up; the ends may have lasted a moment.
+                span += f" (median {statistics.median_low(known)})"
             parts.append(f"{prefix}{span} {unit}")
     reasons = {reason for reading in readings for reason in reading.throttle_reasons}
     parts += sorted(reasons)

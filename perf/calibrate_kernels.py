@@ -1,14 +1,14 @@
 """Our own CUDA kernels: compiled at run time, checked, and launched."""
 
-import functools
 from collections.abc import Callable
+import dataclasses
+import functools
 
 import torch
 
 from tileops.perf import calibrate_model as model
 from tileops.perf import paths
 
-_VECTOR_BYTES = 16
 # The part of each array that a kernel's result is checked on before it is timed.
 _CHECKED_BYTES = 64 * model.MIB
 _SCALE = 1.5
@@ -62,7 +62,7 @@ class Bandwidth:
         """`threads`: how many of them a multiprocessor holds."""
         self._arrays = arrays
         self._resident = multiprocessors * threads
-        self._checked: set[tuple] = set()
+        self._checked: set[model.BandwidthTrial] = set()
 
     def call(self, trial: model.BandwidthTrial) -> Callable[[], None]:
         """Returns a function that runs the trial once, its kernel checked.
@@ -77,7 +77,7 @@ class Bandwidth:
         target, left = self._arrays.target[:words], self._arrays.left[:words]
         if trial.torch_copy:
             return lambda: target.copy_(left)
-        variant = (trial.mix, trial.block, trial.unroll, trial.streaming, trial.waves)
+        variant = dataclasses.replace(trial, array_bytes=0)
         if variant not in self._checked:
             self._check(trial)
             self._checked.add(variant)
@@ -95,13 +95,14 @@ class Bandwidth:
         `source` replaces the array that is read. `number` is the sum that a read
         looks for and the offset that a write starts from.
         """
-        vectors = words * 4 // _VECTOR_BYTES
+        vectors = words * 4 // trial.width
         tile = trial.block * trial.unroll
         if vectors % tile:
             raise model.TrialError(f"{vectors} vectors are no multiple of {tile}")
         kernel = _compiled(
             "bandwidth.cu",
             f"{trial.mix.lower()}_mix",
+            f"WIDTH={trial.width}",
             f"BLOCK={trial.block}",
             f"UNROLL={trial.unroll}",
             f"STREAM={int(trial.streaming)}",
@@ -153,12 +154,13 @@ class Bandwidth:
     def _check_read(self, trial: model.BandwidthTrial, words: int) -> None:
         """Counts the threads whose sum over a buffer of ones is what it has to be."""
         ones = torch.ones(words, dtype=torch.int32, device=self._arrays.sink.device)
-        tiles = words * 4 // _VECTOR_BYTES // (trial.block * trial.unroll)
+        words_of_thread = trial.width // 4 * trial.unroll
+        tiles = words // (trial.block * words_of_thread)
         blocks = self._blocks(trial, tiles)
         each, more = divmod(tiles, blocks)
         for tiles_of_block, count in ((each, blocks - more), (each + 1, more)):
             self._arrays.sink.zero_()
-            self._launch(trial, words, ones, 4 * trial.unroll * tiles_of_block)()
+            self._launch(trial, words, ones, words_of_thread * tiles_of_block)()
             found = int(self._arrays.sink.item())
             if found != count * trial.block:
                 raise model.CalibrationError(

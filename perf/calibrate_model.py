@@ -7,6 +7,7 @@ a trial gives a *reading*; the best reading of a quantity's trials is its
 *outcome*.
 """
 
+from collections.abc import Callable
 import dataclasses
 from typing import Union
 
@@ -40,8 +41,9 @@ class BandwidthTrial:
     Attributes:
       mix: COPY, TRIAD, READ or WRITE.
       array_bytes: Size of each array that the call reads or writes.
+      width: Bytes of one access: 4, 8 or 16.
       block: Threads of a block.
-      unroll: 16-byte accesses a thread has in flight before the first use.
+      unroll: Accesses a thread has in flight before the first use.
       streaming: Whether accesses are marked as used once.
       waves: Blocks launched, in multiples of what the device holds at a time, each
         striding over the array; 0 is a block for every tile.
@@ -50,6 +52,7 @@ class BandwidthTrial:
 
     mix: str
     array_bytes: int
+    width: int = 16
     block: int = 0
     unroll: int = 0
     streaming: bool = False
@@ -68,7 +71,7 @@ class BandwidthTrial:
         grid = f"{self.waves} wave(s)" if self.waves else "a block a tile"
         policy = "streaming" if self.streaming else "default"
         return (
-            f"16-byte {policy} accesses, {self.unroll} in flight, blocks of"
+            f"{self.width}-byte {policy} accesses, {self.unroll} in flight, blocks of"
             f" {self.block}, {grid}, {size}"
         )
 
@@ -166,6 +169,8 @@ class Quantity:
       tolerance: How much the best of the last rounds may vary. A fraction.
       max_rounds: Rounds after which it is called unstable.
       budget_s: Wall-clock time for all of it. Seconds.
+      cross_check: What everyone has, to be timed by another clock afterwards: the
+        outcome may not be lower. None: there is no such thing.
     """
 
     name: str
@@ -176,6 +181,7 @@ class Quantity:
     max_rounds: int
     budget_s: float
     final_array_bytes: tuple[int, ...] = ()
+    cross_check: Trial | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -200,25 +206,35 @@ class Outcome:
     Attributes:
       quantity: What was measured.
       best: The best reading of all.
-      samples: Measured calls of all readings.
+      readings: All readings of the search, in order.
       round_bests: Best rate of each round, in order. Bytes or operations a second.
       spread: Of the last rounds: (largest - smallest) / largest.
       stable: Whether the spread came below the tolerance.
       failures: Why trials could not be measured, one line each.
       sustained_per_s: For units: what the best trial keeps up when it goes on for
         seconds, the device at its limits. Operations a second.
-      conditions: Clocks, power and temperature meanwhile, in words.
+      sustained_conditions: Clocks, power and temperature during that, in words.
+      cross_check_per_s: What the quantity's cross-check reached by its own clock.
+        Bytes or operations a second.
+      conditions: Clocks, power and temperature during the search, in words.
     """
 
     quantity: Quantity
     best: Reading
-    samples: int
+    readings: tuple[Reading, ...]
     round_bests: tuple[float, ...]
     spread: float
     stable: bool
     failures: tuple[str, ...] = ()
     sustained_per_s: float | None = None
+    sustained_conditions: str = ""
+    cross_check_per_s: float | None = None
     conditions: str = ""
+
+    @property
+    def samples(self) -> int:
+        """Measured calls of all readings."""
+        return sum(reading.samples for reading in self.readings)
 
     @property
     def unit(self) -> str:
@@ -232,3 +248,15 @@ class Outcome:
     def fraction(self) -> float:
         """The best rate as a fraction of the theoretical one; not yet judged."""
         return self.best.rate_per_s / self.quantity.theoretical_per_s
+
+    def best_by(self, label: Callable[[Trial], str]) -> dict[str, float]:
+        """Returns the best rate of the readings under each label, best first.
+
+        Args:
+          label: Names the group of a trial, such as its access width.
+        """
+        bests: dict[str, float] = {}
+        for reading in self.readings:
+            name = label(reading.trial)
+            bests[name] = max(reading.rate_per_s, bests.get(name, 0.0))
+        return dict(sorted(bests.items(), key=lambda item: -item[1]))

@@ -102,19 +102,22 @@ def bandwidth(
             model.BandwidthTrial(
                 mix=mix,
                 array_bytes=sweep_size,
+                width=width,
                 block=block,
                 unroll=unroll,
                 streaming=streaming,
                 waves=waves,
             )
-            for waves, streaming, unroll, block in _variants(effort.quick)
+            for width, waves, streaming, unroll, block in _variants(effort.quick)
         ]
+        cross_check = None
         if mix == "COPY":
             # First: what everyone has. The result may not fall behind it.
-            sweep.insert(
-                0,
-                model.BandwidthTrial(mix=mix, array_bytes=sweep_size, torch_copy=True),
+            torch_copy = model.BandwidthTrial(
+                mix=mix, array_bytes=sweep_size, torch_copy=True
             )
+            sweep.insert(0, torch_copy)
+            cross_check = dataclasses.replace(torch_copy, array_bytes=sizes[-1])
         quantities.append(
             model.Quantity(
                 name=f"hbm.{mix}",
@@ -122,6 +125,7 @@ def bandwidth(
                 sweep=tuple(sweep),
                 finalists=1 if effort.quick else 2,
                 final_array_bytes=tuple(sizes),
+                cross_check=cross_check,
                 tolerance=BANDWIDTH_TOLERANCE,
                 max_rounds=effort.max_rounds,
                 budget_s=effort.mix_s,
@@ -130,13 +134,19 @@ def bandwidth(
     return quantities
 
 
-def _variants(quick: bool) -> list[tuple[int, bool, int, int]]:
-    """Returns (waves, streaming, unroll, block), the likeliest first."""
+def _variants(quick: bool) -> list[tuple[int, int, bool, int, int]]:
+    """Returns (width, waves, streaming, unroll, block), the likeliest first."""
     if quick:
-        return list(itertools.product((0,), (False,), (1, 4, 8), (256, 1024)))
-    one_shot = itertools.product((0,), (False, True), (1, 4, 8, 2), (256, 1024, 512, 128))
-    striding = itertools.product((1, 4), (False, True), (4, 8), (256, 512))
-    return [*one_shot, *striding]
+        wide = itertools.product((16,), (0,), (False,), (1, 4, 8), (256, 1024))
+        narrow = itertools.product((8, 4), (0,), (False,), (4,), (256,))
+        return [*wide, *narrow]
+    one_shot = itertools.product(
+        (16,), (0,), (False, True), (1, 4, 8, 2), (256, 1024, 512, 128)
+    )
+    # Fewer bytes an access, as many in flight.
+    narrow = itertools.product((8, 4), (0,), (False,), (2, 4, 8), (256, 1024))
+    striding = itertools.product((16,), (1, 4), (False, True), (4, 8), (256, 512))
+    return [*one_shot, *narrow, *striding]
 
 
 def _array_sizes(device: Device) -> list[int]:
@@ -167,12 +177,15 @@ def peaks(
     """
     quantities = []
     for key, flops_per_s in theoretical.items():
+        cross_check = None
         if key in _ARITHMETIC:
             sweep = _arithmetic_trials(key, device, flops_per_s, effort.quick)
             budget_s = effort.arithmetic_s
         elif key in MATRIX_KEYS:
             sweep = _matrix_trials(key, device, effort.quick)
             budget_s = effort.tensor_s
+            # First in every sweep: the product that everyone has tried.
+            cross_check = sweep[0]
         else:
             continue
         quantities.append(
@@ -184,6 +197,7 @@ def peaks(
                 tolerance=PEAK_TOLERANCE,
                 max_rounds=effort.max_rounds,
                 budget_s=budget_s,
+                cross_check=cross_check,
             )
         )
     return quantities
@@ -224,7 +238,7 @@ def _matrix_trials(key: str, device: Device, quick: bool) -> list[model.MatrixTr
     even = 64 * device.multiprocessors
     if key == "tensor_core.fp64":
         # A fifteenth of the others' rate: small shapes take as long.
-        shapes = [(4096, 4096, 4096), (8192, 8192, 8192), (even, 4096, 4096)]
+        shapes = [(8192, 8192, 8192), (4096, 4096, 4096), (even, 4096, 4096)]
     else:
         shapes = [
             (8192, 8192, 8192),
@@ -257,10 +271,19 @@ def _matrix_trials(key: str, device: Device, quick: bool) -> list[model.MatrixTr
     if key == "tensor_core.int8":
         # Next to the first library's: sweeps that run out of time lose their end.
         trials[1:1] = [
-            dataclasses.replace(trials[1], tile=tile, stages=stages)
+            dataclasses.replace(
+                trials[1], m=m, n=n, k=k, tile=tile, stages=stages
+            )
+            for (m, n, k) in _own_int8_shapes(even, quick)
             for tile, stages in _INT8_TILES[: 1 if quick else None]
         ]
     return trials
+
+
+def _own_int8_shapes(even: int, quick: bool) -> list[tuple[int, int, int]]:
+    """Returns (m, n, k): a deeper product writes less of its 32-bit result a step."""
+    shapes = [(even, 8192, 8192), (even, 8192, 16384), (4096, 4096, 16384)]
+    return shapes[:1] if quick else shapes
 
 
 def start_up(quick: bool) -> list[model.BandwidthTrial]:

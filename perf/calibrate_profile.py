@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 
 from google.protobuf import text_format
 
+from tileops.perf import calibrate_check
 from tileops.perf import calibrate_fit
 from tileops.perf import calibrate_model as model
-from tileops.perf import profiles
+from tileops.perf import profile_checks
 from tileops.proto import gpu_profile_pb2
 
 # Decimals of a fraction that a repeated measurement confirms.
@@ -77,7 +78,8 @@ def merge(
     """Returns the base profile with everything measured replaced.
 
     Theoretical figures, sources and notes stay. A calibration of the base that was
-    not measured this time is removed: one profile has one provenance.
+    not measured this time is removed: one profile has one provenance, which says
+    how far it lies from the base's.
 
     Args:
       base: Not changed.
@@ -86,9 +88,11 @@ def merge(
 
     Raises:
       CalibrationError: A mix is missing, an outcome has no place in the base, a
-        fraction exceeds 1, or the result is no valid profile.
+        fraction exceeds 1, an outcome lies below its cross-check, or the result is
+        no valid profile.
     """
     check_fractions(outcomes)
+    calibrate_check.check_not_lower(outcomes)
     by_name = {outcome.quantity.name: outcome for outcome in outcomes}
     result = gpu_profile_pb2.GpuProfile()
     result.CopyFrom(base)
@@ -117,7 +121,10 @@ def merge(
         setattr(result.provenance, field, value)
     # The proto promises so many calls behind each factor.
     result.provenance.samples = min(outcome.samples for outcome in outcomes)
-    defects = profiles.validate(result)
+    spread = calibrate_check.spread_in_words(base, calibrate_check.repeats(base, result))
+    if spread:
+        result.provenance.agreement = spread
+    defects = profile_checks.validate(result)
     if defects:
         raise model.CalibrationError("the merged profile is not valid: " + "; ".join(defects))
     return result
@@ -162,13 +169,32 @@ def _method(outcome: model.Outcome) -> str:
         f"median of {outcome.best.samples} calls, the best of {outcome.samples} calls in"
         f" all; {agreement}",
     ]
+    if isinstance(outcome.best.trial, model.BandwidthTrial):
+        parts.append(variants_in_words(outcome))
+    parts.append(calibrate_check.cross_check_in_words(outcome))
+    parts.append(outcome.conditions)
     if outcome.sustained_per_s is not None:
         parts.append(
             f"{outcome.sustained_per_s / 1e12:.4g} T{outcome.unit} when it goes on for seconds"
         )
-    if outcome.conditions:
-        parts.append(outcome.conditions)
-    return "; ".join(parts)
+        parts.append(outcome.sustained_conditions)
+    return "; ".join(part for part in parts if part)
+
+
+def variants_in_words(outcome: model.Outcome) -> str:
+    """Returns the best rate of each access width and each size of a bandwidth outcome."""
+
+    def width(trial: model.BandwidthTrial) -> str:
+        return "torch copy_" if trial.torch_copy else f"{trial.width}-byte accesses"
+
+    def size(trial: model.BandwidthTrial) -> str:
+        return model.written_size(trial.array_bytes)
+
+    groups = [
+        ", ".join(f"{name} {rate / 1e12:.4g}" for name, rate in outcome.best_by(label).items())
+        for label in (width, size)
+    ]
+    return f"best in TB/s of {groups[0]}; of arrays of {groups[1]}"
 
 
 def to_text(profile: gpu_profile_pb2.GpuProfile) -> str:

@@ -130,7 +130,7 @@ def search(
     return model.Outcome(
         quantity=quantity,
         best=best,
-        samples=sum(reading.samples for reading in log.readings),
+        readings=tuple(log.readings),
         round_bests=tuple(round_bests),
         spread=spread_of(round_bests) if round_bests else 1.0,
         stable=is_stable(round_bests, quantity.tolerance),

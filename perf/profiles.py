@@ -6,31 +6,16 @@ computed here and stored nowhere.
 """
 
 import dataclasses
-import math
 import os
 import pathlib
+import re
 from collections.abc import Iterable, Mapping
 
 from google.protobuf import text_format
 
 from tileops.perf import paths
+from tileops.perf import profile_checks
 from tileops.proto import gpu_profile_pb2
-
-# Every key that an op's `roof_key()` may return.
-ROOF_KEYS = frozenset(
-    [f"cuda_core.{kind}" for kind in ("fp32", "fp64", "fp16", "bf16", "int32")]
-    + [
-        f"tensor_core.{kind}"
-        for kind in ("bf16", "fp16", "tf32", "fp8", "int8", "fp64", "fp4", "int4")
-    ]
-)
-
-# A figure outside of these was written in another unit (GB/s, TFLOPS).
-_PLAUSIBLE_BYTES_PER_S = (1e10, 1e14)
-_PLAUSIBLE_FLOPS_PER_S = (1e10, 1e18)
-_PLAUSIBLE_LATENCY_FLOOR_S = (1e-7, 1e-3)
-# hbm.calibration repeats the largest mix fraction; decimals may be rounded.
-_ENVELOPE_TOLERANCE = 1e-6
 
 
 class ProfileError(Exception):
@@ -44,10 +29,12 @@ class Roof:
     Attributes:
       theoretical_per_s: The datasheet's figure.
       calibration: The measured fraction of it; None where not measured.
+      is_assumed: Whether `calibration` was not measured but assumed by the user.
     """
 
     theoretical_per_s: float
     calibration: float | None
+    is_assumed: bool = False
 
     @property
     def effective_per_s(self) -> float | None:
@@ -68,7 +55,8 @@ class Profile:
       units: Ceiling of each unit by roof key. FLOPs per second.
       latency_floor_s: Time under which launch overhead dominates; None where
         not measured. Seconds.
-      message: The profile as it was read, with sources and provenance.
+      message: The profile as it was read, with sources and provenance; what is
+        assumed is not in it.
     """
 
     gpu: str
@@ -97,7 +85,7 @@ def load_profile(path: str | os.PathLike) -> Profile:
         raise ProfileError(f"cannot read profile {path}: {error.strerror}") from error
     except (text_format.ParseError, UnicodeDecodeError) as error:
         raise ProfileError(f"profile {path}:{error}") from error
-    defects = validate(message)
+    defects = profile_checks.validate(message)
     if defects:
         raise ProfileError(f"profile {path}: " + "; ".join(defects))
     return _model(message)
@@ -124,6 +112,33 @@ def select(profiles: Iterable[Profile], device_name: str) -> Profile | None:
     return candidates[0] if candidates else None
 
 
+def assume(profile: Profile, calibration: float) -> Profile:
+    """Returns the profile with one assumed factor wherever none was measured.
+
+    Args:
+      profile: Not changed. What it has measured stays.
+      calibration: A fraction of each theoretical figure, in (0, 1].
+
+    Raises:
+      ProfileError: `calibration` is no such fraction.
+    """
+    if not 0 < calibration <= 1:
+        raise ProfileError(
+            f"{calibration:g} is no fraction of a theoretical figure: it has to be above 0 and at most 1"
+        )
+
+    def assumed(roof: Roof) -> Roof:
+        if roof.calibration is not None:
+            return roof
+        return dataclasses.replace(roof, calibration=calibration, is_assumed=True)
+
+    return dataclasses.replace(
+        profile,
+        bandwidth=assumed(profile.bandwidth),
+        units={key: assumed(roof) for key, roof in profile.units.items()},
+    )
+
+
 def find_profile(name_or_file: str) -> Profile:
     """Returns the profile that a user asked for.
 
@@ -143,128 +158,25 @@ def find_profile(name_or_file: str) -> Profile:
     profiles = load_profiles()
     profile = select(profiles, name_or_file)
     if profile is None:
-        known = ", ".join(repr(profile.gpu) for profile in profiles)
         raise ProfileError(
-            f"no profile of that name: {name_or_file!r} (there are {known}; a file"
-            " ends in .textproto)"
+            f"no profile of that name: {name_or_file!r} (there are"
+            f" {_candidates(profiles, name_or_file)}; a file ends in .textproto)"
         )
     return profile
 
 
-def validate(message: gpu_profile_pb2.GpuProfile) -> list[str]:
-    """Returns every defect of a profile, in words; none for a valid one."""
-    defects = []
-    if not message.gpu.strip():
-        defects.append("gpu is missing")
-    measured = _check_memory(message, defects) + _check_units(message, defects)
-    if message.HasField("latency_floor_s"):
-        measured += 1
-        _check_range(
-            "latency_floor_s",
-            message.latency_floor_s,
-            _PLAUSIBLE_LATENCY_FLOOR_S,
-            "seconds",
-            defects,
-        )
-    provenance = message.provenance
-    if measured and not (provenance.tool and provenance.date):
-        defects.append(
-            "measured values need provenance with the tool and the date of measurement"
-        )
-    return defects
+def _candidates(profiles: Iterable[Profile], name: str) -> str:
+    """Returns the profiles that a user may have meant: those that share a word; all where none does.
+
+    For a message alone: what shares a word is never taken for the device.
+    """
+    words = set(_words(_normalized(name))) - {"nvidia", "amd"}
+    sharing = [p for p in profiles if any(words & set(_words(each)) for each in p.names)]
+    return ", ".join(repr(profile.gpu) for profile in sharing or profiles)
 
 
 def _profile_files() -> list[pathlib.Path]:
     return sorted(paths.data_path("profiles").glob("*.textproto"))
-
-
-def _check_memory(message: gpu_profile_pb2.GpuProfile, defects: list[str]) -> int:
-    """Checks `hbm`; returns how many measured factors it has."""
-    hbm = message.hbm
-    if not hbm.HasField("theoretical_bytes_per_s"):
-        defects.append("hbm.theoretical_bytes_per_s is missing")
-    else:
-        _check_range(
-            "hbm.theoretical_bytes_per_s",
-            hbm.theoretical_bytes_per_s,
-            _PLAUSIBLE_BYTES_PER_S,
-            "bytes per second",
-            defects,
-        )
-        _check_source("hbm", hbm.source, message, defects)
-    _check_fraction("hbm.calibration", hbm, "calibration", defects)
-    kinds = [mix.kind for mix in hbm.mix]
-    if gpu_profile_pb2.ACCESS_KIND_UNSPECIFIED in kinds:
-        defects.append("hbm.mix without a kind")
-    if len(set(kinds)) < len(kinds):
-        defects.append("two hbm.mix of one kind")
-    for mix in hbm.mix:
-        name = f"hbm.mix {gpu_profile_pb2.AccessKind.Name(mix.kind)}"
-        if not mix.HasField("fraction"):
-            defects.append(f"{name} has no fraction")
-        _check_fraction(f"{name} fraction", mix, "fraction", defects)
-    if hbm.mix:
-        envelope = max(mix.fraction for mix in hbm.mix)
-        if abs(hbm.calibration - envelope) > _ENVELOPE_TOLERANCE:
-            defects.append(
-                f"hbm.calibration is {hbm.calibration:g}, not the largest fraction of"
-                f" its mixes, {envelope:g}"
-            )
-    return len(hbm.mix) + hbm.HasField("calibration")
-
-
-def _check_units(message: gpu_profile_pb2.GpuProfile, defects: list[str]) -> int:
-    """Checks `unit`; returns how many measured factors they have."""
-    keys = [unit.key for unit in message.unit]
-    for key in sorted({key for key in keys if keys.count(key) > 1}):
-        defects.append(f"two units have the key {key!r}")
-    for unit in message.unit:
-        name = f"unit {unit.key!r}"
-        if unit.key not in ROOF_KEYS:
-            defects.append(
-                f"{name} is no roof key; these are: {', '.join(sorted(ROOF_KEYS))}"
-            )
-        if not unit.HasField("theoretical_flops_per_s"):
-            defects.append(f"{name} has no theoretical_flops_per_s")
-        else:
-            _check_range(
-                f"{name} theoretical_flops_per_s",
-                unit.theoretical_flops_per_s,
-                _PLAUSIBLE_FLOPS_PER_S,
-                "FLOPs per second",
-                defects,
-            )
-            _check_source(name, unit.source, message, defects)
-        _check_fraction(f"{name} calibration", unit, "calibration", defects)
-    return sum(unit.HasField("calibration") for unit in message.unit)
-
-
-def _check_fraction(name: str, message, field: str, defects: list[str]) -> None:
-    if message.HasField(field):
-        value = getattr(message, field)
-        if not 0 < value <= 1:
-            defects.append(f"{name} is {value:g}, not a fraction in (0, 1]")
-
-
-def _check_range(
-    name: str,
-    value: float,
-    plausible: tuple[float, float],
-    unit: str,
-    defects: list[str],
-) -> None:
-    low, high = plausible
-    if not (math.isfinite(value) and low <= value <= high):
-        defects.append(
-            f"{name} is {value:g}; in {unit} it would lie between {low:g} and {high:g}"
-        )
-
-
-def _check_source(
-    name: str, source: str, message: gpu_profile_pb2.GpuProfile, defects: list[str]
-) -> None:
-    if not (source or message.source):
-        defects.append(f"{name} has a theoretical figure and no source")
 
 
 def _model(message: gpu_profile_pb2.GpuProfile) -> Profile:
@@ -286,6 +198,10 @@ def _model(message: gpu_profile_pb2.GpuProfile) -> Profile:
         ),
         message=message,
     )
+
+
+def _words(name: str) -> list[str]:
+    return re.split(r"[\s-]+", name)
 
 
 def _normalized(name: str) -> str:

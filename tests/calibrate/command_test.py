@@ -33,8 +33,8 @@ def test_the_base_is_found_by_the_device_or_by_name():
 
 
 def test_a_device_without_a_profile_asks_for_one():
-    with pytest.raises(app.UsageError, match="'NVIDIA H20'.*--base"):
-        calibrate.find_base("", "NVIDIA H20")
+    with pytest.raises(app.UsageError, match="'NVIDIA H2'.*--base"):
+        calibrate.find_base("", "NVIDIA H2")
 
 
 def test_the_profile_of_another_card_is_refused():

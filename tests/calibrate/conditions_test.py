@@ -17,7 +17,7 @@ def test_ranges_and_reasons():
         ]
     )  # fmt: skip
     assert text == (
-        "SM 1755-1980 MHz, memory 3201 MHz, 412-700 W, 48-61 C, sw_power_cap,"
+        "SM 1755-1980 (median 1755) MHz, memory 3201 MHz, 412-700 W, 48-61 C, sw_power_cap,"
         " 1 other process(es) on the device"
     )
 

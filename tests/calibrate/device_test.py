@@ -127,6 +127,15 @@ class FakeMeter:
     def sustained(self, trial):
         return 0.5 * self._peaks[trial.key]
 
+    def cross_check(self, trial):
+        if isinstance(trial, model.BandwidthTrial):
+            assert trial.torch_copy
+            return 4.4e12
+        if trial.key == "tensor_core.int8":
+            raise model.TrialError("no library for int8 here")
+        assert (trial.m, trial.n, trial.k) == (8192, 8192, 8192) and not trial.tile
+        return 0.59 * self._peaks[trial.key]
+
 
 @pytest.mark.parametrize("quick", [False, True])
 def test_a_whole_calibration(monkeypatch, quick):
@@ -141,6 +150,12 @@ def test_a_whole_calibration(monkeypatch, quick):
     assert profile.latency_floor_s == pytest.approx(5e-6, rel=1e-3)
     units = {unit.key: unit for unit in profile.unit}
     assert units["tensor_core.bf16"].calibration == 0.6
+    checked = {o.quantity.name: o.cross_check_per_s for o in outcomes if o.cross_check_per_s}
+    assert set(checked) == {"hbm.COPY"} | {
+        f"tensor_core.{kind}" for kind in ("bf16", "fp16", "tf32", "fp64")
+    }
+    assert "98.3% of the best" in units["tensor_core.bf16"].calibration_method
+    assert profile.provenance.agreement.startswith("against the calibration of 2026-")
     # The base's own calibration of what could not be measured does not stay.
     assert not units["tensor_core.fp8"].HasField("calibration")
     assert ("--quick" in profile.provenance.tool) == quick

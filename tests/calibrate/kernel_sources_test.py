@@ -15,11 +15,11 @@ _CUOBJDUMP = shutil.which("cuobjdump") or shutil.which("cuobjdump", path="/usr/l
 needs_nvcc = pytest.mark.skipif(_NVCC is None, reason="no nvcc here: the kernels are compiled on GPU machines")
 
 
-def _compile(tmp_path, file, *macros, arch="sm_90"):
+def _compile(tmp_path, file, *macros, arch="sm_90", kind="cubin"):
     """Compiles a kernel file; returns the object's path and ptxas' resource report."""
-    out = tmp_path / "kernel.cubin"
+    out = tmp_path / f"kernel.{kind}"
     done = subprocess.run(
-        [_NVCC, f"-arch={arch}", "-cubin", "-Xptxas", "-v", *[f"-D{m}" for m in macros],
+        [_NVCC, f"-arch={arch}", f"-{kind}", "-Xptxas", "-v", *[f"-D{m}" for m in macros],
          str(paths.data_path("perf", "kernels", file)), "-o", str(out)],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
@@ -29,15 +29,32 @@ def _compile(tmp_path, file, *macros, arch="sm_90"):
 
 @needs_nvcc
 @pytest.mark.parametrize(
-    ("block", "unroll", "stream"), list(itertools.product((256, 1024), (1, 8), (0, 1)))
+    ("width", "block", "unroll", "stream"),
+    [
+        *itertools.product((16,), (256, 1024), (1, 8), (0, 1)),
+        *itertools.product((8, 4), (1024,), (8,), (0, 1)),
+    ],
 )
-def test_bandwidth_kernels_compile_without_spills(tmp_path, block, unroll, stream):
+def test_bandwidth_kernels_compile_without_spills(tmp_path, width, block, unroll, stream):
     _, report = _compile(
-        tmp_path, "bandwidth.cu", f"BLOCK={block}", f"UNROLL={unroll}", f"STREAM={stream}"
-    )
+        tmp_path, "bandwidth.cu",
+        f"WIDTH={width}", f"BLOCK={block}", f"UNROLL={unroll}", f"STREAM={stream}",
+    )  # fmt: skip
     for mix in ("copy", "triad", "read", "write"):
         assert f"'{mix}_mix'" in report
     assert set(re.findall(r"(\d+) bytes spill", report)) == {"0"}
+
+
+@needs_nvcc
+@pytest.mark.parametrize(("width", "vector"), [(16, ".v4.u32"), (8, ".v2.u32"), (4, ".u32")])
+def test_accesses_have_the_width_that_is_asked_for(tmp_path, width, vector):
+    out, _ = _compile(
+        tmp_path, "bandwidth.cu",
+        f"WIDTH={width}", "BLOCK=256", "UNROLL=4", "STREAM=0", kind="ptx",
+    )  # fmt: skip
+    copy = out.read_text().split(".entry copy_mix")[1].split(".entry")[0]
+    for access in ("ld.global", "st.global"):
+        assert re.findall(rf"{access}([.\w]*) ", copy) == [vector] * 4
 
 
 @needs_nvcc

@@ -10,22 +10,18 @@ _CPU = torch.device("cpu")
 _BYTES = model.MIB
 
 
-def _words(array, vectors):
-    return array.view(torch.int32)[: 4 * vectors]
+def _copy(words, target, source):
+    target.view(torch.int32)[:words] = source.view(torch.int32)[:words]
 
 
-def _copy(tiles, tile, target, source, vectors):
-    _words(target, vectors)[:] = _words(source, vectors)
-
-
-def _triad(tiles, tile, target, left, right, scale, vectors):
+def _triad(words, target, left, right, scale):
     # Rounded once, as a fused multiply-add is.
-    exact = left[: 4 * vectors].double() + scale * right[: 4 * vectors].double()
-    target[: 4 * vectors] = exact.float()
+    exact = left[:words].double() + scale * right[:words].double()
+    target[:words] = exact.float()
 
 
-def _write(tiles, tile, target, offset, vectors):
-    _words(target, vectors)[:] = torch.arange(offset, offset + 4 * vectors, dtype=torch.int32)
+def _write(words, target, offset):
+    target.view(torch.int32)[:words] = torch.arange(offset, offset + words, dtype=torch.int32)
 
 
 class FakeKernel:
@@ -41,24 +37,24 @@ class FakeKernel:
         assert block == (threads, 1, 1) and grid[1:] == (1, 1)
         self.launches.append((grid[0], args))
         *args, vectors = args
-        tile = threads * unroll
+        tile, words = threads * unroll, int(self._macros["WIDTH"]) // 4
         vectors -= self._lost
         if self._kernel == "read_mix":
-            self._read(grid[0], threads, tile, vectors, *args)
+            self._read(grid[0], threads, tile, vectors, words, *args)
         else:
             step = {"copy_mix": _copy, "triad_mix": _triad, "write_mix": _write}[self._kernel]
-            step(grid[0], tile, *args, vectors)
+            step(words * vectors, *args)
 
     @staticmethod
-    def _read(blocks, threads, tile, vectors, sink, source, key):
+    def _read(blocks, threads, tile, vectors, words, sink, source, key):
         for first in range(blocks):
             rows = [
-                source.view(torch.int32)[4 * at : 4 * min(at + tile, vectors)]
+                source.view(torch.int32)[words * at : words * min(at + tile, vectors)]
                 for at in range(first * tile, vectors, blocks * tile)
             ]
             sums = torch.zeros(threads, dtype=torch.int64)
             for row in rows:
-                by_vector = row.view(-1, 4).sum(dim=1)
+                by_vector = row.view(-1, words).sum(dim=1)
                 sums.index_add_(0, torch.arange(len(by_vector)) % threads, by_vector)
             sink += int((sums == key).sum())
 
@@ -87,21 +83,23 @@ def _trial(mix, **changes):
     return model.BandwidthTrial(mix=mix, **{**settings, **changes})
 
 
+@pytest.mark.parametrize("width", [16, 8, 4])
 @pytest.mark.parametrize("waves", [0, 1, 3])
 @pytest.mark.parametrize("mix", ["COPY", "TRIAD", "READ", "WRITE"])
-def test_a_right_kernel_passes_and_is_launched_on_the_whole_array(kernels, mix, waves):
-    _bandwidth().call(_trial(mix, waves=waves))()
+def test_a_right_kernel_passes_and_is_launched_on_the_whole_array(kernels, mix, waves, width):
+    _bandwidth().call(_trial(mix, waves=waves, width=width))()
     blocks, args = kernels["made"][-1].launches[-1]
-    tiles = _BYTES // 16 // 1024
+    tiles = _BYTES // width // 1024
     assert blocks == (tiles if waves == 0 else min(tiles, waves * 16))
-    assert args[-1] == _BYTES // 16
+    assert args[-1] == _BYTES // width
 
 
+@pytest.mark.parametrize("width", [16, 8, 4])
 @pytest.mark.parametrize("mix", ["COPY", "TRIAD", "READ", "WRITE"])
-def test_a_kernel_that_leaves_a_vector_out_is_refused(kernels, mix):
+def test_a_kernel_that_leaves_a_vector_out_is_refused(kernels, mix, width):
     kernels["lost"] = 1
     with pytest.raises(model.CalibrationError, match=mix):
-        _bandwidth().call(_trial(mix))
+        _bandwidth().call(_trial(mix, width=width))
 
 
 def test_a_variant_is_checked_once(kernels):

@@ -35,12 +35,33 @@ def test_every_array_is_a_whole_number_of_tiles(effort):
     trials += plan.start_up(effort.quick)
     for trial in trials:
         if not trial.torch_copy:
-            assert trial.array_bytes % (16 * trial.block * trial.unroll) == 0, trial
+            assert trial.array_bytes % (trial.width * trial.block * trial.unroll) == 0, trial
+            # The kernels count vectors in 32 bits, and step past the end by a grid.
+            assert trial.array_bytes // trial.width < 1 << 31, trial
 
 
-def test_copy_competes_with_torch():
-    copy = plan.bandwidth(H200, 4.8e12, plan.FULL)[0]
+def test_copy_competes_with_torch_and_is_held_against_it():
+    copy, *others = plan.bandwidth(H200, 4.8e12, plan.FULL)
     assert any(trial.torch_copy for trial in copy.sweep)
+    assert copy.cross_check.torch_copy and copy.cross_check.array_bytes >= 2 * model.GIB
+    assert not any(quantity.cross_check for quantity in others)
+
+
+@pytest.mark.parametrize("effort", EFFORTS)
+def test_every_mix_tries_every_access_width(effort):
+    for quantity in plan.bandwidth(H200, 4.8e12, effort):
+        assert {t.width for t in quantity.sweep if not t.torch_copy} == {4, 8, 16}
+
+
+@pytest.mark.parametrize("effort", EFFORTS)
+def test_tensor_units_are_held_against_the_librarys_product_of_8192_cubed(effort):
+    theoretical = {key: 1e14 for key in plan.MATRIX_KEYS}
+    for quantity in plan.peaks(H200, theoretical, effort):
+        check = quantity.cross_check
+        assert (check.m, check.n, check.k, check.tile) == (8192, 8192, 8192, ())
+        assert check in quantity.sweep
+    (fp32,) = plan.peaks(H200, {"cuda_core.fp32": 67e12}, effort)
+    assert fp32.cross_check is None
 
 
 def test_a_small_memory_gets_smaller_arrays():

@@ -44,10 +44,12 @@ def _outcome(name, fraction, theoretical=100.0, stable=True, conditions="700 W")
         name=name, theoretical_per_s=theoretical, sweep=(trial,), finalists=1,
         tolerance=0.01, max_rounds=3, budget_s=1.0,
     )  # fmt: skip
+    best = model.Reading(trial=trial, rate_per_s=fraction * theoretical, samples=20)
+    slower = dataclasses.replace(best, rate_per_s=best.rate_per_s / 2)
     return model.Outcome(
         quantity=quantity,
-        best=model.Reading(trial=trial, rate_per_s=fraction * theoretical, samples=20),
-        samples=60 if name != "hbm.READ" else 40,
+        best=best,
+        readings=(slower, best, slower)[: 2 if name == "hbm.READ" else 3],
         round_bests=(1.0, 1.0, 1.0),
         spread=0.001 if stable else 0.2,
         stable=stable,
@@ -102,12 +104,41 @@ def test_methods_name_conditions_and_stability():
     assert "NOT STABLE" not in merged.hbm.calibration_method
 
 
+def test_each_width_and_size_stands_beside_the_envelope():
+    copy = _outcome("hbm.COPY", 0.9, theoretical=4.8e12)
+    trials = [
+        model.BandwidthTrial(mix="COPY", array_bytes=size, width=width, block=256, unroll=4)
+        for size, width in ((model.GIB, 16), (2 * model.GIB, 8), (model.GIB, 8))
+    ]
+    readings = [
+        model.Reading(trial=trial, rate_per_s=rate, samples=10)
+        for trial, rate in zip(trials, (4.1e12, 4.3e12, 4.2e12))
+    ]
+    copy = dataclasses.replace(copy, readings=tuple(readings), best=readings[1])
+    method = _merge([copy] + _outcomes()[1:]).hbm.calibration_method
+    assert "best in TB/s of 8-byte accesses 4.3, 16-byte accesses 4.1; of arrays of 2 GiB 4.3, 1 GiB 4.2" in method
+
+
+def test_an_outcome_below_its_cross_check_is_no_profile():
+    bf16 = _outcome("tensor_core.bf16", 0.8, theoretical=989.5e12)
+    quantity = dataclasses.replace(bf16.quantity, cross_check=bf16.best.trial)
+    bf16 = dataclasses.replace(bf16, quantity=quantity)
+    as_fast = dataclasses.replace(bf16, cross_check_per_s=795e12)
+    method = _merge(_outcomes() + [as_fast]).unit[1].calibration_method
+    assert "CUDA events around calls back to back: 8x8x8 TN, through torch 795 TFLOP/s, 100.4% of the best" in method
+    faster = dataclasses.replace(bf16, cross_check_per_s=805e12)
+    with pytest.raises(model.CalibrationError, match="tensor_core.bf16: .* 805 TFLOP/s, 101.7% of the best"):
+        _merge(_outcomes() + [faster])
+
+
 def test_what_is_kept_up_stands_beside_the_peak():
     outcome = dataclasses.replace(
-        _outcome("tensor_core.bf16", 0.8, theoretical=989.5e12), sustained_per_s=740e12
+        _outcome("tensor_core.bf16", 0.8, theoretical=989.5e12),
+        sustained_per_s=740e12,
+        sustained_conditions="SM 1500 MHz",
     )
     method = _merge(_outcomes() + [outcome]).unit[1].calibration_method
-    assert "791.6 TFLOP/s" in method and "740 TFLOP/s when it goes on" in method
+    assert "791.6 TFLOP/s" in method and "740 TFLOP/s when it goes on for seconds; SM 1500 MHz" in method
 
 
 def test_a_rate_above_the_theoretical_one_is_refused_with_both_and_a_cause():
