@@ -2,6 +2,7 @@
 
 import pytest
 
+from tileops.perf import profile_checks
 from tileops.perf import profiles
 from tileops.tests.perf_report import builders
 
@@ -15,7 +16,7 @@ def test_effective_is_theoretical_times_calibration(tmp_path):
 
 
 def test_the_valid_profile_has_no_defect():
-    assert profiles.validate(builders.profile_message()) == []
+    assert profile_checks.validate(builders.profile_message()) == []
 
 
 DEFECTS = {
@@ -135,8 +136,14 @@ def test_find_takes_a_file_a_stem_or_a_device_name(tmp_path, monkeypatch):
     assert profiles.find_profile("test_gpu.textproto").gpu == "Test GPU"
     assert profiles.find_profile("nvidia_h200").gpu == "NVIDIA H200"
     assert profiles.find_profile("nvidia h200").gpu == "NVIDIA H200"
-    with pytest.raises(profiles.ProfileError, match="there are .*'NVIDIA H200'"):
-        profiles.find_profile("NVIDIA H20")
+
+
+def test_an_unknown_name_lists_the_profiles_that_share_a_word_with_it():
+    with pytest.raises(profiles.ProfileError) as error:
+        profiles.find_profile("H200")
+    assert "(there are 'NVIDIA H200', 'NVIDIA H200 NVL';" in str(error.value)
+    with pytest.raises(profiles.ProfileError, match="'NVIDIA A100-SXM4-80GB'.*'NVIDIA RTX A6000'"):
+        profiles.find_profile("no such thing")
 
 
 def test_the_projects_profiles_are_valid_and_their_names_distinct():
@@ -153,3 +160,55 @@ def test_the_h200_is_priced_dense():
     assert h200.units["tensor_core.bf16"].theoretical_per_s == 989.5e12
     assert h200.units["tensor_core.fp8"].theoretical_per_s == 1979e12
     assert not profiles.select([h200], "NVIDIA H200 NVL")
+
+
+@pytest.mark.parametrize(
+    ("device", "gpu"),
+    [
+        ("NVIDIA H20", "NVIDIA H20"),
+        ("NVIDIA H200", "NVIDIA H200"),
+        ("NVIDIA H200 NVL", "NVIDIA H200 NVL"),
+        ("NVIDIA GH200 480GB", "NVIDIA GH200 480GB"),
+        ("NVIDIA H100 PCIe", "NVIDIA H100 PCIe"),
+        ("nvidia h100 80GB  HBM3", "NVIDIA H100 80GB HBM3"),
+        ("NVIDIA A100-SXM4-80GB", "NVIDIA A100-SXM4-80GB"),
+        ("A100-SXM4-40GB", "NVIDIA A100-SXM4-40GB"),
+        ("NVIDIA A10", "NVIDIA A10"),
+        ("Tesla V100-SXM2-16GB", "Tesla V100-SXM2-32GB"),
+        ("NVIDIA L40S", "NVIDIA L40S"),
+        ("NVIDIA GB200", "NVIDIA GB200"),
+        ("AMD Instinct MI300X", "AMD Instinct MI300X"),
+        # Parts of their own, with names that contain or are contained in one above.
+        ("NVIDIA H2", None),
+        ("NVIDIA H20-3e", None),
+        ("NVIDIA H100", None),
+        ("NVIDIA A10G", None),
+        ("NVIDIA A100", None),
+        ("NVIDIA L40", None),
+        ("NVIDIA B20", None),
+        ("NVIDIA GeForce RTX 4090 D", None),
+        ("Tesla V100-PCIE-16GB", None),
+        ("AMD Instinct MI250X / MI250", None),
+        ("AMD Instinct MI300", None),
+    ],
+)
+def test_a_device_gets_the_profile_of_its_own_name_and_no_other(device, gpu):
+    found = profiles.select(profiles.load_profiles(), device)
+    assert (found.gpu if found else None) == gpu
+
+
+def test_an_assumed_factor_fills_in_what_was_not_measured_and_nothing_else(tmp_path):
+    measured = builders.profile(tmp_path)
+    assumed = profiles.assume(measured, 0.9)
+    assert assumed.bandwidth == measured.bandwidth
+    assert assumed.units["cuda_core.fp32"] == measured.units["cuda_core.fp32"]
+    bf16 = assumed.units["tensor_core.bf16"]
+    assert (bf16.effective_per_s, bf16.is_assumed) == (pytest.approx(9e13), True)
+    assert assumed.message == measured.message
+    assert measured.units["tensor_core.bf16"].calibration is None
+
+
+@pytest.mark.parametrize("fraction", [0, -0.5, 1.01, 85, float("nan")])
+def test_an_assumed_factor_has_to_be_a_fraction(tmp_path, fraction):
+    with pytest.raises(profiles.ProfileError, match="no fraction"):
+        profiles.assume(builders.profile(tmp_path), fraction)

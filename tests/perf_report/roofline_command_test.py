@@ -78,7 +78,7 @@ def test_the_profile_is_matched_by_the_devices_name(tmp_path, roofline):
     status, out, _ = roofline("--run=run.jsonl", "--format=json")
     assert status == 0
     assert json.loads(out)["profile"]["gpu"] == "NVIDIA H200"
-    builders.write_run(run, builders.record(**POSSIBLE), device="NVIDIA H200 NVL")
+    builders.write_run(run, builders.record(**POSSIBLE), device="NVIDIA H200 PCIe")
     status, out, _ = roofline("--run=run.jsonl", "--format=json")
     assert status == 0
     (row,) = json.loads(out)["rows"]
