@@ -58,8 +58,8 @@ def _roofline(fields: Fields, block: Node) -> dict[str, RooflineField] | None:
     found = fields.mapping(block, "roofline")
     if "roofline" in fields.malformed:
         return None
-    return {
-        name: RooflineField(value=fields.plain(value, f"roofline.{name}"), line=value.line)
+    return {  # any value is read: what is no text the roofline analysis refuses
+        name: RooflineField(value=fields.plain(value, f"roofline.{name}", mappings=True), line=value.line)
         for name, value in found.entries.items()
     }
 
