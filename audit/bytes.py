@@ -1,0 +1,231 @@
+"""Audits the read half of each op's bytes formula against DRAM counters, under NVIDIA Nsight Compute.
+
+Without flags: of every op, the fewest rows that take every branch of its price, on the first GPU. Exits 1 where a
+formula claims reads that the call did not make (FAIL), 2 where a row gave no usable measurement and none failed.
+"""
+
+from __future__ import annotations
+
+import io
+import pathlib
+import re
+import sys
+from collections.abc import Sequence
+
+from absl import app, flags
+
+from tileops.perf import command  # first: it answers Ctrl-C while torch is imported
+
+from tileops.audit import calls, choose, exceptions, measure, ncu, render, report, saved
+from tileops.perf import bench_catalogue, bench_environment, bench_progress, bench_rows, paths
+from tileops.proto import audit_pb2
+
+_OP = flags.DEFINE_multi_string("op", [], "Globs of op names, comma-separated; repeatable.")
+_FAMILY = flags.DEFINE_multi_string("family", [], "Globs of families, comma-separated; repeatable.")
+_LABEL = flags.DEFINE_multi_string("label", [], "Globs of workload labels, comma-separated; repeatable.")
+_ROWS = flags.DEFINE_enum(
+    "rows", "cover", ["cover", "all"], "cover: the fewest rows that take every branch of an op's price."
+)
+_IMPLEMENTATION = flags.DEFINE_string("implementation", "", "The one to audit. Default: what the op chooses by itself.")
+_DEVICE = flags.DEFINE_string("device", "cuda", "cuda or cuda:N.")
+_FORMAT = flags.DEFINE_enum("format", "table", ["table", "json"], "Form of the report.")
+_OUT = flags.DEFINE_string(
+    "out",
+    None,
+    "File to write: the audit as protobuf where it ends in .binpb (the report goes to stdout too), else the report in"
+    " --format. Default: the report to stdout and, of a measurement, the protobuf to tileops-audit.binpb.",
+)
+_FROM_CSV = flags.DEFINE_multi_string(
+    "from_csv", [], "Judge saved counters instead: what --save_csv wrote, or one ncu run's CSV; repeatable. No GPU."
+)
+_SAVE_CSV = flags.DEFINE_string("save_csv", None, "File that keeps what ncu printed of every row, for --from_csv.")
+_NCU = flags.DEFINE_string("ncu", "ncu", "Name or path of Nsight Compute's program.")
+_ROW_TIMEOUT_S = flags.DEFINE_float("row_timeout_s", 180.0, "Longest that a row may take.", lower_bound=0.1)
+_GENERATED_DIR = flags.DEFINE_string("generated_dir", None, "What //codegen:emit made of a manifest outside the project.")
+_PLUGIN = flags.DEFINE_multi_string("plugin", [], "Module or .py file to import first; repeatable.")
+_LIST = flags.DEFINE_bool("list", False, "Print the rows and the branches that each takes; run nothing.")
+
+_DEFAULT_OUT = "tileops-audit.binpb"
+
+
+def main(argv: Sequence[str]) -> int:
+    """Audit what the flags say; returns the exit status."""
+    del argv
+    if not re.fullmatch(r"cuda(:\d+)?", _DEVICE.value):
+        raise app.UsageError(f"--device={_DEVICE.value}: cuda or cuda:N is wanted: only a GPU has DRAM counters")
+    try:
+        return _audit()
+    except (
+        bench_catalogue.CatalogueError, bench_rows.SelectionError, exceptions.ExceptionTableError, saved.SavedError
+    ) as error:  # fmt: skip
+        *lines, last = str(error).splitlines()
+        for line in lines:
+            command.say(line)
+        raise app.UsageError(last) from error
+
+
+def _audit() -> int:
+    sources = _sources()
+    classes = bench_catalogue.load(sources)
+    selection = bench_rows.Selection(ops=_globs(_OP.value), families=_globs(_FAMILY.value), labels=_globs(_LABEL.value))
+    selected = bench_rows.select(classes, selection, bench_rows.Shard())
+    if _IMPLEMENTATION.value:
+        bench_rows.check_implementations((op_class for op_class, _ in selected), [_IMPLEMENTATION.value])
+    by_op: dict[str, list] = {}
+    for op_class, case in selected:
+        by_op.setdefault(op_class.ENTRY, []).append(case)
+    found = report.new_report()
+    for op in by_op:
+        found.unreached.extend(audit_pb2.UnreachedBranch(op=op, branch=text) for text in choose.unreached(classes[op]))
+    table = _exception_table(classes, by_op, found)
+    if _FROM_CSV.value:
+        _judge_saved(classes, by_op, table, found)
+        return _finish(found, None)
+    chosen = [
+        (classes[op], case)
+        for op, cases in by_op.items()
+        for case in (choose.cover(cases) if _ROWS.value == "cover" else cases)
+    ]
+    if _LIST.value:
+        for op_class, case in chosen:
+            print(op_class.ENTRY, case.case_id, "; ".join(op_class.BRANCHES[at] for at in case.branches), sep="\t")
+        return command.EXIT_OK
+    return _measure(chosen, table, sources, found)
+
+
+def _sources() -> bench_catalogue.Sources:
+    generated = None if _GENERATED_DIR.value is None else str(paths.user_path(_GENERATED_DIR.value))
+    plugins = tuple(
+        str(paths.user_path(name).absolute()) if name.endswith(".py") else name for name in _PLUGIN.value
+    )
+    return bench_catalogue.Sources(generated_dir=generated, plugins=plugins)
+
+
+def _globs(values: list[str]) -> tuple[str, ...]:
+    return tuple(glob.strip() for value in values for glob in value.split(","))
+
+
+def _exception_table(classes, by_op, found: audit_pb2.AuditReport) -> tuple[exceptions.ReadException, ...]:
+    """The table, checked; what review should know of it goes into the report."""
+    table = exceptions.EXCEPTIONS
+    rows = {
+        op: [one.call for case in classes[op].CASES if (one := calls.declared(classes[op], case)).call is not None]
+        for op in dict.fromkeys(one.op for one in table)
+        if op in classes
+    }
+    exceptions.check(table, rows, classes)
+    found.notes.extend(exceptions.notes(table, {op: calls for op, calls in rows.items() if op in by_op}))
+    return table
+
+
+def _measure(chosen, table, sources: bench_catalogue.Sources, found: audit_pb2.AuditReport) -> int:
+    try:
+        program = ncu.find(_NCU.value)
+    except ncu.NcuError as error:
+        program = error
+    save_csv = None if _SAVE_CSV.value is None else paths.user_path(_SAVE_CSV.value)
+    if save_csv is not None:
+        _empty(save_csv)
+    device = _DEVICE.value if ":" in _DEVICE.value else f"{_DEVICE.value}:0"
+    settings = measure.Settings(
+        program=program, sources=sources, device=device, implementation=_IMPLEMENTATION.value,
+        timeout_s=_ROW_TIMEOUT_S.value, save_csv=save_csv,
+    )  # fmt: skip
+    found.project_revision = bench_environment.describe_prices(reproducible=False).project_revision
+    out = paths.user_path(_OUT.value or _DEFAULT_OUT)
+    rows = [calls.declared(op_class, case) for op_class, case in chosen]
+    interrupted = False
+    try:
+        with bench_progress.bar(len(rows)) as advance:
+            for row in measure.measure(rows, table, settings, found):
+                found.rows.append(row)
+                advance(f"{row.op} {row.case_id}")
+                if out.suffix == ".binpb":  # after every row: what is measured outlives this process
+                    _write(out, found.SerializeToString())
+    except KeyboardInterrupt:
+        interrupted = True
+        command.say(f"interrupted after {len(found.rows)} of {len(rows)} rows")
+        found.rows.extend(report.row(one, skip="interrupted before its turn") for one in rows[len(found.rows) :])
+    status = _finish(found, out)
+    return command.EXIT_INTERRUPTED if interrupted else status
+
+
+def _judge_saved(classes, by_op, table, found: audit_pb2.AuditReport) -> None:
+    """Fill the report with the rows of saved files that the flags select."""
+    for path in map(paths.user_path, _FROM_CSV.value):
+        for section in saved.read(path):
+            facts = section.facts
+            if facts:
+                op_class = classes.get(facts["op"])
+                case = next((case for case in op_class.CASES if case.case_id == facts["case_id"]), None) if op_class else None
+                if case is None:
+                    raise saved.SavedError(f"{section.place}: {facts['op']} has no row {facts['case_id']} (any more)")
+                if case not in by_op.get(op_class.ENTRY, ()):
+                    continue
+                measure.note_saved(found, facts)
+            else:
+                op_class, case = _named_row(classes, by_op, section.place)
+            one = calls.declared(op_class, case)
+            implementation = facts.get("implementation", _IMPLEMENTATION.value)
+            if not section.is_whole:
+                error = f"{section.place}: the file is cut off in this call"
+                found.rows.append(report.row(one, implementation=implementation, error=error))
+            else:
+                found.rows.append(measure.judged(one, section.csv, table, implementation))
+    if not found.rows:
+        raise saved.SavedError("no saved call fits --op, --family and --label together")
+
+
+def _named_row(classes, by_op, place: str):
+    """The one row that the flags name."""
+    rows = [(classes[op], case) for op, cases in by_op.items() for case in cases]
+    if len(rows) > 1:
+        names = ", ".join(f"{op_class.ENTRY} {case.case_id}" for op_class, case in rows[:3])
+        raise saved.SavedError(
+            f"{place}: an ncu run by itself does not say which call it is of: name one row with --op and --label"
+            f" (now {len(rows)}: {names}, ...)"
+        )
+    return rows[0]
+
+
+def _finish(found: audit_pb2.AuditReport, default_out: pathlib.Path | None) -> int:
+    """Write the report; the exit status that its rows ask for."""
+    out = paths.user_path(_OUT.value) if _OUT.value else default_out
+    text = io.StringIO()
+    write = render.write_table if _FORMAT.value == "table" else render.write_json
+    if out is not None and out.suffix != ".binpb":
+        write(found, text)
+        _write(out, text.getvalue().encode())
+    else:
+        if out is not None:
+            _write(out, found.SerializeToString())
+        write(found, sys.stdout)
+    counts = report.counts(found.rows)
+    if counts["FAIL"]:
+        command.say(f"{counts['FAIL']} of {len(found.rows)} rows fail: their formulas claim reads that were not made")
+        return command.EXIT_FOUND
+    if counts["ERROR"]:
+        command.say(f"{counts['ERROR']} of {len(found.rows)} rows gave no usable measurement; the report says why")
+        return command.EXIT_UNUSABLE
+    return command.EXIT_OK
+
+
+def _empty(path: pathlib.Path) -> None:
+    _write(path, b"")
+
+
+def _write(path: pathlib.Path, content: bytes) -> None:
+    """Write a file whole or not at all. Raises app.UsageError where it cannot be written."""
+    try:
+        if path.exists() and not path.is_file():
+            path.write_bytes(content)  # a device or a pipe is written to, never replaced
+            return
+        beside = path.with_name(f".{path.name}.new")
+        beside.write_bytes(content)
+        beside.replace(path)
+    except OSError as error:
+        raise app.UsageError(f"cannot write {path}: {error.strerror}") from error
+
+
+if __name__ == "__main__":
+    command.run(main)

@@ -1,0 +1,143 @@
+"""Calls of which the audit's second premise does not hold: a kernel may leave out reads that the formula charges.
+
+Where an input's values decide nothing at some positions, an implementation may predicate those loads away. An op earns
+an entry here by a measurement of that behaviour; the condition says on which calls, so that its other rows are judged
+as before.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+
+from tileops.manifest import evaluate, expr
+from tileops.manifest.primitives import PRIMITIVE_FUNCTIONS
+from tileops.ops.checked_call import CheckedCall
+from tileops.ops.op import Op
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ReadException:
+    """One exception.
+
+    Attributes:
+      op: name of the manifest entry.
+      when: a predicate in the manifest's expression language over the checked call: its parameters, indices and
+        `present(t)`, as in "is_causal and S_kv > S".
+      reason: why a conforming implementation may read less there, and what measurement showed it.
+    """
+
+    op: str
+    when: str
+    reason: str
+
+
+EXCEPTIONS: tuple[ReadException, ...] = ()
+
+
+class ExceptionTableError(Exception):
+    """Exceptions of a wrong form; the message has a line for each defect."""
+
+
+def check(table: Sequence[ReadException], calls: Mapping[str, Sequence[CheckedCall]], classes: Mapping[str, type[Op]]) -> None:
+    """Check the form of a table.
+
+    Args:
+      table: the exceptions.
+      calls: for each op that the table names, a checked call of each of its rows.
+      classes: every op by name.
+
+    Raises:
+      ExceptionTableError: an exception names no op, gives no reason, stands twice, or has a condition that is no
+        predicate over the op's calls.
+    """
+    defects = []
+    seen: set[tuple[str, str]] = set()
+    for one in table:
+        where = f"audit/exceptions.py: {one.op}: when {one.when!r}"
+        if one.op not in classes:
+            defects.append(f"{where}: there is no such op")
+            continue
+        if not one.reason.strip():
+            defects.append(f"{where}: gives no reason")
+        if (one.op, one.when) in seen:
+            defects.append(f"{where}: stands twice")
+        seen.add((one.op, one.when))
+        defects += [f"{where}: {defect}" for defect in _form_defects(one, calls.get(one.op, ()), classes[one.op])]
+    if defects:
+        raise ExceptionTableError("\n".join(defects))
+
+
+def holds(one: ReadException, call: CheckedCall) -> bool:
+    """Whether an exception of a checked table applies to a call of its op."""
+    tensors = {name: True for name in call.tensors}
+    absent = _PresentOrNot(tensors)
+    return bool(evaluate.evaluate(expr.parse(one.when), {**call.params, **call.indices}, absent))
+
+
+def find(table: Iterable[ReadException], call: CheckedCall) -> ReadException | None:
+    """The first exception of a checked table that applies to a call."""
+    return next((one for one in table if one.op == call.op and holds(one, call)), None)
+
+
+def notes(table: Sequence[ReadException], calls: Mapping[str, Sequence[CheckedCall]]) -> list[str]:
+    """What review should know of a checked table: conditions that hold for no row, and ops that they cover whole.
+
+    Args:
+      table: the exceptions.
+      calls: checked calls of every row, of the ops to speak of.
+    """
+    found = []
+    for one in table:
+        if one.op in calls and not any(holds(one, call) for call in calls[one.op]):
+            found.append(f"{one.op}: the exception when {one.when!r} never fires: no row meets its condition")
+    for op in dict.fromkeys(one.op for one in table):
+        if calls.get(op) and all(find(table, call) for call in calls[op]):
+            found.append(f"{op}: every row is exempt, so that nothing of its read half is judged")
+    return found
+
+
+class _PresentOrNot(dict):
+    """Presence of tensors of which the present ones are known."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+    def __missing__(self, name: str) -> bool:
+        return False
+
+
+def _form_defects(one: ReadException, calls: Sequence[CheckedCall], op_class: type[Op]) -> list[str]:
+    try:
+        node = expr.parse(one.when)
+    except expr.ExprError as error:
+        return [str(error)]
+    defects = []
+    tensors = (*op_class.CONSTANT_NAMES, *op_class.INPUT_NAMES, *op_class.OUTPUT_NAMES)
+    reads = set()
+    for part in expr.walk(node):
+        if isinstance(part, expr.Call) and part.function == "present":
+            name = part.args[0].id if len(part.args) == 1 and isinstance(part.args[0], expr.Name) else None
+            if name not in tensors:
+                defects.append(f"present() takes one tensor of the op: {', '.join(tensors)}")
+            reads.add(name)
+        elif isinstance(part, expr.Call) and part.function not in PRIMITIVE_FUNCTIONS:
+            defects.append(f"calls {part.function!r}, which is none of {', '.join(sorted(PRIMITIVE_FUNCTIONS))}")
+    if calls:
+        known = {*calls[0].params, *calls[0].indices}
+        values = set(expr.names(node)) - set(tensors)
+        if unknown := sorted(values - known):
+            defects.append(f"reads {', '.join(unknown)}, none of the call's {', '.join(sorted(known))}")
+        reads |= values & known
+    if not reads:
+        defects.append("reads nothing of the call: a condition is wanted, not the whole op")
+    return defects or [defect for call in calls for defect in _value_defects(one, call)][:1]
+
+
+def _value_defects(one: ReadException, call: CheckedCall) -> list[str]:
+    """What goes wrong when the condition of clean form is evaluated on a call."""
+    try:
+        value = evaluate.evaluate(expr.parse(one.when), {**call.params, **call.indices}, _PresentOrNot(dict.fromkeys(call.tensors, True)))
+    except Exception as error:  # whatever a primitive or an operator makes of the call's values
+        return [f"raises {type(error).__name__}: {error} on a row of the op"]
+    return [] if isinstance(value, bool) else [f"is {value!r} on a row of the op, not True or False"]

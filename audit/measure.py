@@ -1,0 +1,114 @@
+"""Rows through Nsight Compute, one child process each; what it costs one row costs no other."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from collections.abc import Iterator, Sequence
+
+from tileops.audit import counters, exceptions, ncu, report, saved
+from tileops.audit.calls import DeclaredCall
+from tileops.perf.bench_catalogue import Sources
+from tileops.proto import audit_pb2
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How rows are measured.
+
+    Attributes:
+      program: ncu, or why there is none.
+      sources: where the ops come from.
+      device: "cuda:N".
+      implementation: name of the one to audit; "" for what the op chooses by itself.
+      timeout_s: longest that a row may take. Seconds.
+      save_csv: file that keeps what ncu printed; None for none.
+    """
+
+    program: ncu.Program | ncu.NcuError
+    sources: Sources
+    device: str
+    implementation: str
+    timeout_s: float
+    save_csv: pathlib.Path | None
+
+
+def measure(
+    rows: Sequence[DeclaredCall], table: Sequence[exceptions.ReadException], settings: Settings, found: audit_pb2.AuditReport
+) -> Iterator[audit_pb2.AuditRow]:
+    """Audit rows in order.
+
+    Args:
+      rows: what to audit.
+      table: the configured exceptions.
+      settings: how.
+      found: the report; what the rows tell of the machine is noted in it.
+
+    Yields:
+      A judged row for each, whatever became of it.
+    """
+    for one in rows:
+        yield _outcome(one, table, settings, found)
+
+
+def _outcome(
+    one: DeclaredCall, table: Sequence[exceptions.ReadException], settings: Settings, found: audit_pb2.AuditReport
+) -> audit_pb2.AuditRow:
+    if not one.op_class.implementation_names():
+        return report.row(one, skip="the op has no implementation; bring one with --plugin")
+    if one.error or one.read_bytes == 0:
+        return report.row(one)
+    if isinstance(settings.program, ncu.NcuError):
+        return report.row(one, error=str(settings.program))
+    arguments = [
+        f"--op={one.op_class.ENTRY}", f"--case_id={one.case.case_id}", f"--device={settings.device}",
+        f"--implementation={settings.implementation}", *(f"--plugin={plugin}" for plugin in settings.sources.plugins),
+    ]  # fmt: skip
+    if settings.sources.generated_dir is not None:
+        arguments.append(f"--generated_dir={settings.sources.generated_dir}")
+    try:
+        profiled = ncu.profile(settings.program, arguments, settings.timeout_s)
+    except ncu.NcuError as error:
+        return report.row(one, implementation=settings.implementation, error=str(error))
+    _note_machine(found, profiled.facts, settings.program.version)
+    implementation = profiled.facts["implementation"]
+    if settings.save_csv is not None:
+        facts = {"op": one.op_class.ENTRY, "case_id": one.case.case_id, "profiler_version": settings.program.version}
+        saved.append(settings.save_csv, {**profiled.facts, **facts}, profiled.csv)
+    if profiled.facts["declared_read_bytes"] != one.read_bytes:
+        error = (
+            f"the op declares {profiled.facts['declared_read_bytes']} read bytes for the measured call and"
+            f" {one.read_bytes} for the same call on meta: its read half depends on more than the checked call"
+        )
+        return report.row(one, implementation=implementation, error=error)
+    return judged(one, profiled.csv, table, implementation)
+
+
+def judged(
+    one: DeclaredCall, csv: str, table: Sequence[exceptions.ReadException], implementation: str
+) -> audit_pb2.AuditRow:
+    """The row that ncu's CSV of its call makes."""
+    exception = None if one.call is None else exceptions.find(table, one.call)
+    try:
+        measured = counters.parse(csv)
+    except counters.CounterError as error:
+        return report.row(one, implementation=implementation, error=f"{error}{ncu.remedy(csv)}")
+    return report.row(one, implementation=implementation, counters=measured, exception=exception)
+
+
+def _note_machine(found: audit_pb2.AuditReport, facts: dict, version: str) -> None:
+    for name in ("device_name", "driver_version", "torch_version"):
+        setattr(found, name, facts.get(name, ""))
+    found.profiler_version = version
+
+
+def note_saved(found: audit_pb2.AuditReport, facts: dict) -> None:
+    """Take over what a saved call tells of the machine.
+
+    Raises:
+      saved.SavedError: the report already speaks of another device.
+    """
+    name = facts.get("device_name", "")
+    if found.device_name and name and found.device_name != name:
+        raise saved.SavedError(f"calls of {found.device_name} and of {name}: an audit is of one device")
+    _note_machine(found, facts, facts.get("profiler_version", ""))

@@ -1,0 +1,104 @@
+"""The program that runs under Nsight Compute: one call of one row, the only thing that is profiled.
+
+What precedes the call (inputs, compilation, autotuning) and what follows it stand outside the profiled range. What the
+call was is written to a file as JSON: ncu has the program's output to itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import pathlib
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from tileops.audit import calls
+from tileops.audit.counters import RANGE_NAME
+from tileops.ops import workloads
+from tileops.ops.cases import WorkloadCase
+from tileops.ops.op import Op
+from tileops.perf import bench_catalogue
+from tileops.perf.bench_inputs import RowInputs
+from tileops.perf.clock import device_state
+
+# Calls before the profiled one: the first compiles and tunes, the next run what was decided. A count.
+_WARMUP_CALLS = 3
+
+
+def main(argv: list[str]) -> None:
+    """Run the call that the flags name and write its facts."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--op", required=True)
+    parser.add_argument("--case_id", required=True)
+    parser.add_argument("--implementation", default="")
+    parser.add_argument("--device", required=True)
+    parser.add_argument("--facts", type=pathlib.Path, required=True)
+    parser.add_argument("--generated_dir")
+    parser.add_argument("--plugin", action="append", default=[])
+    flags = parser.parse_args(argv)
+    sources = bench_catalogue.Sources(generated_dir=flags.generated_dir, plugins=tuple(flags.plugin))
+    op_class = bench_catalogue.load(sources)[flags.op]
+    case = next(case for case in op_class.CASES if case.case_id == flags.case_id)
+    device = torch.device(flags.device)
+    facts = run(op_class, case, flags.implementation or None, device, _profiled if device.type == "cuda" else _unprofiled)
+    flags.facts.write_text(json.dumps(facts), encoding="utf-8")
+
+
+def run(
+    op_class: type[Op],
+    case: WorkloadCase,
+    implementation: str | None,
+    device: torch.device,
+    profiled: Callable[[torch.device], contextlib.AbstractContextManager[None]],
+) -> dict[str, Any]:
+    """Make one call of a row inside `profiled(device)`, after calls outside it.
+
+    Returns:
+      implementation: name of the one that served the call.
+      declared_read_bytes: the read half that the op declares for the very call; None where it declares none.
+      device_name, driver_version, torch_version: where and by what it ran.
+    """
+    inputs = RowInputs(op_class, case, device)
+    op = workloads.construct(op_class, case, target=implementation, device=device)
+    for _ in range(_WARMUP_CALLS):
+        op(**inputs.tensors)
+    inputs.fill(0)  # a call that writes its inputs finds them as a first call does
+    with profiled(device):
+        op(**inputs.tensors)
+    is_gpu = device.type == "cuda"
+    return {
+        "implementation": op.last_call.implementation,
+        "declared_read_bytes": calls.read_half(op),
+        "device_name": torch.cuda.get_device_name(device) if is_gpu else device.type,
+        "driver_version": device_state.driver_version() if is_gpu else "",
+        "torch_version": torch.__version__,
+    }
+
+
+@contextlib.contextmanager
+def _profiled(device: torch.device) -> Iterator[None]:
+    """What ncu profiles with `--profile-from-start off`, in a range that its CSV names with `--nvtx`."""
+    torch.cuda.synchronize(device)
+    torch.cuda.profiler.start()
+    torch.cuda.nvtx.range_push(RANGE_NAME)
+    try:
+        yield
+        torch.cuda.synchronize(device)
+    finally:
+        torch.cuda.nvtx.range_pop()
+        torch.cuda.profiler.stop()
+
+
+@contextlib.contextmanager
+def _unprofiled(device: torch.device) -> Iterator[None]:
+    """On a device without counters."""
+    del device
+    yield
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
