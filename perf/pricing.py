@@ -16,6 +16,7 @@ error.
 """
 
 import math
+from typing import NamedTuple
 
 from tileops.perf import profiles
 from tileops.proto import benchmark_pb2
@@ -28,6 +29,9 @@ AT_CEILING_EFFICIENCY = 0.80
 ANOMALY_EFFICIENCY = 1.05
 
 _NANOSECONDS_PER_SECOND = 1e9
+
+# No clock resolves this; rates of less time would leave the range of floats.
+_LEAST_TIME_NS = 1e-12
 
 # Relative error that a handful of float operations may leave. Comparisons allow
 # for it, so that a row exactly on a line in decimal numbers is read as on it.
@@ -42,10 +46,54 @@ _FAILED_STATUSES = frozenset(
     )
 )
 
+_CUPTI = benchmark_pb2.TIMING_SOURCE_CUPTI
 
-def price(
+
+class Breach(NamedTuple):
+    """A theoretical ceiling ("hbm" or a roof key) that an implied rate exceeds.
+
+    Rates are bytes or FLOPs per second.
+    """
+
+    roof: str
+    implied_per_s: float
+    theoretical_per_s: float
+
+
+class Readings(NamedTuple):
+    """What a record reads as: the fields of `roofline.Row` that pricing decides.
+
+    Units are those of the proto; None is an absent reading, and the enums are
+    numbers of `roofline_pb2`.
+    """
+
+    verdict: int
+    blank_reason: int = roofline_pb2.BLANK_REASON_UNSPECIFIED
+    bound: int = roofline_pb2.BOUND_UNSPECIFIED
+    actual_time_s: float | None = None
+    memory_time_s: float | None = None
+    compute_time_s: float | None = None
+    sol_time_s: float | None = None
+    efficiency: float | None = None
+    achieved_bytes_per_s: float | None = None
+    achieved_flops_per_s: float | None = None
+    arithmetic_intensity: float | None = None
+    headroom_s: float | None = None
+    breaches: tuple[Breach, ...] = ()
+
+
+class _SolTimes(NamedTuple):
+    """The times of the roofline model, in seconds, and which of them dominates."""
+
+    memory_time_s: float | None = None
+    compute_time_s: float | None = None
+    sol_time_s: float | None = None
+    bound: int = roofline_pb2.BOUND_UNSPECIFIED
+
+
+def read(
     record: benchmark_pb2.BenchmarkRecord, profile: profiles.Profile | None
-) -> roofline_pb2.Row:
+) -> Readings:
     """Returns what the record reads as against the profile.
 
     Args:
@@ -53,41 +101,100 @@ def price(
       profile: The profile of the device that was measured; None where there is
         none.
     """
-    row = _unpriced_row(record)
     actual_time_s = actual_time(record)
+    time_reason = _time_blank_reason(record, actual_time_s)
+    achieved_bytes = achieved_flops = efficiency = headroom_s = None
+    breaches: tuple[Breach, ...] = ()
     if actual_time_s is not None:
-        row.actual_time_s = actual_time_s
-        if record.timing.source == benchmark_pb2.TIMING_SOURCE_CUPTI:
-            row.achieved_bytes_per_s = record.bytes / actual_time_s
-            row.achieved_flops_per_s = record.flops / actual_time_s
+        if record.timing.source == _CUPTI:
+            achieved_bytes = record.bytes / actual_time_s
+            achieved_flops = record.flops / actual_time_s
         if profile is not None:
-            row.breaches.extend(_breaches(record, actual_time_s, profile))
-    row.blank_reason = _time_blank_reason(
-        record, actual_time_s
-    ) or _price_blank_reason(record, profile)
-    if not row.blank_reason:
-        _fill_sol_times(row, profile)
-        row.efficiency = row.sol_time_s / actual_time_s
-        row.headroom_s = actual_time_s - row.sol_time_s
-    row.verdict = _verdict(row, profile)
-    return row
+            breaches = _breaches(record, actual_time_s, profile)
+    blank_reason = time_reason or _price_blank_reason(record, profile)
+    sol = _SolTimes()
+    if not blank_reason:
+        sol = _sol_times(record, profile)
+        efficiency = sol.sol_time_s / actual_time_s
+        headroom_s = actual_time_s - sol.sol_time_s
+    if breaches:
+        verdict = roofline_pb2.VERDICT_FORMULA_ERROR
+    elif blank_reason:
+        verdict = roofline_pb2.VERDICT_BLANK
+    else:
+        verdict = _verdict(sol.sol_time_s, actual_time_s, efficiency, profile)
+    return Readings(
+        verdict,
+        blank_reason,
+        sol.bound,
+        actual_time_s,
+        sol.memory_time_s,
+        sol.compute_time_s,
+        sol.sol_time_s,
+        efficiency,
+        achieved_bytes,
+        achieved_flops,
+        _intensity(record),
+        headroom_s,
+        breaches,
+    )
+
+
+def read_bound(
+    record: benchmark_pb2.BenchmarkRecord, profile: profiles.Profile
+) -> Readings:
+    """Returns the record's SOL time on the profile's device, and no measured time.
+
+    It is a bound that any device's record can be asked for, not a measurement;
+    the reading says `no_time`, or why not even the bound can be given.
+    """
+    blank_reason = _price_blank_reason(record, profile)
+    sol = _SolTimes()
+    if not blank_reason:
+        sol = _sol_times(record, profile)
+        blank_reason = roofline_pb2.BLANK_REASON_NO_TIME
+    return Readings(
+        verdict=roofline_pb2.VERDICT_BLANK,
+        blank_reason=blank_reason,
+        arithmetic_intensity=_intensity(record),
+        **sol._asdict(),
+    )
+
+
+def row_of(
+    record: benchmark_pb2.BenchmarkRecord, readings: Readings
+) -> roofline_pb2.Row:
+    """Returns the row of a report: what the record says, and what it reads as."""
+    values = readings._asdict()
+    breaches = values.pop("breaches")
+    return roofline_pb2.Row(
+        op=record.op,
+        family=record.family,
+        case_id=record.case_id,
+        label=record.label,
+        implementation=record.implementation,
+        flops=record.flops,
+        bytes=record.bytes,
+        roof_key=record.roof_key,
+        data_terms=record.data_terms,
+        message=record.message,
+        breaches=[roofline_pb2.Breach(**breach._asdict()) for breach in breaches],
+        **values,
+    )
+
+
+def price(
+    record: benchmark_pb2.BenchmarkRecord, profile: profiles.Profile | None
+) -> roofline_pb2.Row:
+    """Returns the row that the record and the profile make: `read` as a message."""
+    return row_of(record, read(record, profile))
 
 
 def predict(
     record: benchmark_pb2.BenchmarkRecord, profile: profiles.Profile
 ) -> roofline_pb2.Row:
-    """Returns the record's SOL time on the profile's device, and no measured time.
-
-    It is a bound that any device's record can be asked for, not a measurement;
-    the row says `no_time`, or why not even the bound can be given.
-    """
-    row = _unpriced_row(record)
-    row.blank_reason = _price_blank_reason(record, profile)
-    if not row.blank_reason:
-        _fill_sol_times(row, profile)
-        row.blank_reason = roofline_pb2.BLANK_REASON_NO_TIME
-    row.verdict = roofline_pb2.VERDICT_BLANK
-    return row
+    """Returns the row of the record's bound: `read_bound` as a message."""
+    return row_of(record, read_bound(record, profile))
 
 
 def actual_time(record: benchmark_pb2.BenchmarkRecord) -> float | None:
@@ -100,47 +207,32 @@ def actual_time(record: benchmark_pb2.BenchmarkRecord) -> float | None:
     if record.status in _FAILED_STATUSES or not timing.HasField("device_busy_ns"):
         return None
     total_ns = timing.device_busy_ns + timing.excluded_copy_ns
-    if not (math.isfinite(total_ns) and total_ns > 0):
+    if not (math.isfinite(total_ns) and total_ns >= _LEAST_TIME_NS):
         return None
     return total_ns / _NANOSECONDS_PER_SECOND
 
 
-def _unpriced_row(record: benchmark_pb2.BenchmarkRecord) -> roofline_pb2.Row:
-    row = roofline_pb2.Row(
-        op=record.op,
-        family=record.family,
-        case_id=record.case_id,
-        label=record.label,
-        implementation=record.implementation,
-        flops=record.flops,
-        bytes=record.bytes,
-        roof_key=record.roof_key,
-        data_terms=record.data_terms,
-        message=record.message,
-    )
-    if record.bytes > 0:
-        row.arithmetic_intensity = record.flops / record.bytes
-    return row
+def _intensity(record: benchmark_pb2.BenchmarkRecord) -> float | None:
+    return record.flops / record.bytes if record.bytes > 0 else None
 
 
 def _breaches(
     record: benchmark_pb2.BenchmarkRecord,
     actual_time_s: float,
     profile: profiles.Profile,
-) -> list[roofline_pb2.Breach]:
+) -> tuple[Breach, ...]:
     """Returns the theoretical ceilings that the record's implied rates exceed."""
-    roofs = [("hbm", record.bytes, profile.bandwidth)]
-    if record.roof_key in profile.units:
-        roofs.append((record.roof_key, record.flops, profile.units[record.roof_key]))
-    return [
-        roofline_pb2.Breach(
-            roof=name,
-            implied_per_s=work / actual_time_s,
-            theoretical_per_s=roof.theoretical_per_s,
-        )
-        for name, work, roof in roofs
-        if _exceeds(work / actual_time_s, roof.theoretical_per_s)
-    ]
+    found = []
+    implied = record.bytes / actual_time_s
+    ceiling = profile.bandwidth.theoretical_per_s
+    if _exceeds(implied, ceiling):
+        found.append(Breach("hbm", implied, ceiling))
+    unit = profile.units.get(record.roof_key)
+    if unit is not None:
+        implied = record.flops / actual_time_s
+        if _exceeds(implied, unit.theoretical_per_s):
+            found.append(Breach(record.roof_key, implied, unit.theoretical_per_s))
+    return tuple(found)
 
 
 def _time_blank_reason(
@@ -149,7 +241,7 @@ def _time_blank_reason(
     """Returns why the time cannot be priced; 0 where it can."""
     if record.status in _FAILED_STATUSES or not record.HasField("timing"):
         return roofline_pb2.BLANK_REASON_NO_TIME
-    if record.timing.source != benchmark_pb2.TIMING_SOURCE_CUPTI:
+    if record.timing.source != _CUPTI:
         return roofline_pb2.BLANK_REASON_NO_CUPTI
     if actual_time_s is None:
         return roofline_pb2.BLANK_REASON_NO_TIME
@@ -172,32 +264,35 @@ def _price_blank_reason(
     return roofline_pb2.BLANK_REASON_UNSPECIFIED
 
 
-def _fill_sol_times(row: roofline_pb2.Row, profile: profiles.Profile) -> None:
-    """Sets the SOL times and the bound of a row that `_price_blank_reason` passed."""
-    row.memory_time_s = row.bytes / profile.bandwidth.effective_per_s
-    row.compute_time_s = row.flops / profile.units[row.roof_key].effective_per_s
-    row.sol_time_s = max(row.memory_time_s, row.compute_time_s)
-    row.bound = (
-        roofline_pb2.BOUND_COMPUTE
-        if _exceeds(row.compute_time_s, row.memory_time_s)
-        else roofline_pb2.BOUND_MEMORY
+def _sol_times(
+    record: benchmark_pb2.BenchmarkRecord, profile: profiles.Profile
+) -> _SolTimes:
+    """Returns the times of a record that `_price_blank_reason` passed."""
+    memory_time_s = record.bytes / profile.bandwidth.effective_per_s
+    compute_time_s = record.flops / profile.units[record.roof_key].effective_per_s
+    if _exceeds(compute_time_s, memory_time_s):
+        bound = roofline_pb2.BOUND_COMPUTE
+    else:
+        bound = roofline_pb2.BOUND_MEMORY
+    return _SolTimes(
+        memory_time_s, compute_time_s, max(memory_time_s, compute_time_s), bound
     )
 
 
-def _verdict(row: roofline_pb2.Row, profile: profiles.Profile | None) -> int:
-    """Returns the first verdict that holds, in the order of `Verdict`."""
-    if row.breaches:
-        return roofline_pb2.VERDICT_FORMULA_ERROR
-    if row.blank_reason:
-        return roofline_pb2.VERDICT_BLANK
+def _verdict(
+    sol_time_s: float,
+    actual_time_s: float,
+    efficiency: float,
+    profile: profiles.Profile,
+) -> int:
+    """Returns the verdict on a possible, priced row: the first of `Verdict` that holds."""
     floor_s = profile.latency_floor_s
     # The larger of the two decides: both have to lie below the floor.
-    slower_s = max(row.sol_time_s, row.actual_time_s)
-    if floor_s is not None and _exceeds(floor_s, slower_s):
+    if floor_s is not None and _exceeds(floor_s, max(sol_time_s, actual_time_s)):
         return roofline_pb2.VERDICT_LATENCY_BOUND
-    if _exceeds(row.efficiency, ANOMALY_EFFICIENCY):
+    if _exceeds(efficiency, ANOMALY_EFFICIENCY):
         return roofline_pb2.VERDICT_ANOMALY
-    if not _exceeds(AT_CEILING_EFFICIENCY, row.efficiency):
+    if not _exceeds(AT_CEILING_EFFICIENCY, efficiency):
         return roofline_pb2.VERDICT_AT_CEILING
     return roofline_pb2.VERDICT_BELOW
 

@@ -1,212 +1,131 @@
-"""From run files and a profile to the rows of a report: selection and summary."""
+"""From run files and a profile to the rows of a report, in one pass over the files."""
 
+import collections
 import dataclasses
-import fnmatch
-import math
-import pathlib
-from collections.abc import Callable, Iterable, Sequence
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
-from google.protobuf import descriptor
+import numpy
 
-from tileops.perf import paths
 from tileops.perf import pricing
 from tileops.perf import profiles
+from tileops.perf import report_runs
+from tileops.perf import report_store
 from tileops.perf import runfile
 from tileops.proto import benchmark_pb2
 from tileops.proto import roofline_pb2
 
-# Values of `Selection.implementation` that name no implementation.
-BEST = "best"
-ALL = "all"
+
+class HistoryPoint(NamedTuple):
+    """One time of a row's course: index of the run, in the order given; seconds."""
+
+    run: int
+    actual_time_s: float
 
 
-class MixedDevicesError(Exception):
-    """Runs of several devices, which cannot be read as one report."""
+# Returns a row's text in some form of report.
+Encoder = Callable[
+    [benchmark_pb2.BenchmarkRecord, pricing.Readings, Sequence[HistoryPoint]], bytes
+]
 
-
-class NothingSelectedError(Exception):
-    """A filter that no record passes; the message lists what there is."""
-
-
-class NoRecordedRunsError(Exception):
-    """The user names no run, and the project has none recorded."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Selection:
-    """Which records a report is about.
-
-    Attributes:
-      ops: Globs of op names; a record passes if one matches, or if there is none.
-      families: The same, of families.
-      implementation: `BEST`, `ALL`, or the name of one.
-    """
-
-    ops: Sequence[str] = ()
-    families: Sequence[str] = ()
-    implementation: str = BEST
-
-    def admits(self, record: benchmark_pb2.BenchmarkRecord) -> bool:
-        """Whether the record passes, all implementations counting for BEST."""
-        return (
-            _matches(record.op, self.ops)
-            and _matches(record.family, self.families)
-            and self.implementation in (BEST, ALL, record.implementation)
-        )
-
-
-@dataclasses.dataclass
-class Runs:
-    """The newest record of each case and implementation, out of several runs.
-
-    Attributes:
-      summaries: One for each file, in the order given.
-      newest: The records, by (op, case_id, implementation).
-    """
-
-    summaries: list[roofline_pb2.RunSummary]
-    newest: dict[tuple[str, str, str], benchmark_pb2.BenchmarkRecord]
-
-    @property
-    def device_name(self) -> str:
-        """The device that was measured; empty where no run says so."""
-        return self.summaries[0].device_name
-
-
-def run_paths(named: Sequence[str]) -> list[pathlib.Path]:
-    """Returns the runs that a user named; every recorded H200 run if none.
-
-    Raises:
-      NoRecordedRunsError: Nothing was named and nothing is recorded.
-    """
-    if named:
-        return [paths.user_path(run) for run in named]
-    try:
-        folder = paths.data_path("perf", "recorded", "h200")
-    except FileNotFoundError as error:
-        raise NoRecordedRunsError(f"no recorded runs to read: {error}") from error
-    found = sorted([*folder.glob("*.binpb"), *folder.glob("*.jsonl")])
-    if not found:
-        raise NoRecordedRunsError(f"no recorded runs in {folder}; name one with --run")
-    return found
-
-
-def newest_run(readers: Sequence[runfile.RunReader]) -> runfile.RunReader:
-    """Returns the run that began last; of equals, the last one given."""
-    return sorted(readers, key=_started_at)[-1]
-
-
-def read_runs(readers: Iterable[runfile.RunReader], selection: Selection) -> Runs:
-    """Reads runs of one device; a later start, or a later place, is newer.
-
-    Raises:
-      MixedDevicesError: The runs are of several devices.
-      NothingSelectedError: There is a filter, and nothing passes it.
-      runfile.RunFileError: A file cannot be read.
-    """
-    # sorted() is stable: runs of one time count in the order given.
-    given = list(readers)
-    _refuse_mixed_devices(given)
-    newest = {}
-    summaries = {}
-    seen = _Names()
-    for reader in sorted(given, key=_started_at):
-        records = 0
-        for record in reader.records():
-            records += 1
-            seen.add(record)
-            if selection.admits(record):
-                newest[record.op, record.case_id, record.implementation] = record
-        summaries[id(reader)] = _summary_of_run(reader, records)
-    if not newest:
-        seen.refuse_empty(selection)
-    return Runs([summaries[id(reader)] for reader in given], newest)
-
-
-def priced_rows(
-    runs: Runs, selection: Selection, profile: profiles.Profile | None
-) -> list[roofline_pb2.Row]:
-    """Prices the selected records against the profile.
-
-    With `BEST`, one row a case, and beside it every row that is a formula error:
-    an impossible time is reported, and is never the fastest.
-    """
-    rows = [
-        (record, pricing.price(record, profile)) for record in runs.newest.values()
-    ]
-    if selection.implementation != BEST:
-        return [row for _, row in rows]
-    best: dict[tuple[str, str], tuple[tuple, roofline_pb2.Row]] = {}
-    impossible = []
-    for record, row in rows:
-        if row.verdict == roofline_pb2.VERDICT_FORMULA_ERROR:
-            impossible.append(row)
-            continue
-        rank = _rank(record)
-        case = (record.op, record.case_id)
-        if case not in best or rank < best[case][0]:
-            best[case] = (rank, row)
-    return [row for _, row in best.values()] + impossible
-
-
-def predicted_rows(
-    runs: Runs, selection: Selection, profile: profiles.Profile
-) -> list[roofline_pb2.Row]:
-    """Returns each selected record's bound on the profile's device.
-
-    With `BEST`, one row a case, of no implementation: the bound is the
-    algorithm's.
-    """
-    rows = {}
-    for record in runs.newest.values():
-        row = pricing.predict(record, profile)
-        row.ClearField("message")
-        if selection.implementation == BEST:
-            row.ClearField("implementation")
-        key = (row.op, row.case_id, row.implementation)
-        # A record that failed before it was priced must not hide one that was.
-        if key not in rows or row.HasField("sol_time_s"):
-            rows[key] = row
-    return list(rows.values())
-
-
-# Keys for `sort_rows`, by the names that a user gives; each has the most
-# interesting rows first, and rows without the reading last.
-SORT_KEYS: dict[str, Callable[[roofline_pb2.Row], tuple]] = {
-    "headroom": lambda row: _descending(row, "headroom_s"),
-    "time": lambda row: _descending(row, "actual_time_s"),
-    "efficiency": lambda row: _ascending(row, "efficiency"),
-    "op": lambda row: (),
+# What rows are sorted by, under the names that a user gives, and whether the
+# largest come first; rows without that reading come last.
+SORT_KEYS: dict[str, tuple[str | None, bool]] = {
+    "headroom": ("headroom_s", True),
+    "time": ("actual_time_s", True),
+    "efficiency": ("efficiency", False),
+    "op": (None, False),
 }
 
 
-def sort_rows(rows: list[roofline_pb2.Row], key: str) -> None:
-    """Sorts rows in place by one of `SORT_KEYS`, then by op, case and time.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Query:
+    """What a report is of.
 
-    Rows without headroom are ordered by SOL time, so that predictions, too, have
-    the largest rows first.
+    Attributes:
+      selection: Which records.
+      profile: What they are read against; None where no profile has the device.
+      is_prediction: Whether times are left out and bounds given instead; needs a
+        profile.
+      sort: One of `SORT_KEYS`.
     """
-    reading = SORT_KEYS[key]
-    rows.sort(
-        key=lambda row: (
-            reading(row),
-            () if key == "op" else _descending(row, "sol_time_s"),
-            row.op,
-            row.case_id,
-            _ascending(row, "actual_time_s"),
-            row.implementation,
-        )
+
+    selection: report_runs.Selection
+    profile: profiles.Profile | None
+    is_prediction: bool = False
+    sort: str = "headroom"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Collected:
+    """The rows of a report, as texts of one form.
+
+    Attributes:
+      head: The report but for its rows.
+      rows: Numbers of the rows in `store`, in order.
+      store: What holds them; closed by whoever made it.
+    """
+
+    head: roofline_pb2.Report
+    rows: numpy.ndarray
+    store: report_store.RowStore
+
+    def texts(self) -> Iterator[bytes]:
+        """Yields the text of each row, in order."""
+        return self.store.texts(self.rows)
+
+
+def collect(
+    readers: Sequence[runfile.RunReader],
+    query: Query,
+    encode: Encoder,
+    store: report_store.RowStore,
+) -> Collected:
+    """Reads runs of one device; a later start, or a later place, is newer.
+
+    The newest record of a case and implementation counts. With `BEST` there is
+    one row a case, the fastest correct one, and beside it every row that is a
+    formula error. A prediction with `BEST` has one row a case, of no
+    implementation: the bound is the algorithm's.
+
+    Args:
+      readers: The runs, one or more.
+      query: What the report is of.
+      encode: Makes the texts.
+      store: An empty store, for the rows.
+
+    Raises:
+      report_runs.MixedDevicesError: The runs are of several devices.
+      report_runs.NothingSelectedError: There is a filter, and nothing passes it.
+      runfile.RunFileError: A file cannot be read.
+    """
+    report_runs.device_name(readers)
+    names = report_runs.Names()
+    facts = [report_runs.RunFacts(reader) for reader in readers]
+    put = functools.partial(_put_bound if query.is_prediction else _put_time, query)
+    histories = _Histories() if len(readers) > 1 else None
+    places = {id(reader): place for place, reader in enumerate(readers)}
+    for reader in report_runs.oldest_first(readers):
+        place = places[id(reader)]
+        for record in reader.records():
+            facts[place].add(record)
+            names.add(record)
+            if query.selection.admits(record):
+                history = histories.extended(place, record) if histories else ()
+                put(record, history, encode, store)
+    rows = store.best() if query.selection.implementation == report_runs.BEST else store.all()
+    if not len(rows):
+        names.refuse_empty(query.selection)
+    summary = store.summarize(rows)
+    head = roofline_pb2.Report(
+        profile=query.profile.message if query.profile else None,
+        is_prediction=query.is_prediction,
+        runs=[each.summary() for each in facts],
+        health=health(summary),
+        summary=summary,
     )
-
-
-def summarize(rows: Iterable[roofline_pb2.Row]) -> roofline_pb2.Summary:
-    """Counts rows by verdict."""
-    summary = roofline_pb2.Summary()
-    for row in rows:
-        name = enum_name(row, "verdict")
-        setattr(summary, name, getattr(summary, name) + 1)
-        summary.rows += 1
-    return summary
+    return Collected(head=head, rows=store.ordered(rows), store=store)
 
 
 def health(summary: roofline_pb2.Summary) -> int:
@@ -216,134 +135,109 @@ def health(summary: roofline_pb2.Summary) -> int:
     return roofline_pb2.HEALTH_OK
 
 
-def enum_name(message, field: str) -> str | None:
-    """Returns an enum field's value as reports write it.
-
-    In lower case and without the enum's prefix: VERDICT_AT_CEILING is
-    "at_ceiling". None where the field is unspecified.
-    """
-    value = getattr(message, field)
-    if value == 0:
-        return None
-    enum: descriptor.EnumDescriptor = message.DESCRIPTOR.fields_by_name[field].enum_type
-    prefix = enum.values_by_number[0].name.removesuffix("UNSPECIFIED")
-    return enum.values_by_number[value].name.removeprefix(prefix).lower()
+def message_text(
+    record: benchmark_pb2.BenchmarkRecord,
+    readings: pricing.Readings,
+    history: Sequence[HistoryPoint],
+) -> bytes:
+    """Returns a row as a serialized `roofline.Row`: an encoder for `report_of`."""
+    row = pricing.row_of(record, readings)
+    for point in history:
+        row.history.add(run=point.run, actual_time_s=point.actual_time_s)
+    return row.SerializeToString()
 
 
-class _Names:
-    """The names in the records read, for a user whose filter has none of them."""
+def report_of(collected: Collected) -> roofline_pb2.Report:
+    """Returns the whole report as a message, from rows encoded by `message_text`."""
+    report = roofline_pb2.Report()
+    report.CopyFrom(collected.head)
+    report.rows.extend(map(roofline_pb2.Row.FromString, collected.texts()))
+    return report
+
+
+class _Histories:
+    """The times of each case and implementation, run after run."""
 
     def __init__(self):
-        self._of_flag: dict[str, set[str]] = {
-            "op": set(),
-            "family": set(),
-            "implementation": set(),
-        }
+        self._points = collections.defaultdict(list)
 
-    def add(self, record: benchmark_pb2.BenchmarkRecord) -> None:
-        for flag, names in self._of_flag.items():
-            names.add(getattr(record, flag))
-
-    def refuse_empty(self, selection: Selection) -> None:
-        """Raises NothingSelectedError if there is a filter.
-
-        The message lists the names that the first flag without a match could have
-        had; where each flag alone has one, those of them all.
-        """
-        asked = {"op": selection.ops, "family": selection.families}
-        if selection.implementation not in (BEST, ALL):
-            asked["implementation"] = [selection.implementation]
-        asked = {flag: globs for flag, globs in asked.items() if globs}
-        if not asked:
-            return
-        for flag, globs in asked.items():
-            if not any(_matches(name, globs) for name in self._of_flag[flag]):
-                asked = {flag: globs}
-                break
-        flags = " ".join(f"--{flag}={','.join(globs)}" for flag, globs in asked.items())
-        there = "; ".join(
-            f"{flag}: {', '.join(sorted(self._of_flag[flag])) or 'none'}"
-            for flag in asked
-        )
-        raise NothingSelectedError(f"no record passes {flags}; there are {there}")
+    def extended(
+        self, place: int, record: benchmark_pb2.BenchmarkRecord
+    ) -> Sequence[HistoryPoint]:
+        """Adds the record's time, if it has one; returns its row's course so far."""
+        points = self._points[record.op, record.case_id, record.implementation]
+        time_s = pricing.actual_time(record)
+        if time_s is not None:
+            if points and points[-1].run == place:
+                points.pop()
+            points.append(HistoryPoint(place, time_s))
+        return points
 
 
-def counted(count: int, noun: str) -> str:
-    """Returns a count with its noun, whose plural takes an s: "1 row", "2 rows"."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
-def printable(text: str) -> str:
-    """Returns a text in which nothing steers a terminal: ESC is shown as \\x1b."""
-    return "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode()
-        for char in text
+def _put_time(
+    query: Query,
+    record: benchmark_pb2.BenchmarkRecord,
+    history: Sequence[HistoryPoint],
+    encode: Encoder,
+    store: report_store.RowStore,
+) -> None:
+    readings = pricing.read(record, query.profile)
+    if readings.actual_time_s is None:
+        group = 2
+    else:
+        # A time by another clock than CUPTI is none to choose by.
+        group = int(record.timing.source != benchmark_pb2.TIMING_SOURCE_CUPTI)
+    # Of records without a time, one that says why goes before a silent one.
+    subgroup = 2 * (record.status != benchmark_pb2.STATUS_OK) + (not record.message)
+    store.put(
+        (record.op, record.case_id, record.implementation),
+        encode(record, readings, history),
+        readings.verdict,
+        report_store.Rank(group, readings.actual_time_s or 0.0, subgroup),
+        _order(readings, query.sort),
     )
 
 
-def _matches(name: str, globs: Sequence[str]) -> bool:
-    return not globs or any(fnmatch.fnmatchcase(name, glob) for glob in globs)
+def _put_bound(
+    query: Query,
+    record: benchmark_pb2.BenchmarkRecord,
+    history: Sequence[HistoryPoint],
+    encode: Encoder,
+    store: report_store.RowStore,
+) -> None:
+    del history  # A bound has no course.
+    readings = pricing.read_bound(record, query.profile)
+    key = (record.op, record.case_id, record.implementation)
+    record.ClearField("message")
+    if query.selection.implementation == report_runs.BEST:
+        record.ClearField("implementation")
+    store.put(
+        key,
+        encode(record, readings, ()),
+        readings.verdict,
+        # A record that failed before it was priced must not hide one that was.
+        report_store.Rank(int(readings.sol_time_s is None), 0.0),
+        _order(readings, query.sort),
+    )
 
 
-def _rank(record: benchmark_pb2.BenchmarkRecord) -> tuple:
-    """Orders the records of a case: the fastest correct one is the smallest.
+def _order(readings: pricing.Readings, sort: str) -> report_store.Order:
+    """Returns where a row stands.
 
-    A time by CUPTI goes before one by another clock; of records without a time,
-    one that says why it has none goes before a silent one.
+    Rows without the reading go by SOL time, so that predictions, too, have the
+    largest rows first.
     """
-    time_s = pricing.actual_time(record)
-    by_cupti = record.timing.source == benchmark_pb2.TIMING_SOURCE_CUPTI
-    return (
-        time_s is None,
-        not by_cupti,
-        time_s or 0.0,
-        record.status != benchmark_pb2.STATUS_OK,
-        not record.message,
-        record.implementation,
+    field, is_descending = SORT_KEYS[sort]
+    sol_time_s, time_s = readings.sol_time_s, readings.actual_time_s
+    if field is None:
+        return report_store.Order(0.0, 0.0, report_store.LAST if time_s is None else time_s)
+    reading = getattr(readings, field)
+    if reading is None:
+        reading = report_store.LAST
+    elif is_descending:
+        reading = -reading
+    return report_store.Order(
+        reading,
+        report_store.LAST if sol_time_s is None else -sol_time_s,
+        report_store.LAST if time_s is None else time_s,
     )
-
-
-def _descending(row: roofline_pb2.Row, field: str) -> tuple[float]:
-    return (-getattr(row, field) if row.HasField(field) else math.inf,)
-
-
-def _ascending(row: roofline_pb2.Row, field: str) -> tuple[float]:
-    return (getattr(row, field) if row.HasField(field) else math.inf,)
-
-
-def _started_at(reader: runfile.RunReader) -> tuple[int, int]:
-    started = reader.header.started_at
-    return started.seconds, started.nanos
-
-
-def _refuse_mixed_devices(readers: Iterable[runfile.RunReader]) -> None:
-    devices = {}
-    for reader in readers:
-        name = reader.header.environment.device_name
-        devices.setdefault(" ".join(name.split()).casefold(), (name, reader.path))
-    if len(devices) > 1:
-        (name_a, path_a), (name_b, path_b) = list(devices.values())[:2]
-        raise MixedDevicesError(
-            f"runs of several devices cannot be read as one: {path_a} is of"
-            f" {name_a!r}, {path_b} of {name_b!r}"
-        )
-
-
-def _summary_of_run(
-    reader: runfile.RunReader, records: int
-) -> roofline_pb2.RunSummary:
-    header = reader.header
-    environment = header.environment
-    summary = roofline_pb2.RunSummary(
-        file=reader.path.name,
-        run_id=header.run_id,
-        records=records,
-        interrupted=reader.footer is None,
-        problems=[str(problem) for problem in reader.problems],
-    )
-    if header.HasField("started_at"):
-        summary.started_at = header.started_at.ToJsonString()
-    for field in environment.DESCRIPTOR.fields:
-        if field.name in summary.DESCRIPTOR.fields_by_name:
-            setattr(summary, field.name, getattr(environment, field.name))
-    return summary

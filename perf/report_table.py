@@ -13,7 +13,7 @@ from rich import console as rich_console
 from rich import table as rich_table
 from rich import text as rich_text
 
-from tileops.perf import report_rows
+from tileops.perf import report_text
 from tileops.proto import roofline_pb2
 
 # Where nobody watches the width (a file, a pipe), no line is cut.
@@ -122,7 +122,7 @@ _COLUMNS = (
         is_measured=True,
         yields=5,
     ),
-    _Column("bound", lambda row: report_rows.enum_name(row, "bound") or "", yields=2),
+    _Column("bound", lambda row: report_text.enum_name(row, "bound") or "", yields=2),
     _Column("verdict", lambda row: _verdict(row)),
     _NOTE,
 )
@@ -151,7 +151,7 @@ def write_table(report: roofline_pb2.Report, out: TextIO) -> None:
         highlight=False,
     )
     for line in _head(report):
-        console.print(report_rows.printable(line), style="bold" if watched else None)
+        console.print(report_text.printable(line), style="bold" if watched else None)
     if report.rows:
         _print_rows(report, console)
         console.print()
@@ -165,7 +165,7 @@ def _head(report: roofline_pb2.Report) -> list[str]:
     lines = []
     for run in report.runs:
         device = run.device_name or run.device_kind or "unknown device"
-        records = report_rows.counted(run.records, "record")
+        records = report_text.counted(run.records, "record")
         facts = [device, run.file, records, run.started_at[:10]]
         if run.driver_version:
             facts.append(f"driver {run.driver_version}")
@@ -216,7 +216,7 @@ def _fill(
     report: roofline_pb2.Report, rows: Sequence[roofline_pb2.Row]
 ) -> list[_Filled]:
     filled = [
-        _Filled(column, [report_rows.printable(column.cell(row)) for row in rows])
+        _Filled(column, [report_text.printable(column.cell(row)) for row in rows])
         for column in _COLUMNS
         if not (column.is_measured and report.is_prediction)
     ]
@@ -329,7 +329,7 @@ def _print_two_lines(
         print_lines(_style(row), lambda each: each.cells[index])
     if hidden:
         console.print(
-            f"{report_rows.counted(hidden, 'column')} hidden: widen the terminal or"
+            f"{report_text.counted(hidden, 'column')} hidden: widen the terminal or"
             " use --format=csv",
             style="yellow",
         )
@@ -351,7 +351,7 @@ def _family_table(report: roofline_pb2.Report) -> rich_table.Table:
     for title in titles:
         table.add_column(title, justify="right")
     for family, rows in sorted(by_family.items()):
-        table.add_row(rich_text.Text(report_rows.printable(family) or "(none)"), *cells(rows))
+        table.add_row(rich_text.Text(report_text.printable(family) or "(none)"), *cells(rows))
     return table
 
 
@@ -395,20 +395,20 @@ def _print_foot(
     if report.is_prediction:
         predicted = sum(map(_is_predicted, report.rows))
         counts = {"predicted": predicted, "blank": summary.rows - predicted}
-    parts = [report_rows.counted(summary.rows, "row")]
+    parts = [report_text.counted(summary.rows, "row")]
     parts += [f"{count} {name}" for name, count in counts.items() if count]
     console.print(", ".join(parts))
     for run in report.runs:
         for problem in run.problems:
-            line = report_rows.printable(f"{run.file}: {problem}")
+            line = report_text.printable(f"{run.file}: {problem}")
             console.print(line, style="yellow")
     for row in report.rows:
         for breach in row.breaches:
-            line = report_rows.printable(f"{_name(row)}: {_breach(breach)}")
+            line = report_text.printable(f"{_name(row)}: {_breach(breach)}")
             console.print(f"formula error: {line}", style="bold red")
     failed = report.health == roofline_pb2.HEALTH_FAILED
     console.print(
-        f"health: {report_rows.enum_name(report, 'health')}",
+        f"health: {report_text.enum_name(report, 'health')}",
         style="bold red" if failed else "green",
     )
 
@@ -453,8 +453,8 @@ def _style(row: roofline_pb2.Row) -> str:
 def _verdict(row: roofline_pb2.Row) -> str:
     if _is_predicted(row):
         return "predicted"
-    verdict = report_rows.enum_name(row, "verdict").replace("_", " ")
-    reason = report_rows.enum_name(row, "blank_reason")
+    verdict = report_text.enum_name(row, "verdict").replace("_", " ")
+    reason = report_text.enum_name(row, "blank_reason")
     return f"{verdict}: {reason}" if reason else verdict
 
 

@@ -15,7 +15,7 @@ from tileops.perf import bench_catalogue
 from tileops.perf import bench_pricing
 from tileops.perf import command
 from tileops.perf import paths
-from tileops.perf import report_rows
+from tileops.perf import report_runs
 from tileops.perf import reprice_join
 from tileops.perf import runfile
 
@@ -34,16 +34,14 @@ def main(argv: Sequence[str]) -> int:
     """Writes the repriced run; returns the exit status."""
     del argv
     try:
-        readers = [runfile.read_run(path) for path in report_rows.run_paths(_RUN.value)]
-        runs = report_rows.read_runs(
-            readers, report_rows.Selection(implementation=report_rows.ALL)
-        )
-        joined = reprice_join.join(runs.newest.values(), bench_pricing.price_cases())
-        _write(joined, report_rows.newest_run(readers))
+        readers = [runfile.read_run(path) for path in report_runs.run_paths(_RUN.value)]
+        recorded = report_runs.newest_records(readers)
+        joined = reprice_join.join(recorded, bench_pricing.price_cases())
+        _write(joined, report_runs.newest_run(readers))
     except (
         runfile.RunFileError,
-        report_rows.MixedDevicesError,
-        report_rows.NoRecordedRunsError,
+        report_runs.MixedDevicesError,
+        report_runs.NoRecordedRunsError,
         bench_catalogue.CatalogueError,
     ) as error:
         raise app.UsageError(str(error)) from error

@@ -5,11 +5,6 @@ Without flags: the runs recorded on an H200 in this repository. Exits 1 if a row
 is physically impossible (a formula error), 2 if something cannot be read.
 """
 
-import contextlib
-import io
-import os
-import pathlib
-import shutil
 import sys
 from collections.abc import Sequence
 from typing import TextIO
@@ -18,10 +13,12 @@ from absl import app
 from absl import flags
 
 from tileops.perf import command
-from tileops.perf import paths
+from tileops.perf import output
 from tileops.perf import profiles
 from tileops.perf import report_json
 from tileops.perf import report_rows
+from tileops.perf import report_runs
+from tileops.perf import report_store
 from tileops.perf import report_table
 from tileops.perf import runfile
 from tileops.proto import roofline_pb2
@@ -50,7 +47,7 @@ _FAMILY = flags.DEFINE_multi_string(
 )
 _IMPLEMENTATION = flags.DEFINE_string(
     "implementation",
-    report_rows.BEST,
+    report_runs.BEST,
     "An implementation's name, 'all', or 'best': the fastest correct one of each"
     " case.",
 )
@@ -72,60 +69,65 @@ _REPRODUCIBLE = flags.DEFINE_bool(
 )
 
 # What --reproducible leaves out of each run's summary.
-_VARYING_FIELDS = ("run_id", "started_at", "hostname_hash", "project_revision")
+_VARYING_FIELDS = (
+    "run_id",
+    "started_at",
+    "hostname_hash",
+    "project_revision",
+    "project_dirty",
+    "command_line",
+)
+
+_ENCODERS = {
+    "table": report_rows.message_text,
+    "json": report_json.json_row,
+    "csv": report_json.csv_row,
+}
 
 
 def main(argv: Sequence[str]) -> int:
     """Makes the report; returns the exit status."""
     del argv
     try:
-        report = _make_report()
+        with report_store.RowStore() as store:
+            collected = _collect(store)
+            if not _is_shown_as_table():
+                for run in collected.head.runs:
+                    for problem in run.problems:
+                        command.say(f"{run.file}: {problem}")
+            output.write(_OUT.value, lambda out: _render(collected, out))
     except (
         runfile.RunFileError,
         profiles.ProfileError,
-        report_rows.MixedDevicesError,
-        report_rows.NoRecordedRunsError,
-        report_rows.NothingSelectedError,
+        report_runs.MixedDevicesError,
+        report_runs.NoRecordedRunsError,
+        report_runs.NothingSelectedError,
+        report_store.StoreError,
+        output.OutputError,
     ) as error:
         raise app.UsageError(str(error)) from error
-    if not _is_shown_as_table():
-        for run in report.runs:
-            for problem in run.problems:
-                command.say(f"{run.file}: {problem}")
-    _write(report)
-    failed = report.health == roofline_pb2.HEALTH_FAILED
+    failed = collected.head.health == roofline_pb2.HEALTH_FAILED
     return command.EXIT_FOUND if failed else command.EXIT_OK
 
 
-def _make_report() -> roofline_pb2.Report:
-    selection = report_rows.Selection(
-        ops=_globs(_OP.value),
-        families=_globs(_FAMILY.value),
-        implementation=_IMPLEMENTATION.value,
-    )
-    runs = report_rows.read_runs(
-        [runfile.read_run(path) for path in report_rows.run_paths(_RUN.value)],
-        selection,
-    )
-    profile = _profile_for(runs.device_name)
-    if _PREDICT.value:
-        rows = report_rows.predicted_rows(runs, selection, profile)
-    else:
-        rows = report_rows.priced_rows(runs, selection, profile)
-    report_rows.sort_rows(rows, _SORT.value)
-    if _REPRODUCIBLE.value:
-        for summary in runs.summaries:
-            for field in _VARYING_FIELDS:
-                summary.ClearField(field)
-    summary = report_rows.summarize(rows)
-    return roofline_pb2.Report(
-        profile=profile.message if profile else None,
+def _collect(store: report_store.RowStore) -> report_rows.Collected:
+    readers = [runfile.read_run(path) for path in report_runs.run_paths(_RUN.value)]
+    query = report_rows.Query(
+        selection=report_runs.Selection(
+            ops=_globs(_OP.value),
+            families=_globs(_FAMILY.value),
+            implementation=_IMPLEMENTATION.value,
+        ),
+        profile=_profile_for(report_runs.device_name(readers)),
         is_prediction=_PREDICT.value,
-        runs=runs.summaries,
-        health=report_rows.health(summary),
-        summary=summary,
-        rows=rows,
+        sort=_SORT.value,
     )
+    collected = report_rows.collect(readers, query, _ENCODERS[_FORMAT.value], store)
+    if _REPRODUCIBLE.value:
+        for run in collected.head.runs:
+            for field in _VARYING_FIELDS:
+                run.ClearField(field)
+    return collected
 
 
 def _globs(values: Sequence[str]) -> list[str]:
@@ -161,45 +163,13 @@ def _profile_for(device_name: str) -> profiles.Profile | None:
     return profile
 
 
-def _write(report: roofline_pb2.Report) -> None:
-    if _OUT.value is None:
-        _render(report, sys.stdout)
-        return
-    # Rendered first, so that a failure leaves no half a report behind.
-    rendered = io.StringIO()
-    _render(report, rendered)
-    path = paths.user_path(_OUT.value)
-    try:
-        _replace(path.resolve(), rendered.getvalue())
-    except OSError as error:
-        raise app.UsageError(f"cannot write {path}: {error.strerror}") from error
-
-
-def _replace(path: pathlib.Path, text: str) -> None:
-    """Writes a file whole or not at all: on a full disk the old one stays."""
-    if path.exists() and not path.is_file():
-        # A device or a pipe is written to, and never replaced.
-        path.write_text(text, encoding="utf-8")
-        return
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        beside.write_text(text, encoding="utf-8")
-        if path.exists():
-            shutil.copymode(path, beside)
-        beside.replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            beside.unlink()
-        raise
-
-
-def _render(report: roofline_pb2.Report, out: TextIO) -> None:
+def _render(collected: report_rows.Collected, out: TextIO) -> None:
     if _FORMAT.value == "table":
-        report_table.write_table(report, out)
+        report_table.write_table(report_rows.report_of(collected), out)
     elif _FORMAT.value == "json":
-        report_json.write_json(report, out)
+        report_json.write_json(collected.head, collected.texts(), out)
     else:
-        report_json.write_csv(report.rows, out)
+        report_json.write_csv(collected.texts(), out)
 
 
 if __name__ == "__main__":

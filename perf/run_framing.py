@@ -7,8 +7,8 @@ what tells an entry from garbage, and what finds the next whole entry behind
 damage.
 """
 
-import dataclasses
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from google.protobuf import message as protobuf_message
 
@@ -19,12 +19,12 @@ _ENTRY_TAGS = frozenset(
     field.number << 3 | _WIRE_TYPE_BYTES
     for field in benchmark_pb2.RunEntry.DESCRIPTOR.fields
 )
+_parse = benchmark_pb2.RunEntry.FromString
 # A longer varint does not fit 64 bits.
 _MAX_VARINT_BYTES = 10
 
 
-@dataclasses.dataclass(frozen=True)
-class Whole:
+class Whole(NamedTuple):
     """An entry that reads; bytes `start` to `end` of the file."""
 
     start: int
@@ -32,8 +32,7 @@ class Whole:
     entry: benchmark_pb2.RunEntry
 
 
-@dataclasses.dataclass(frozen=True)
-class Broken:
+class Broken(NamedTuple):
     """Bytes that hold no whole entry.
 
     Attributes:
@@ -72,7 +71,7 @@ def scan(buffer) -> Iterator[Whole | Broken]:
         if isinstance(found, Broken):
             restart = _find_next_entry(buffer, position + 1, size)
             if restart is not None:
-                found = dataclasses.replace(found, end=restart, torn=False)
+                found = found._replace(end=restart, torn=False)
         yield found
         position = found.end
 
@@ -93,51 +92,45 @@ def _decode_varint(buffer, position: int, size: int) -> tuple[int, int] | None:
       ValueError: No varint: too long.
     """
     value = 0
-    for index in range(_MAX_VARINT_BYTES):
-        if position + index >= size:
+    shift = 0
+    for index in range(position, position + _MAX_VARINT_BYTES):
+        if index >= size:
             return None
-        byte = buffer[position + index]
-        value |= (byte & 0x7F) << (7 * index)
+        byte = buffer[index]
         if byte < 0x80:
-            return value, position + index + 1
+            return value | byte << shift, index + 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
     raise ValueError("a length of more than 64 bits")
 
 
 def _read_entry(buffer, start: int, size: int) -> Whole | Broken:
     """Reads the entry at `start`; a broken one extends to the end of the file."""
-
-    def broken(reason: str, torn: bool = False) -> Broken:
-        return Broken(start, size, reason, torn)
-
     try:
         length_and_payload = _decode_varint(buffer, start, size)
     except ValueError as error:
-        return broken(str(error))
+        return Broken(start, size, str(error), False)
     if length_and_payload is None:
-        return broken("ends within the length of an entry", torn=True)
+        return Broken(start, size, "ends within the length of an entry", True)
     length, payload = length_and_payload
     end = payload + length
     tag_end = min(payload + 1, size)
     if length == 0 or (payload < size and buffer[payload] not in _ENTRY_TAGS):
-        return broken("no header, record or footer")
+        return Broken(start, size, "no header, record or footer", False)
     try:
         inner = _decode_varint(buffer, tag_end, size)
     except ValueError as error:
-        return broken(str(error))
+        return Broken(start, size, str(error), False)
     if inner is not None and inner[1] + inner[0] != end:
-        return broken(
-            f"the length of the entry ({length} bytes) does not fit its content"
-        )
+        reason = f"the length of the entry ({length} bytes) does not fit its content"
+        return Broken(start, size, reason, False)
     if end > size:
-        return broken(
-            f"ends within an entry: {size - payload} of {length} bytes are there",
-            torn=True,
-        )
-    entry = benchmark_pb2.RunEntry()
+        reason = f"ends within an entry: {size - payload} of {length} bytes are there"
+        return Broken(start, size, reason, True)
     try:
-        entry.ParseFromString(buffer[payload:end])
+        entry = _parse(buffer[payload:end])
     except protobuf_message.DecodeError:
-        return broken("the content of the entry does not decode")
+        return Broken(start, size, "the content of the entry does not decode", False)
     return Whole(start, end, entry)
 
 

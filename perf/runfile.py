@@ -25,6 +25,9 @@ from tileops.proto import benchmark_pb2
 # Version of the messages that this module writes, and the newest it knows.
 SCHEMA_VERSION = 1
 
+# How much of a mapped file is read before its pages are given back.
+_WINDOW_BYTES = 16 * 2**20
+
 # No binary file begins so: it has a tag of `RunEntry` behind its first length.
 _JSON_HEAD = re.compile(rb'\s*\{[ \t]*"')
 _HEAD_BYTES = 64
@@ -126,7 +129,7 @@ class RunReader:
             elif piece.start == 0:
                 self._report(0, "no header: the device is not known")
             if kind == "record":
-                count_record(counts, piece.entry.record)
+                counts.records += 1
             elif kind == "footer":
                 self.footer = piece.entry.footer
                 self._check_counts(piece.start, counts)
@@ -327,7 +330,11 @@ def scan_run(
         with open(path, "rb") as file:
             if os.fstat(file.fileno()).st_size > 0:
                 with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as buffer:
-                    yield from _scan(path, file, buffer)
+                    given_back = 0
+                    for piece in _scan(path, file, buffer):
+                        yield piece
+                        if piece.end - given_back > _WINDOW_BYTES:
+                            given_back = _give_back(buffer, given_back, piece.end)
     except OSError as error:
         raise RunFileError(f"cannot read {path}: {error.strerror}") from error
 
@@ -340,6 +347,18 @@ def _scan(
         yield from _scan_json_lines(file)
     else:
         yield from run_framing.scan(buffer)
+
+
+def _give_back(buffer: mmap.mmap, start: int, end: int) -> int:
+    """Lets go of the memory behind a part of a mapped file that was read.
+
+    Returns the end of what was let go: the last page boundary. Where the system
+    cannot be told, it keeps the pages until it needs them.
+    """
+    end -= end % mmap.PAGESIZE
+    if hasattr(mmap, "MADV_DONTNEED"):
+        buffer.madvise(mmap.MADV_DONTNEED, start, end - start)
+    return end
 
 
 def _read_pipe(path: pathlib.Path) -> bytes | None:

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from tileops.perf import paths, report_rows, reprice_join, runfile
+from tileops.perf import paths, report_runs, reprice_join, runfile
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def _report_at_prices_of(run, tmp_path: pathlib.Path, flags: tuple[str, ...]) ->
     """The report of the recorded runs, priced by the formulas of `spec`."""
     priced = run("perf.bench", "--device=meta", "--spec_dir=spec", "--out=priced.binpb", *flags)
     assert priced.returncode == 0, priced.stderr
-    readers = [runfile.read_run(path) for path in report_rows.run_paths([])]
+    readers = [runfile.read_run(path) for path in report_runs.run_paths([])]
     recorded = [record for reader in readers for record in reader.records()]
     roofs = {(record.op, record.case_id): record.roof_key for record in recorded}
     prices = list(runfile.read_run(tmp_path / "priced.binpb").records())

@@ -4,9 +4,13 @@ from google.protobuf import text_format
 from google.protobuf import timestamp_pb2
 
 from tileops.perf import profiles
+from tileops.perf import report_rows
+from tileops.perf import report_runs
+from tileops.perf import report_store
 from tileops.perf import runfile
 from tileops.proto import benchmark_pb2
 from tileops.proto import gpu_profile_pb2
+from tileops.proto import roofline_pb2
 
 DEVICE = "Test GPU"
 
@@ -100,3 +104,36 @@ def write_run(path, *records, device: str = DEVICE, started_s: int = 1_000):
             writer.write(each)
         writer.close(finished_at)
     return path
+
+
+def collected(
+    paths,
+    profile: profiles.Profile | None,
+    encode: report_rows.Encoder,
+    *,
+    ops=(),
+    families=(),
+    implementation: str = report_runs.ALL,
+    is_prediction: bool = False,
+    sort: str = "headroom",
+) -> tuple[roofline_pb2.Report, list[bytes]]:
+    """Returns the report of some run files: its head, and the texts of its rows."""
+    query = report_rows.Query(
+        selection=report_runs.Selection(
+            ops=ops, families=families, implementation=implementation
+        ),
+        profile=profile,
+        is_prediction=is_prediction,
+        sort=sort,
+    )
+    readers = [runfile.read_run(path) for path in paths]
+    with report_store.RowStore() as store:
+        made = report_rows.collect(readers, query, encode, store)
+        return made.head, list(made.texts())
+
+
+def report(paths, profile: profiles.Profile | None, **query) -> roofline_pb2.Report:
+    """Returns the report of some run files as a message."""
+    made, rows = collected(paths, profile, report_rows.message_text, **query)
+    made.rows.extend(map(roofline_pb2.Row.FromString, rows))
+    return made

@@ -7,7 +7,7 @@ theoretical 1e12 and 1e13, latency floor 10 us.
 import pytest
 
 from tileops.perf import pricing
-from tileops.perf import report_rows
+from tileops.perf import report_text
 from tileops.proto import benchmark_pb2
 from tileops.tests.perf_report import builders
 
@@ -22,15 +22,15 @@ def profile(tmp_path):
 
 
 def verdict(row):
-    return report_rows.enum_name(row, "verdict")
+    return report_text.enum_name(row, "verdict")
 
 
 def blank_reason(row):
-    return report_rows.enum_name(row, "blank_reason")
+    return report_text.enum_name(row, "blank_reason")
 
 
 def bound(row):
-    return report_rows.enum_name(row, "bound")
+    return report_text.enum_name(row, "bound")
 
 
 def test_readings_of_a_memory_bound_row(profile):

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from tileops.perf import report_rows
+from tileops.perf import report_runs
 from tileops.perf import runfile
 
 
@@ -45,7 +45,7 @@ def test_every_recorded_op_still_has_a_price(repriced):
     path, said = repriced
     recorded = {
         record.op
-        for run in report_rows.run_paths([])
+        for run in report_runs.run_paths([])
         for record in runfile.read_run(run).records()
     }
     priced = {record.op for record in runfile.read_run(path).records()}

@@ -7,41 +7,23 @@ import json
 import pytest
 
 from tileops.perf import report_json
-from tileops.perf import report_rows
 from tileops.perf import report_table
-from tileops.perf import runfile
+from tileops.perf import report_text
 from tileops.proto import benchmark_pb2
-from tileops.proto import roofline_pb2
 from tileops.tests.perf_report import builders
 
 ESCAPE = "\x1b["
 
 
 def make_report(tmp_path, *records, is_prediction=False):
-    profile = builders.profile(tmp_path)
     path = builders.write_run(tmp_path / "run.binpb", *records)
-    selection = report_rows.Selection(implementation=report_rows.ALL)
-    runs = report_rows.read_runs([runfile.read_run(path)], selection)
-    make_rows = (
-        report_rows.predicted_rows if is_prediction else report_rows.priced_rows
-    )
-    rows = make_rows(runs, selection, profile)
-    report_rows.sort_rows(rows, "headroom")
-    summary = report_rows.summarize(rows)
-    return roofline_pb2.Report(
-        profile=profile.message,
-        runs=runs.summaries,
-        health=report_rows.health(summary),
-        summary=summary,
-        rows=rows,
-        is_prediction=is_prediction,
-    )
+    profile = builders.profile(tmp_path)
+    return builders.report([path], profile, is_prediction=is_prediction)
 
 
 @pytest.fixture
-def report(tmp_path):
-    return make_report(
-        tmp_path,
+def records():
+    return [
         builders.record(flops=2**63, case_id="impossible"),
         builders.record(data_terms={"experts": 7}),
         builders.record(
@@ -50,17 +32,25 @@ def report(tmp_path):
             status=benchmark_pb2.STATUS_SKIPPED,
             message="needs [red]80 GiB[/red]",
         ),
-    )
+    ]
 
 
-def as_json(report):
+@pytest.fixture
+def report(tmp_path, records):
+    return make_report(tmp_path, *records)
+
+
+def as_json(tmp_path, *records, profile=None):
+    path = builders.write_run(tmp_path / "run.binpb", *records)
     out = io.StringIO()
-    report_json.write_json(report, out)
+    report_json.write_json(
+        *builders.collected([path], profile, report_json.json_row), out
+    )
     return json.loads(out.getvalue())
 
 
-def test_json_has_the_published_form(report):
-    document = as_json(report)
+def test_json_has_the_published_form(tmp_path, records):
+    document = as_json(tmp_path, *records, profile=builders.profile(tmp_path))
     assert document["health"] == "failed"
     assert document["summary"] == {
         "rows": 3,
@@ -102,18 +92,49 @@ def test_json_has_the_published_form(report):
     assert impossible["breaches"][0]["roof"] == "cuda_core.fp32"
 
 
-def test_json_without_a_profile_says_null(report):
-    report.ClearField("profile")
-    assert as_json(report)["profile"] is None
+def test_json_has_every_field_of_the_proto_and_the_same_values(tmp_path, records):
+    profile = builders.profile(tmp_path)
+    odd = builders.record(case_id='\n"\\ \u2028', label="\u00fc", message="\x00")
+    run = builders.write_run(tmp_path / "old.binpb", odd, started_s=1)
+    newest = builders.write_run(tmp_path / "new.binpb", odd, *records)
+    head, texts = builders.collected([run, newest], profile, report_json.json_row)
+    rows = builders.report([run, newest], profile).rows
+    assert len(texts) == len(rows) == 4
+    for text, row in zip(texts, rows):
+        assert b"\n" not in text
+        plain = json.loads(text)
+        assert set(plain) == {field.name for field in row.DESCRIPTOR.fields}
+        for field in row.DESCRIPTOR.fields:
+            value = getattr(row, field.name)
+            if field.name == "data_terms":
+                value = dict(value)
+            elif field.name in ("breaches", "history"):
+                value = [
+                    {part.name: getattr(each, part.name) for part in each.DESCRIPTOR.fields}
+                    for each in value
+                ]
+            elif field.enum_type is not None:
+                value = report_text.enum_name(row, field.name)
+            elif field.has_presence and not row.HasField(field.name):
+                value = None
+            assert plain[field.name] == value
+
+
+def test_json_without_a_profile_says_null(tmp_path, records):
+    assert as_json(tmp_path, *records)["profile"] is None
 
 
 def test_json_of_no_rows_is_a_document(tmp_path):
-    assert as_json(make_report(tmp_path))["rows"] == []
+    assert as_json(tmp_path)["rows"] == []
 
 
-def test_csv_has_one_line_a_row_and_empty_cells_for_absent_readings(report):
+def test_csv_has_one_line_a_row_and_empty_cells_for_absent_readings(tmp_path, records):
+    path = builders.write_run(tmp_path / "run.binpb", *records)
     out = io.StringIO()
-    report_json.write_csv(report.rows, out)
+    _, texts = builders.collected(
+        [path], builders.profile(tmp_path), report_json.csv_row
+    )
+    report_json.write_csv(texts, out)
     rows = {row["case_id"]: row for row in csv.DictReader(io.StringIO(out.getvalue()))}
     assert len(rows) == 3
     assert float(rows["a-float16"]["efficiency"]) == pytest.approx(0.5)

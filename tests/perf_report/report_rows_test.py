@@ -3,13 +3,13 @@
 import pytest
 
 from tileops.perf import report_rows
+from tileops.perf import report_runs
 from tileops.perf import runfile
 from tileops.proto import benchmark_pb2
 from tileops.proto import roofline_pb2
 from tileops.tests.perf_report import builders
 
-ALL = report_rows.Selection(implementation=report_rows.ALL)
-BEST = report_rows.Selection()
+BEST = report_runs.BEST
 ERROR = benchmark_pb2.STATUS_ERROR
 EVENTS = benchmark_pb2.TIMING_SOURCE_CUDA_EVENTS
 
@@ -19,40 +19,61 @@ def profile(tmp_path):
     return builders.profile(tmp_path)
 
 
-def read(tmp_path, *records, selection=ALL):
+def report(tmp_path, profile, *records, **query):
     path = builders.write_run(tmp_path / "run.binpb", *records)
-    return report_rows.read_runs([runfile.read_run(path)], selection)
+    return builders.report([path], profile, **query)
 
 
 def best(tmp_path, profile, *records):
-    return report_rows.priced_rows(read(tmp_path, *records), BEST, profile)
+    return report(tmp_path, profile, *records, implementation=BEST).rows
 
 
-def test_the_newest_record_of_a_case_and_implementation_counts(tmp_path):
+def test_the_newest_record_of_a_case_and_implementation_counts(tmp_path, profile):
     old = builders.write_run(
         tmp_path / "z-old.binpb",
-        builders.record(ns=1),
-        builders.record(ns=2, implementation="triton"),
+        builders.record(ns=1_000),
+        builders.record(ns=2_000, implementation="triton"),
         started_s=1_000,
     )
     new = builders.write_run(
-        tmp_path / "a-new.binpb", builders.record(ns=3), started_s=2_000
+        tmp_path / "a-new.binpb", builders.record(ns=3_000), started_s=2_000
     )
     for order in ([old, new], [new, old]):
-        runs = report_rows.read_runs([runfile.read_run(path) for path in order], ALL)
-        times = {key[2]: r.timing.device_busy_ns for key, r in runs.newest.items()}
-        assert times == {"torch": 3, "triton": 2}
-        assert [summary.file for summary in runs.summaries] == [p.name for p in order]
-        assert (
-            report_rows.newest_run([runfile.read_run(path) for path in order]).path
-            == new
-        )
+        made = builders.report(order, profile)
+        times = {row.implementation: row.actual_time_s for row in made.rows}
+        assert times == {"torch": 3e-6, "triton": 2e-6}
+        assert [run.file for run in made.runs] == [path.name for path in order]
+        readers = [runfile.read_run(path) for path in order]
+        assert report_runs.newest_run(readers).path == new
+        newest = report_runs.newest_records(readers)
+        assert {r.implementation: r.timing.device_busy_ns for r in newest} == {
+            "torch": 3_000,
+            "triton": 2_000,
+        }
 
 
-def test_of_one_run_the_later_record_counts(tmp_path):
-    runs = read(tmp_path, builders.record(ns=1), builders.record(ns=2))
-    (record,) = runs.newest.values()
-    assert record.timing.device_busy_ns == 2
+def test_several_runs_give_each_row_its_course_oldest_first(tmp_path, profile):
+    def write(name, started_s, *records):
+        return builders.write_run(tmp_path / name, *records, started_s=started_s)
+
+    runs = [
+        write("b.binpb", 2_000, builders.record(ns=200), builders.record(ns=300)),
+        write("a.binpb", 1_000, builders.record(ns=100)),
+        write("c.binpb", 3_000, builders.record(ns=None), builders.record(case_id="x")),
+    ]
+    rows = {row.case_id: row for row in builders.report(runs, profile).rows}
+    course = [(point.run, point.actual_time_s) for point in rows["a-float16"].history]
+    # Of one run the later record; a record without a time adds none.
+    assert course == [(1, pytest.approx(1e-7)), (0, pytest.approx(3e-7))]
+    assert [point.run for point in rows["x"].history] == [2]
+    assert not builders.report(runs[:1], profile).rows[0].history
+
+
+def test_of_one_run_the_later_record_counts(tmp_path, profile):
+    (row,) = report(
+        tmp_path, profile, builders.record(ns=1), builders.record(ns=2)
+    ).rows
+    assert row.actual_time_s == 2e-9
 
 
 def test_runs_of_several_devices_are_refused(tmp_path):
@@ -60,11 +81,11 @@ def test_runs_of_several_devices_are_refused(tmp_path):
     second = builders.write_run(
         tmp_path / "b.binpb", builders.record(), device="Other GPU"
     )
-    with pytest.raises(report_rows.MixedDevicesError, match="Test GPU.*Other GPU"):
-        report_rows.read_runs([runfile.read_run(p) for p in (first, second)], ALL)
+    with pytest.raises(report_runs.MixedDevicesError, match="Test GPU.*Other GPU"):
+        builders.report([first, second], None)
 
 
-def test_globs_select_ops_and_families(tmp_path):
+def test_globs_select_ops_and_families(tmp_path, profile):
     records = [
         builders.record(op="SiluFwdOp"),
         builders.record(op="GemmFwdOp", family="gemm"),
@@ -72,13 +93,12 @@ def test_globs_select_ops_and_families(tmp_path):
     ]
 
     def ops(**globs):
-        runs = read(tmp_path, *records, selection=report_rows.Selection(**globs))
-        return [key[0] for key in runs.newest]
+        return [row.op for row in report(tmp_path, profile, *records, **globs).rows]
 
-    assert ops() == ["SiluFwdOp", "GemmFwdOp", "AddFwdOp"]
-    assert ops(ops=["Silu*", "Add*"]) == ["SiluFwdOp", "AddFwdOp"]
+    assert ops() == ["AddFwdOp", "GemmFwdOp", "SiluFwdOp"]
+    assert ops(ops=["Silu*", "Add*"]) == ["AddFwdOp", "SiluFwdOp"]
     assert ops(families=["ge*"]) == ["GemmFwdOp"]
-    with pytest.raises(report_rows.NothingSelectedError):
+    with pytest.raises(report_runs.NothingSelectedError):
         ops(ops=["silu*"])
 
 
@@ -129,37 +149,38 @@ def test_an_impossible_time_is_reported_and_never_the_best(tmp_path, profile):
 
 
 def test_one_implementation_by_name(tmp_path, profile):
-    selection = report_rows.Selection(implementation="triton")
     records = [builders.record(implementation=name) for name in ("torch", "triton")]
-    runs = read(tmp_path, *records, selection=selection)
-    (row,) = report_rows.priced_rows(runs, selection, profile)
+    (row,) = report(tmp_path, profile, *records, implementation="triton").rows
     assert row.implementation == "triton"
 
 
 def test_predictions_are_one_a_case_and_prefer_a_priced_record(tmp_path, profile):
-    runs = read(
-        tmp_path,
+    records = [
         builders.record(implementation="failed", ns=None, bytes=0, message="crashed"),
         builders.record(implementation="torch"),
         builders.record(implementation="other", ns=None, bytes=0),
-    )
-    (row,) = report_rows.predicted_rows(runs, BEST, profile)
+    ]
+
+    def predicted(**query):
+        return report(tmp_path, profile, *records, is_prediction=True, **query).rows
+
+    (row,) = predicted(implementation=BEST)
     assert (row.implementation, row.message) == ("", "")
     assert row.HasField("sol_time_s")
-    assert len(report_rows.predicted_rows(runs, ALL, profile)) == 3
+    assert len(predicted()) == 3
 
 
 def sorted_cases(tmp_path, profile, key):
-    runs = read(
+    made = report(
         tmp_path,
+        profile,
         builders.record(case_id="blank", ns=None),
         builders.record(case_id="large", ns=900_000, bytes=640_000_000),  # 100 us left
         builders.record(case_id="slow", ns=400_000, bytes=40_000_000),  # 350 us left
         builders.record(case_id="done", ns=50_000, bytes=40_000_000),
+        sort=key,
     )
-    rows = report_rows.priced_rows(runs, ALL, profile)
-    report_rows.sort_rows(rows, key)
-    return [row.case_id for row in rows]
+    return [row.case_id for row in made.rows]
 
 
 @pytest.mark.parametrize(
@@ -183,8 +204,7 @@ def test_summary_and_health(tmp_path, profile):
         builders.record(case_id="anomaly", bytes=95_000_000),
         builders.record(case_id="blank", ns=None),
     ]
-    rows = report_rows.priced_rows(read(tmp_path, *records), ALL, profile)
-    summary = report_rows.summarize(rows)
+    summary = report(tmp_path, profile, *records).summary
     assert summary == roofline_pb2.Summary(
         rows=5, below=1, at_ceiling=1, latency_bound=1, anomaly=1, blank=1
     )
@@ -196,8 +216,7 @@ def test_summary_and_health(tmp_path, profile):
 def test_summaries_carry_environment_and_problems(tmp_path):
     path = builders.write_run(tmp_path / "run.binpb", builders.record())
     path.write_bytes(path.read_bytes()[:-1])
-    runs = report_rows.read_runs([runfile.read_run(path)], ALL)
-    (summary,) = runs.summaries
+    (summary,) = builders.report([path], None).runs
     assert (summary.device_name, summary.driver_version) == (builders.DEVICE, "1.2")
     assert summary.started_at == "1970-01-01T00:16:40Z"
     assert (summary.records, summary.interrupted) == (1, True)

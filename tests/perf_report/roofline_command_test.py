@@ -217,22 +217,39 @@ def test_a_full_disk_under_stdout_is_one_line(tmp_path, start, rows):
     assert command.wait() == 2
 
 
-def test_a_report_that_cannot_be_written_leaves_the_old_one(tmp_path, start):
+def limit_files_to(size):
+    """Returns what makes a process fail to write more than `size` bytes to a file."""
+
+    def limit():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+    return limit
+
+
+def test_a_report_that_cannot_be_written_leaves_the_old_one(tmp_path, start, roofline):
     records = [builders.record(case_id=f"c{i}", **POSSIBLE) for i in range(100)]
     builders.write_run(tmp_path / "run.binpb", *records)
+    flags = ["--run=run.binpb", "--format=json", "--out=report"]
+    assert roofline(*flags)[0] == 0
+    size = (tmp_path / "report").stat().st_size
     (tmp_path / "report").write_text("old")
-
-    def refuse_large_files():
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, 1_000))
-
     before = sorted(tmp_path.iterdir())
-    command = start("--run=run.binpb", "--out=report", preexec_fn=refuse_large_files)
+    command = start(*flags, preexec_fn=limit_files_to(size - 1))
     (line,) = command.stderr.read().splitlines()
     assert b"cannot write" in line and b"report: File too large" in line
     assert command.wait() == 2
     assert (tmp_path / "report").read_text() == "old"
     assert sorted(tmp_path.iterdir()) == before
+
+
+def test_no_room_for_the_temporary_file_is_one_line(tmp_path, start):
+    records = [builders.record(case_id=f"c{i}", **POSSIBLE) for i in range(10)]
+    builders.write_run(tmp_path / "run.binpb", *records)
+    command = start("--run=run.binpb", preexec_fn=limit_files_to(1_000))
+    (line,) = command.stderr.read().splitlines()
+    assert b"cannot keep the rows of the report in " in line and b"TMPDIR" in line
+    assert command.wait() == 2
 
 
 def test_out_keeps_links_and_modes_and_writes_to_pipes(tmp_path, roofline):

@@ -1,0 +1,56 @@
+"""Where a command's data goes: stdout, or a file that is written whole or not at all."""
+
+import contextlib
+import os
+import pathlib
+import shutil
+import sys
+from collections.abc import Callable
+from typing import TextIO
+
+from tileops.perf import paths
+
+
+class OutputError(Exception):
+    """A file that cannot be written; the message says which and why."""
+
+
+def write(name: str | None, render: Callable[[TextIO], None]) -> None:
+    """Has `render` write its text, as a stream, to where the user wants it.
+
+    On a full disk, and where `render` raises, a file that was there stays as it
+    was. What is no regular file (a pipe, a device) is written to as it is.
+
+    Args:
+      name: A path as the user gave it; None is stdout.
+      render: Writes the text.
+
+    Raises:
+      OutputError: The file cannot be written.
+    """
+    if name is None:
+        render(sys.stdout)
+        return
+    path = paths.user_path(name)
+    try:
+        _write_file(path.resolve(), render)
+    except OSError as error:
+        raise OutputError(f"cannot write {path}: {error.strerror}") from error
+
+
+def _write_file(path: pathlib.Path, render: Callable[[TextIO], None]) -> None:
+    if path.exists() and not path.is_file():
+        with open(path, "w", encoding="utf-8") as file:
+            render(file)
+        return
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with open(beside, "w", encoding="utf-8") as file:
+            render(file)
+        if path.exists():
+            shutil.copymode(path, beside)
+        beside.replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            beside.unlink()
+        raise
