@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from tileops.manifest import declarations, expr, kind_check, kinds
+from tileops.manifest import declarations, effort, expr, kind_check, kinds
 from tileops.manifest.check_signature import scope
 from tileops.manifest.diagnostics import Diagnostics
 from tileops.manifest.forms import DOTTED_PATH, ROOFLINE
@@ -69,7 +69,14 @@ class Analysis:
 
 def analyse(entry: Entry, diagnostics: Diagnostics) -> Analysis:
     """Judge the roofline block of one entry, whatever its status."""
-    return _Analyser(entry, diagnostics).run()
+    with effort.bounded() as allowed:
+        if allowed.exhausted:
+            return Analysis(emittable=False, unreached=("roofline: judging the signature took all the effort there is",))
+        try:
+            return _Analyser(entry, diagnostics).run()
+        except effort.Exhausted as error:
+            diagnostics.add(entry.file, entry.roofline_line, entry.op, "roofline", "M004", str(error))
+            return Analysis(emittable=False, unreached=(f"roofline: it {error}",))
 
 
 class _Analyser:
@@ -185,7 +192,7 @@ class _Analyser:
         try:
             points = enumerate_points(discriminants(signature, terms), domain_restrictions(signature))
         except TooManyPoints as error:
-            self._report(path, line, "R012", f"{error.args[0]} discriminant points are too many")
+            self._report(path, line, "M042", f"{error.args[0]} discriminant points are too many")
             return []
         if not points:
             self._unreached.append(f"{path}: the shape rules reject every call")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 
 from absl import app
 
 from tileops.codegen.analysis import Analysis, analyse
 from tileops.codegen.emission import module_source
-from tileops.manifest import loader
+from tileops.manifest import effort, loader
 from tileops.manifest.check import Checked, check_entry
 from tileops.manifest.diagnostics import Diagnostics
 from tileops.perf import paths
@@ -45,6 +46,8 @@ def analyse_files(files: list[str]) -> Analysed:
     """Load, check and analyse spec files; nothing is raised for bad content."""
     manifest = loader.load(files)
     entries = {}
+    efforts: dict[str, effort.FileEffort] = collections.defaultdict(effort.FileEffort)
     for op, entry in manifest.entries.items():
-        entries[op] = check_entry(entry, manifest.diagnostics), analyse(entry, manifest.diagnostics)
+        with efforts[entry.file].entry():
+            entries[op] = check_entry(entry, manifest.diagnostics), analyse(entry, manifest.diagnostics)
     return Analysed(entries, manifest.diagnostics)

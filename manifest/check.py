@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from tileops.manifest import expr, kind_check, presence, rows
+from tileops.manifest import effort, expr, kind_check, presence, rows
 from tileops.manifest.check_signature import SignatureCheck, scope
 from tileops.manifest.diagnostics import Diagnostics
 from tileops.manifest.model import Entry
@@ -32,6 +32,15 @@ class Checked:
 
 def check_entry(entry: Entry, diagnostics: Diagnostics) -> Checked:
     """Check one entry; every defect goes to `diagnostics`, and what depends on a defective part is not reached."""
+    with effort.bounded():
+        try:
+            return _check(entry, diagnostics)
+        except effort.Exhausted as error:
+            diagnostics.add(entry.file, entry.line_of("signature"), entry.op, "signature", "M004", str(error))
+            return Checked(entry, (), (), False, (f"inference plans and workload rows: the signature {error}",))
+
+
+def _check(entry: Entry, diagnostics: Diagnostics) -> Checked:
     before = len(diagnostics)
     entry = presence.resolve(entry)
     signature = SignatureCheck(entry, diagnostics)

@@ -69,12 +69,19 @@ def _mentioned(term: expr.Expr) -> list[str]:
 
 def let_order(signature: Signature) -> list[str]:
     """Lets, each after those that it reads; those in a cycle are left out."""
-    order: list[str] = []
-    waiting = dict(signature.lets)
-    while ready := [name for name, let in waiting.items() if not set(expr.names(let.expr)) & set(waiting)]:
-        order.extend(ready)
-        for name in ready:
-            del waiting[name]
+    readers: dict[str, list[str]] = {name: [] for name in signature.lets}
+    waits: dict[str, int] = {}
+    for name, let in signature.lets.items():
+        read = [other for other in expr.names(let.expr) if other in signature.lets]
+        waits[name] = len(read)
+        for other in read:
+            readers[other].append(name)
+    order = [name for name, count in waits.items() if count == 0]
+    for name in order:  # grows while it is walked
+        for reader in readers[name]:
+            waits[reader] -= 1
+            if waits[reader] == 0:
+                order.append(reader)
     return order
 
 

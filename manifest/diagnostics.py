@@ -9,6 +9,7 @@ CODES: dict[str, str] = {
     "M001": "the file cannot be read or is not YAML",
     "M002": "a key stands twice in one mapping",
     "M003": "a document is too large or too deep",
+    "M004": "an entry takes too much effort to judge",
     "M010": "a required field is missing",
     "M011": "a field is unknown",
     "M012": "a field has the wrong type",

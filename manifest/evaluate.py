@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence, Sized
 from typing import Any
 
-from tileops.manifest import expr
+from tileops.manifest import effort, expr
 from tileops.manifest.adt import AdtValue
 from tileops.manifest.dtypes import BITS
 from tileops.manifest.primitives import PRIMITIVE_FUNCTIONS
@@ -18,6 +18,9 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
     "in": lambda left, right: left in right, "not in": lambda left, right: left not in right,
 }
+
+# No size, count or price of a call comes near it.
+MAX_NUMBER = 2**128
 
 class Unknown(Exception):
     """A name has no value in the bindings given; `args[0]` is the name."""
@@ -33,69 +36,129 @@ def evaluate(node: expr.Expr, values: Mapping[str, Any], present: Mapping[str, b
 
     Raises:
       Unknown: a name without a value is needed.
-      ValueError: a primitive outside its domain. ZeroDivisionError, IndexError: as Python's operators.
+      ValueError: a primitive outside its domain, or a number of MAX_NUMBER and more.
+      ZeroDivisionError, IndexError: as Python's operators.
+      effort.Exhausted: it takes more steps than are left.
     """
+    return _Evaluation(present, sizes or {}).of(node, values)
 
-    def of(part: expr.Expr, values: Mapping[str, Any]) -> Any:
-        if isinstance(part, expr.Literal):
-            return part.value
-        if isinstance(part, (expr.Name, expr.Value)):
-            name = part.id if isinstance(part, expr.Name) else part.name
-            if name in values:
-                return values[name]
-            if name in BITS:
-                return name
-            raise Unknown(name)
-        if isinstance(part, expr.Field):
-            if part.name not in values:
-                raise Unknown(part.name)
-            return values[part.name].field(part.field)
-        if isinstance(part, expr.Unary):
-            operand = of(part.operand, values)
-            return (not operand) if part.op == "not" else -operand if part.op == "-" else operand
-        if isinstance(part, expr.Binary):
-            return _BINARY[part.op](of(part.left, values), of(part.right, values))
-        if isinstance(part, expr.Compare):
-            left = of(part.operands[0], values)
-            for op, operand in zip(part.ops, part.operands[1:], strict=True):
-                right = of(operand, values)
-                if not _COMPARE[op](left, right):
-                    return False
-                left = right
-            return True
-        if isinstance(part, expr.Logic):
-            wanted = part.op == "or"
-            return wanted if any(bool(of(operand, values)) == wanted for operand in part.operands) else not wanted
-        if isinstance(part, expr.Conditional):
-            return of(part.then if of(part.test, values) else part.otherwise, values)
-        if isinstance(part, expr.Subscript):
-            return of(part.sequence, values)[of(part.index, values)]
-        if isinstance(part, expr.Slice):
-            bounds = (None if bound is None else of(bound, values) for bound in (part.start, part.stop))
-            return of(part.sequence, values)[slice(*bounds)]
-        if isinstance(part, expr.Tuple):
-            return tuple(of(item, values) for item in part.items)
-        if isinstance(part, expr.ShapeTerm):
-            shape: list[int] = []
-            for axis in part.axes:
-                shape.extend(of(axis.sequence, values)) if isinstance(axis, expr.Splice) else shape.append(of(axis, values))
-            return tuple(shape)
-        if isinstance(part, expr.Comprehension):
-            return [
-                of(part.element, inner)
-                for item in of(part.sequence, values)
-                for inner in [{**values, part.variable: item}]
-                if part.condition is None or of(part.condition, inner)
-            ]
-        if isinstance(part, expr.Call):
-            if part.function == "present":
-                return _lookup(present, part.args[0].id)
-            if part.function == "bytes":
-                return _lookup(sizes or {}, part.args[0].id)
-            return PRIMITIVE_FUNCTIONS[part.function](*(of(arg, values) for arg in part.args))
-        raise TypeError(f"no value for {type(part).__name__}")
+class _Evaluation:
+    """One evaluation: each form's value by the method of its name; every node is a step, and so are long sequences."""
 
-    return of(node, values)
+    def __init__(self, present: Mapping[str, bool], sizes: Mapping[str, int]) -> None:
+        self._present = present
+        self._sizes = sizes
+        self._spend = effort.current().spend
+
+    def of(self, part: expr.Expr, values: Mapping[str, Any]) -> Any:
+        self._spend()
+        method = _METHODS.get(type(part))
+        if method is None:
+            raise TypeError(f"no value for {type(part).__name__}")
+        return method(self, part, values)
+
+    def _literal(self, part: expr.Literal, values: Mapping[str, Any]) -> Any:
+        return part.value
+
+    def _name(self, part: expr.Name, values: Mapping[str, Any]) -> Any:
+        return _named(part.id, values)
+
+    def _value(self, part: expr.Value, values: Mapping[str, Any]) -> Any:
+        return _named(part.name, values)
+
+    def _field(self, part: expr.Field, values: Mapping[str, Any]) -> Any:
+        return _lookup(values, part.name).field(part.field)
+
+    def _unary(self, part: expr.Unary, values: Mapping[str, Any]) -> Any:
+        operand = self.of(part.operand, values)
+        return (not operand) if part.op == "not" else -operand if part.op == "-" else operand
+
+    def _binary(self, part: expr.Binary, values: Mapping[str, Any]) -> Any:
+        return _checked(_BINARY[part.op](self.of(part.left, values), self.of(part.right, values)))
+
+    def _compare(self, part: expr.Compare, values: Mapping[str, Any]) -> bool:
+        left = self.of(part.operands[0], values)
+        for op, operand in zip(part.ops, part.operands[1:], strict=True):
+            right = self.of(operand, values)
+            self._sized(right)
+            if not _COMPARE[op](left, right):
+                return False
+            left = right
+        return True
+
+    def _logic(self, part: expr.Logic, values: Mapping[str, Any]) -> bool:
+        wanted = part.op == "or"
+        return wanted if any(bool(self.of(operand, values)) == wanted for operand in part.operands) else not wanted
+
+    def _conditional(self, part: expr.Conditional, values: Mapping[str, Any]) -> Any:
+        return self.of(part.then if self.of(part.test, values) else part.otherwise, values)
+
+    def _subscript(self, part: expr.Subscript, values: Mapping[str, Any]) -> Any:
+        return self.of(part.sequence, values)[self.of(part.index, values)]
+
+    def _slice(self, part: expr.Slice, values: Mapping[str, Any]) -> Any:
+        bounds = (None if bound is None else self.of(bound, values) for bound in (part.start, part.stop))
+        return self._sized(self.of(part.sequence, values)[slice(*bounds)])
+
+    def _tuple(self, part: expr.Tuple, values: Mapping[str, Any]) -> tuple[Any, ...]:
+        return tuple([self.of(item, values) for item in part.items])
+
+    def _shape(self, part: expr.ShapeTerm, values: Mapping[str, Any]) -> tuple[int, ...]:
+        shape: list[int] = []
+        for axis in part.axes:
+            if isinstance(axis, expr.Splice):
+                shape.extend(self._sized(self.of(axis.sequence, values)))
+            else:
+                shape.append(self.of(axis, values))
+        return tuple(shape)
+
+    def _comprehension(self, part: expr.Comprehension, values: Mapping[str, Any]) -> list[Any]:
+        inner = dict(values)
+        found = []
+        for inner[part.variable] in self.of(part.sequence, values):
+            if part.condition is None or self.of(part.condition, inner):
+                found.append(self.of(part.element, inner))
+        return found
+
+    def _call(self, part: expr.Call, values: Mapping[str, Any]) -> Any:
+        if part.function == "present":
+            return _lookup(self._present, part.args[0].id)
+        if part.function == "bytes":
+            return _lookup(self._sizes, part.args[0].id)
+        args = [self._sized(self.of(arg, values)) for arg in part.args]
+        if part.function == "prod":
+            _check_product(args[0])
+        return _checked(self._sized(PRIMITIVE_FUNCTIONS[part.function](*args)))
+
+    def _sized(self, value: Any) -> Any:
+        """The value; a long sequence costs steps."""
+        if isinstance(value, Sized):
+            self._spend(len(value) >> 5)
+        return value
+
+_METHODS: dict[type[expr.Expr], Callable[[_Evaluation, Any, Mapping[str, Any]], Any]] = {
+    expr.Literal: _Evaluation._literal, expr.Name: _Evaluation._name, expr.Value: _Evaluation._value,
+    expr.Field: _Evaluation._field, expr.Unary: _Evaluation._unary, expr.Binary: _Evaluation._binary,
+    expr.Compare: _Evaluation._compare, expr.Logic: _Evaluation._logic, expr.Conditional: _Evaluation._conditional,
+    expr.Subscript: _Evaluation._subscript, expr.Slice: _Evaluation._slice, expr.Tuple: _Evaluation._tuple,
+    expr.ShapeTerm: _Evaluation._shape, expr.Comprehension: _Evaluation._comprehension, expr.Call: _Evaluation._call,
+}  # fmt: skip
+
+def _named(name: str, values: Mapping[str, Any]) -> Any:
+    if name not in values and name in BITS:
+        return name
+    return _lookup(values, name)
+
+def _checked(value: Any) -> Any:
+    """The value; a number may not grow without bound."""
+    if isinstance(value, int) and not -MAX_NUMBER < value < MAX_NUMBER:
+        raise ValueError("a number of 2**128 and more counts nothing")
+    return value
+
+def _check_product(values: Sequence[int]) -> None:
+    """Refuse a product that passes MAX_NUMBER before it is made, since making it may take as long as one likes."""
+    if 0 not in values and sum(abs(value).bit_length() - 1 for value in values) >= MAX_NUMBER.bit_length():
+        raise ValueError("a product of 2**128 and more counts nothing")
 
 def _lookup(mapping: Mapping[str, Any], name: str) -> Any:
     if name not in mapping:
@@ -110,6 +173,8 @@ def fold(node: expr.Expr, values: Mapping[str, Any], present: Mapping[str, bool]
       values: the discriminants' values at the point.
       present: presence of optional tensors and Maybes at the point.
     """
+
+    effort.spend()
 
     def again(part: expr.Expr) -> expr.Expr:
         return fold(part, values, present)

@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from tileops.manifest import effort
 from tileops.manifest.text import odd_character
 
 # A formula that a person can review is far shorter; the bounds keep hostile ones cheap to refuse.
@@ -27,6 +28,18 @@ MAX_INT = 2**63 - 1  # what a tensor library can index
 @dataclasses.dataclass(frozen=True)
 class Expr:
     """Base of all expressions; equality is structural."""
+
+    @functools.cached_property
+    def free_names(self) -> tuple[str, ...]:
+        """Names that the expression reads, each once, in reading order, comprehension variables left out."""
+        if isinstance(self, Name):
+            return (self.id,)
+        own = (self.name,) if isinstance(self, (Value, Field)) else ()
+        if isinstance(self, Comprehension):
+            bound = (self.element, *(() if self.condition is None else (self.condition,)))
+            inner = [name for part in bound for name in part.free_names if name != self.variable]
+            return tuple(dict.fromkeys((*self.sequence.free_names, *inner)))
+        return tuple(dict.fromkeys((*own, *(name for child in children(self) for name in child.free_names))))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -367,16 +380,46 @@ def _members(form: type[Expr]) -> tuple[str, ...]:
 
 
 def rebuild(node: Expr, change: Callable[[Expr], Expr]) -> Expr:
-    """The same form with `change` applied to each direct sub-expression."""
-    fields = {}
+    """The same form with `change` applied to each direct sub-expression; the node itself where that changes none."""
+    fields, changed = {}, False
     for name in _members(type(node)):
         part = getattr(node, name)
+        made = part
         if isinstance(part, Expr):
-            part = change(part)
+            made = change(part)
+            changed |= made is not part
         elif isinstance(part, tuple):
-            part = tuple([change(item) if isinstance(item, Expr) else item for item in part])
-        fields[name] = part
-    return type(node)(**fields)
+            made = tuple([change(item) if isinstance(item, Expr) else item for item in part])
+            changed |= any(new is not old for new, old in zip(made, part, strict=True))
+        fields[name] = made
+    return type(node)(**fields) if changed else node
+
+
+# An expression with others worked into it, as presence conditions and the arguments of type families are.
+MAX_WORKED_TERMS, MAX_WORKED_DEPTH = 4 * MAX_TERMS, 2 * MAX_DEPTH
+
+
+def substitute(node: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
+    """`node` with each part for which `change` gives another in its place.
+
+    Raises effort.Exhausted where what comes out is larger than an expression may be.
+    """
+    made: dict[int, Expr] = {}
+
+    def of(part: Expr) -> Expr:
+        if id(part) not in made:
+            effort.spend()
+            other = change(part)
+            made[id(part)] = rebuild(part, of) if other is None else other
+        return made[id(part)]
+
+    result = of(node)
+    terms, depth = (0, 0) if result is node else measure(result)
+    if terms > MAX_WORKED_TERMS or depth > MAX_WORKED_DEPTH:
+        raise effort.Exhausted(
+            f"has, with what it refers to worked in, more than {MAX_WORKED_TERMS} terms or {MAX_WORKED_DEPTH} levels"
+        )
+    return result
 
 
 def walk(node: Expr) -> Iterator[Expr]:
@@ -388,25 +431,23 @@ def walk(node: Expr) -> Iterator[Expr]:
 
 def names(node: Expr) -> list[str]:
     """Names read, each once, in reading order, comprehension variables left out."""
-    found: dict[str, None] = {}
+    return list(node.free_names)
 
-    def visit(part: Expr, bound: frozenset[str]) -> None:
-        if isinstance(part, Comprehension):
-            visit(part.sequence, bound)
-            inner = bound | {part.variable}
-            visit(part.element, inner)
-            if part.condition is not None:
-                visit(part.condition, inner)
-            return
-        if isinstance(part, (Name, Value, Field)):
-            name = part.id if isinstance(part, Name) else part.name
-            if name not in bound:
-                found[name] = None
-        for child in children(part):
-            visit(child, bound)
 
-    visit(node, frozenset())
-    return list(found)
+def measure(node: Expr) -> tuple[int, int]:
+    """(terms, depth) of the expression written out; a part that stands in several places counts at each.
+
+    Working one expression into another shares parts, so that few objects may stand for very many terms.
+    """
+    found: dict[int, tuple[int, int]] = {}
+
+    def of(part: Expr) -> tuple[int, int]:
+        if id(part) not in found:
+            inner = [of(child) for child in children(part)]
+            found[id(part)] = 1 + sum(terms for terms, _ in inner), 1 + max((depth for _, depth in inner), default=0)
+        return found[id(part)]
+
+    return of(node)
 
 
 ATOM, COMPARISON = 9, 4

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-# The largest tensor and the most random numbers of one call. A workload's are smaller; a hostile size is refused at once.
-MAX_VALUES = 2**28
+from tileops.manifest import extents
+from tileops.manifest.extents import chunks
 
 
 def as_tensor(values: Sequence[int]) -> np.ndarray:
@@ -23,7 +23,8 @@ def as_tensor(values: Sequence[int]) -> np.ndarray:
 
     Domain: the values lie in int64's range.
     """
-    return _int64(values)
+    extents.as_tensor(values)
+    return np.asarray(values, dtype=np.int64)
 
 
 def prefix_sum(values: Sequence[int]) -> np.ndarray:
@@ -31,9 +32,8 @@ def prefix_sum(values: Sequence[int]) -> np.ndarray:
 
     Domain: the values' magnitudes sum to less than 2**63.
     """
-    if sum(abs(value) for value in values) >= 2**63:
-        raise ValueError("the sums of the values pass int64's range")
-    return np.cumsum(_int64(values))
+    extents.prefix_sum(values)
+    return np.cumsum(np.asarray(values, dtype=np.int64))
 
 
 def exclusive_prefix_sum(values: Sequence[int]) -> np.ndarray:
@@ -49,8 +49,8 @@ def padded_exclusive_prefix_sum(lengths: Sequence[int], pad: int) -> np.ndarray:
 
     Domain: no length is negative; `pad` is positive.
     """
-    _positive(pad=pad)
-    return exclusive_prefix_sum([-(-length // pad) * pad for length in _lengths(lengths)])
+    extents.padded_exclusive_prefix_sum(lengths, pad)
+    return exclusive_prefix_sum([-(-length // pad) * pad for length in lengths])
 
 
 def chunk_indices(lengths: Sequence[int], chunk: int) -> np.ndarray:
@@ -61,7 +61,8 @@ def chunk_indices(lengths: Sequence[int], chunk: int) -> np.ndarray:
 
     Domain: no length is negative; `chunk` is positive; the result has at most 2**28 values.
     """
-    return _numbered(_chunks(lengths, chunk))
+    extents.chunk_indices(lengths, chunk)
+    return _numbered(chunks(lengths, chunk))
 
 
 def token_indices(lengths: Sequence[int]) -> np.ndarray:
@@ -71,7 +72,8 @@ def token_indices(lengths: Sequence[int]) -> np.ndarray:
 
     Domain: no length is negative; the result has at most 2**28 values.
     """
-    return _numbered(_lengths(lengths))
+    extents.token_indices(lengths)
+    return _numbered(lengths)
 
 
 def chunk_offsets(lengths: Sequence[int], chunk: int) -> np.ndarray:
@@ -82,7 +84,7 @@ def chunk_offsets(lengths: Sequence[int], chunk: int) -> np.ndarray:
 
     Domain: no length is negative; `chunk` is positive.
     """
-    return exclusive_prefix_sum(_chunks(lengths, chunk))
+    return exclusive_prefix_sum(chunks(lengths, chunk))
 
 
 def local_expert_map(experts: int, local: int, first: int) -> np.ndarray:
@@ -90,9 +92,7 @@ def local_expert_map(experts: int, local: int, first: int) -> np.ndarray:
 
     Domain: 0 <= first <= first + local <= experts.
     """
-    if not 0 <= first <= first + local <= experts:
-        raise ValueError(f"experts [{first}, {first + local}) are not within {experts}")
-    _bounded(experts)
+    extents.local_expert_map(experts, local, first)
     result = np.full(experts, -1, dtype=np.int64)
     result[first : first + local] = np.arange(local)
     return result
@@ -103,10 +103,7 @@ def topk_ids(stream: np.random.Generator, rows: int, k: int, experts: int) -> np
 
     Domain: 0 <= k <= experts; rows >= 0; rows * experts is at most 2**28.
     """
-    if not 0 <= k <= experts:
-        raise ValueError(f"{k} different experts of {experts} do not exist")
-    _not_negative(rows=rows)
-    _bounded(rows * experts)
+    extents.topk_ids(rows, k, experts)
     return np.argsort(stream.random((rows, experts)), axis=1)[:, :k].astype(np.int64)
 
 
@@ -119,10 +116,7 @@ def paged_block_table(stream: np.random.Generator, batch: int, width: int, pool:
 
     Domain: batch and width are >= 0; batch * width <= pool; pool is at most 2**28.
     """
-    _not_negative(batch=batch, width=width)
-    if batch * width > pool:
-        raise ValueError(f"{batch} sequences of {width} pages need more than the {pool} pages of the pool")
-    _bounded(pool)
+    extents.paged_block_table(batch, width, pool)
     return _shuffled(stream, (pool,))[: batch * width].reshape(batch, width)
 
 
@@ -137,16 +131,11 @@ def nsa_block_indices(
 
     Domain: no length is negative; `block` is positive; selected and heads are >= 0; result and draws are at most 2**28.
     """
-    _positive(block=block)
-    _not_negative(selected=selected, heads=heads)
-    sizes = _lengths(lengths)
-    total = sum(sizes)
-    _bounded(total * heads * max(selected, 1))
-    blocks = (divmod(size, block) for size in sizes)
-    _bounded(heads * sum(block * full * (full + 1) // 2 + rest * (full + 1) for full, rest in blocks))
+    extents.nsa_block_indices(lengths, block, selected, heads)
+    total = sum(lengths)
     result = np.full((total, heads, selected), total, dtype=np.int64)
     row = 0
-    for size in sizes:
+    for size in lengths:
         for begin in range(0, size, block):
             tokens, choices = min(block, size - begin), begin // block + 1
             taken = min(selected, choices)
@@ -164,34 +153,12 @@ def nsa_block_counts(stream: np.random.Generator, tokens: int, heads: int, selec
 
     Domain: tokens and heads are >= 0, `selected` is positive; tokens * heads is at most 2**28.
     """
-    _not_negative(tokens=tokens, heads=heads)
-    _positive(selected=selected)
-    _bounded(tokens * heads)
+    extents.nsa_block_counts(tokens, heads, selected)
     return (stream.random((tokens, heads)) * selected).astype(np.int64) + 1
-
-
-def _int64(values: Sequence[int]) -> np.ndarray:
-    for position, value in enumerate(values):
-        if not -(2**63) <= value < 2**63:
-            raise ValueError(f"value {position} is {value}, which is outside int64's range")
-    return np.asarray(values, dtype=np.int64)
-
-
-def _lengths(values: Sequence[int]) -> Sequence[int]:
-    for position, value in enumerate(values):
-        if value < 0:
-            raise ValueError(f"length {position} is {value}; it must not be negative")
-    return values
-
-
-def _chunks(lengths: Sequence[int], chunk: int) -> list[int]:
-    _positive(chunk=chunk)
-    return [-(-length // chunk) for length in _lengths(lengths)]
 
 
 def _numbered(counts: Sequence[int]) -> np.ndarray:
     """(i, j) for each i and each j < counts[i]; int64[sum(counts), 2]."""
-    _bounded(2 * sum(counts))
     sizes = np.asarray(counts, dtype=np.int64)
     owner = np.repeat(np.arange(len(sizes)), sizes)
     first = np.cumsum(sizes) - sizes
@@ -201,23 +168,6 @@ def _numbered(counts: Sequence[int]) -> np.ndarray:
 def _shuffled(stream: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
     """A random order of [0, shape[-1]) along the last axis; int64[shape]."""
     return np.argsort(stream.random(shape), axis=-1, kind="stable")
-
-
-def _positive(**sizes: int) -> None:
-    for name, size in sizes.items():
-        if size <= 0:
-            raise ValueError(f"{name} is {size}; it must be positive")
-
-
-def _not_negative(**sizes: int) -> None:
-    for name, size in sizes.items():
-        if size < 0:
-            raise ValueError(f"{name} is {size}; it must not be negative")
-
-
-def _bounded(count: int) -> None:
-    if count > MAX_VALUES:
-        raise ValueError(f"{count} values are too many to generate; a call makes at most {MAX_VALUES}")
 
 
 _PLAIN: dict[str, Callable[..., np.ndarray]] = {

@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 
-from tileops.manifest import declarations, expr, kinds
+from tileops.manifest import declarations, effort, expr, kinds
+from tileops.manifest.evaluate import evaluate
 from tileops.manifest.kinds import (
     BOOL, DIM, INT, NONE, REAL, TEXT, Adt, Bool, Dim, DType, Enum, Int, Kind, Maybe, Opaque, Real, Seq,
 )
 from tileops.manifest.narrowing import NOTHING, Facts, learn
-from tileops.manifest.primitives import PRIMITIVE_FUNCTIONS
 
 # What a checker calls a defect; the manifest and the roofline analysis map each to a code of their own.
 FORM, NAME, KIND, PRESENCE = "form", "name", "kind", "presence"
@@ -64,6 +64,7 @@ class _Checker:
         self._unclear_guards = 0
 
     def kind(self, node: expr.Expr, facts: Facts) -> Kind | None:
+        effort.spend()
         return getattr(self, f"_{type(node).__name__}")(node, facts)
 
     def _fail(self, what: str, message: str) -> None:
@@ -259,7 +260,7 @@ class _Checker:
             return None
         if node.args and all(isinstance(arg, expr.Literal) for arg in node.args):
             try:
-                PRIMITIVE_FUNCTIONS[node.function](*(arg.value for arg in node.args))
+                evaluate(node, {}, {})
             except (ValueError, ArithmeticError) as error:
                 self._fail(KIND, f"{expr.to_source(node)}: {error}")
                 return None

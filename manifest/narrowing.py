@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tileops.manifest import expr
+from tileops.manifest import effort, expr
 
 Values = frozenset[Any]
 
@@ -50,29 +50,45 @@ NOTHING = Facts()
 
 def learn(node: expr.Expr, holds: bool) -> Facts:
     """What is known where `node` is true (`holds`) or false."""
-    if isinstance(node, expr.Call) and node.function == "present" and holds:
-        return Facts(frozenset(arg.id for arg in node.args if isinstance(arg, expr.Name)))
-    if isinstance(node, expr.Unary) and node.op == "not":
-        return learn(node.operand, not holds)
-    if isinstance(node, expr.Logic):
-        return _logic(node, holds)
-    if isinstance(node, expr.Conditional):
-        taken = learn(node.test, True).also(learn(node.then, holds))
-        return taken.either(learn(node.test, False).also(learn(node.otherwise, holds)))
-    if isinstance(node, expr.Compare) and len(node.ops) == 1:
-        return _comparison(node.ops[0], *node.operands, holds)
-    return NOTHING
+    return _Learner().learn(node, holds)
 
-def _logic(node: expr.Logic, holds: bool) -> Facts:
-    """All operands hold alike, or the first that differs comes after those that do not."""
-    combine: Callable[[Facts, Facts], Facts] = Facts.also if (node.op == "and") == holds else Facts.either
-    facts = learn(node.operands[0], holds)
-    before = learn(node.operands[0], not holds)
-    for operand in node.operands[1:]:
-        found = learn(operand, holds)
-        facts = combine(facts, found if combine is Facts.also else before.also(found))
-        before = before.also(learn(operand, not holds))
-    return facts
+class _Learner:
+    """Learns from one guard; what a part of it teaches is worked out once, though the parts around it ask again."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, bool], Facts] = {}
+
+    def learn(self, node: expr.Expr, holds: bool) -> Facts:
+        key = id(node), holds
+        if key not in self._known:
+            effort.spend()
+            self._known[key] = self._from(node, holds)
+        return self._known[key]
+
+    def _from(self, node: expr.Expr, holds: bool) -> Facts:
+        if isinstance(node, expr.Call) and node.function == "present" and holds:
+            return Facts(frozenset(arg.id for arg in node.args if isinstance(arg, expr.Name)))
+        if isinstance(node, expr.Unary) and node.op == "not":
+            return self.learn(node.operand, not holds)
+        if isinstance(node, expr.Logic):
+            return self._logic(node, holds)
+        if isinstance(node, expr.Conditional):
+            taken = self.learn(node.test, True).also(self.learn(node.then, holds))
+            return taken.either(self.learn(node.test, False).also(self.learn(node.otherwise, holds)))
+        if isinstance(node, expr.Compare) and len(node.ops) == 1:
+            return _comparison(node.ops[0], *node.operands, holds)
+        return NOTHING
+
+    def _logic(self, node: expr.Logic, holds: bool) -> Facts:
+        """All operands hold alike, or the first that differs comes after those that do not."""
+        combine: Callable[[Facts, Facts], Facts] = Facts.also if (node.op == "and") == holds else Facts.either
+        facts = self.learn(node.operands[0], holds)
+        before = self.learn(node.operands[0], not holds)
+        for operand in node.operands[1:]:
+            found = self.learn(operand, holds)
+            facts = combine(facts, found if combine is Facts.also else before.also(found))
+            before = before.also(self.learn(operand, not holds))
+        return facts
 
 def _comparison(op: str, left: expr.Expr, right: expr.Expr, holds: bool) -> Facts:
     if op in ("==", "!=") and subject(left) is None:

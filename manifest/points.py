@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from tileops.manifest import expr, kinds
+from tileops.manifest import effort, expr, kinds
 from tileops.manifest.adt import AdtValue
 from tileops.manifest.evaluate import fold
 from tileops.manifest.model import Signature
@@ -75,6 +75,7 @@ class Point:
 
     def once(self, what: str, term: expr.Expr, make: Callable[[], Any]) -> Any:
         """What `make` gives for a term, which depends on nothing of the point but the discriminants that the term names."""
+        effort.spend()
         found = self.shared.get((what, id(term)))
         if found is None:
             found = self.shared[what, id(term)] = _Decided(self, term)

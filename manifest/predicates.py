@@ -68,3 +68,8 @@ def holds(name: str, tensor: np.ndarray, args: Sequence[Any]) -> bool:
       KeyError: no such predicate.
     """
     return PREDICATE_FUNCTIONS[name](tensor, *args)
+
+
+def follows(name: str, within: tuple[int, int] | None, args: Sequence[Any]) -> bool:
+    """Whether a predicate holds of any contents between the two values of `within`, so that none need be made."""
+    return name == "in_range" and within is not None and args[0] <= within[0] and within[1] < args[1]

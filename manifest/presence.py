@@ -44,18 +44,24 @@ def conditions_of(signature: Signature) -> dict[str, expr.Expr]:
     """The condition of every tensor that has one, conditions inside conditions worked in."""
     conditions = {name: tensor.when.expr for name, tensor in signature.tensors.items() if tensor.when is not None}
     for _ in conditions:
-        conditions = {name: substitute_presence(node, conditions, name) for name, node in conditions.items()}
+        worked = {name: substitute_presence(node, conditions, name) for name, node in conditions.items()}
+        if all(worked[name] is node for name, node in conditions.items()):
+            break
+        conditions = worked
     return conditions
 
 
 def substitute_presence(node: expr.Expr, conditions: dict[str, expr.Expr], but: str = "") -> expr.Expr:
-    """`node` with present(t) replaced by t's condition, for every t but `but`."""
-    if isinstance(node, expr.Call) and node.function == "present" and len(node.args) == 1:
-        arg = node.args[0]
-        if isinstance(arg, expr.Name) and arg.id in conditions and arg.id != but:
-            return conditions[arg.id]
-        return node
-    return expr.rebuild(node, lambda part: substitute_presence(part, conditions, but))
+    """`node` with present(t) replaced by t's condition, for every t but `but`. Raises effort.Exhausted."""
+
+    def condition(part: expr.Expr) -> expr.Expr | None:
+        if isinstance(part, expr.Call) and part.function == "present" and len(part.args) == 1:
+            arg = part.args[0]
+            if isinstance(arg, expr.Name) and arg.id != but:
+                return conditions.get(arg.id)
+        return None
+
+    return expr.substitute(node, condition)
 
 
 def is_its_input(signature: Signature, output: Tensor) -> expr.Expr | None:

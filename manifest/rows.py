@@ -5,23 +5,29 @@ from __future__ import annotations
 import dataclasses
 import math
 import zlib
-from collections.abc import Collection
+from collections.abc import Collection, Sized
 from typing import Any
 
 import numpy as np
 
-from tileops.manifest import expr, generators, kinds, predicates, values
+from tileops.manifest import effort, expr, generators, kinds, predicates, values
 from tileops.manifest.adt import AdtValue
 from tileops.manifest.check_signature import let_order
 from tileops.manifest.diagnostics import Diagnostics
 from tileops.manifest.dtypes import BITS
 from tileops.manifest.evaluate import Unknown, evaluate
+from tileops.manifest.extents import Extent, extent
 from tileops.manifest.inference import Mismatch, infer
 from tileops.manifest.model import Entry, Row, Tensor
 from tileops.manifest.plan import Plan, affine, needed_at
 from tileops.manifest.points import Point
 from tileops.manifest.primitives import divided
 from tileops.manifest.shapes import shape_at
+
+
+MAX_RANK = 64  # PyTorch's own
+VALUES_A_STEP = 16
+MAX_LIST = 2**16  # items that a generator is handed, which generated code writes out
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -90,6 +96,9 @@ def instantiate(
         for dtypes in row.dtype_cases:
             try:
                 case = _Instance(entry, row, dtypes, formulas).case(plans)
+            except effort.Exhausted as error:
+                diagnostics.add(entry.file, entry.line_of(path), entry.op, path, "M004", str(error))
+                return cases
             except _Refused as error:
                 field = f"{path}.{error.field}" if error.field else path
                 diagnostics.add(entry.file, entry.line_of(field), entry.op, field, error.code, str(error))
@@ -133,6 +142,8 @@ class _Instance:
         self._formulas = formulas
         self._present: dict[str, bool] = {}
         self._values: dict[str, Any] = {}
+        self._extents: dict[str, Extent] = {}
+        self._made: dict[str, np.ndarray] = {}
 
     def case(self, plans: list[tuple[Point, Plan]]) -> Case:
         params = self._params()
@@ -295,7 +306,7 @@ class _Instance:
         return names - set(known)
 
     def _unify(self, tensor: Tensor, term: expr.ShapeTerm) -> None:
-        found = self._array(tensor).shape
+        found = self._extent(tensor).shape
         if len(term.axes) != len(found) or any(isinstance(axis, expr.Splice) for axis in term.axes):
             return  # the comparison of shapes below says what does not fit
         for axis, size in zip(term.axes, found, strict=True):
@@ -326,17 +337,32 @@ class _Instance:
     def _arguments(self, call: expr.Call, what: str) -> tuple[Any, ...]:
         return tuple(self._value(what, arg) for arg in call.args)
 
-    def _array(self, tensor: Tensor) -> np.ndarray:
-        call = tensor.values.expr
-        arguments = self._arguments(call, f"the values of {tensor.name}")
-        seed = zlib.crc32(f"{self._entry.op}\0{self._row.label}\0{tensor.name}".encode())
-        try:
-            return generators.generate(call.function, arguments, seed)
-        except (ValueError, TypeError, ArithmeticError, MemoryError) as error:
-            raise _Refused("", f"the values of {tensor.name}: {error}") from None
+    def _extent(self, tensor: Tensor) -> Extent:
+        """What the tensor's generator gives."""
+        if tensor.name not in self._extents:
+            call = tensor.values.expr
+            arguments = self._arguments(call, f"the values of {tensor.name}")
+            if any(isinstance(argument, Sized) and len(argument) > MAX_LIST for argument in arguments):
+                raise _Refused("", f"the values of {tensor.name}: a list of more than {MAX_LIST} items")
+            try:
+                self._extents[tensor.name] = extent(call.function, arguments)
+            except (ValueError, TypeError, ArithmeticError) as error:
+                raise _Refused("", f"the values of {tensor.name}: {error}") from None
+        return self._extents[tensor.name]
+
+    def _contents(self, tensor: Tensor) -> np.ndarray:
+        """The values that the tensor's generator makes. They cost steps; what needs no more than their extent asks for that."""
+        if tensor.name not in self._made:
+            effort.spend(self._extent(tensor).work // VALUES_A_STEP)
+            call = tensor.values.expr
+            seed = zlib.crc32(f"{self._entry.op}\0{self._row.label}\0{tensor.name}".encode())
+            self._made[tensor.name] = generators.generate(call.function, self._arguments(call, f"the values of {tensor.name}"), seed)
+        return self._made[tensor.name]
 
     def _tensor(self, tensor: Tensor, point: Point) -> CaseTensor:
         shape = self._value(f"the shape of {tensor.name}", shape_at(self._signature, tensor, point))
+        if len(shape) > MAX_RANK:
+            raise _Refused("", f"the shape of {tensor.name} would have {len(shape)} axes; a tensor has at most {MAX_RANK}")
         if any(size < 0 for size in shape):
             raise _Refused("", f"the shape of {tensor.name} would be {list(shape)}")
         if math.prod(shape) > expr.MAX_INT // 16:
@@ -344,7 +370,7 @@ class _Instance:
         filled = None
         if tensor.values is not None:
             filled = tensor.values.expr.function, self._arguments(tensor.values.expr, f"the values of {tensor.name}")
-            given = self._array(tensor).shape
+            given = self._extent(tensor).shape
             if given != shape:
                 raise _Refused("", f"{tensor.values.text} gives {list(given)}, and {tensor.name} is {list(shape)}")
         dtype = self._value(f"the dtype of {tensor.name}", tensor.dtype.expr)
@@ -368,7 +394,9 @@ class _Instance:
                 self._read_contents(required.expr)
                 arguments = self._arguments(required.expr, f"a requirement of {tensor.name}")
                 try:
-                    holds = predicates.holds(required.expr.function, self._array(tensor), arguments)
+                    holds = predicates.follows(required.expr.function, self._extent(tensor).within, arguments) or predicates.holds(
+                        required.expr.function, self._contents(tensor), arguments
+                    )
                 except (ValueError, TypeError, ArithmeticError) as error:
                     raise _Refused("", f"{required.text} of {tensor.name}: {error}", "M064") from None
                 if not holds:
@@ -380,10 +408,10 @@ class _Instance:
         for name in expr.names(call):
             other = self._signature.inputs.get(name)
             if other is not None and other.values is not None and self._present[name]:
-                array = self._array(other)
-                if array.ndim != 1:
-                    raise _Refused("", f"{name!r} has {array.ndim} axes, and a requirement reads contents of one", "M064")
-                self._values[name] = array.tolist()
+                rank = len(self._extent(other).shape)
+                if rank != 1:
+                    raise _Refused("", f"{name!r} has {rank} axes, and a requirement reads contents of one", "M064")
+                self._values[name] = self._contents(other).tolist()
 
 
 def _same(value: Any, chosen: Any) -> bool:

@@ -58,9 +58,13 @@ def matches(pattern: Pattern, value: Any) -> bool:
 
 
 def substitute(node: expr.Expr, args: dict[str, expr.Expr]) -> expr.Expr:
-    """The expression with names replaced by expressions; for the axes of a family case."""
-    if isinstance(node, expr.Name):
-        return args.get(node.id, node)
-    if isinstance(node, (expr.Field, expr.Value)) and isinstance(arg := args.get(node.name), expr.Name):
-        return dataclasses.replace(node, name=arg.id)
-    return expr.rebuild(node, lambda part: substitute(part, args))
+    """The expression with names replaced by expressions; for the axes of a family case. Raises effort.Exhausted."""
+
+    def argument(part: expr.Expr) -> expr.Expr | None:
+        if isinstance(part, expr.Name):
+            return args.get(part.id)
+        if isinstance(part, (expr.Field, expr.Value)) and isinstance(arg := args.get(part.name), expr.Name):
+            return dataclasses.replace(part, name=arg.id)
+        return None
+
+    return expr.substitute(node, argument)

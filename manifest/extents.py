@@ -1,0 +1,185 @@
+"""What a generator call gives, told without making it: shape, range of the values, and how much there is to make.
+
+The domains of the generators are checked here, so that a call of a hostile size is refused, and a workload row's shapes
+and most of its requirements are judged, while nothing is filled.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+# The largest tensor and the most random numbers of one call. A workload's are smaller; a hostile size is refused at once.
+MAX_VALUES = 2**28
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Extent:
+    """What one call gives.
+
+    Attributes:
+      shape: the tensor's axes.
+      within: (least, greatest) between which all of its values lie; None where only making them tells.
+      work: values to write and random numbers to draw.
+    """
+
+    shape: tuple[int, ...]
+    within: tuple[int, int] | None = None
+    work: int
+
+
+def extent(name: str, args: Sequence[Any]) -> Extent:
+    """The extent of a generator call.
+
+    Raises:
+      KeyError: no such generator.
+      ValueError: arguments outside the generator's domain.
+    """
+    return _EXTENTS[name](*args)
+
+
+def as_tensor(values: Sequence[int]) -> Extent:
+    """Of generators.as_tensor, as are the others of the generators of their names."""
+    for position, value in enumerate(values):
+        if not -(2**63) <= value < 2**63:
+            raise ValueError(f"value {position} is {value}, which is outside int64's range")
+    return _list(len(values), within=(min(values, default=0), max(values, default=0)))
+
+
+def prefix_sum(values: Sequence[int]) -> Extent:
+    """The running sums lie between the sum of the negative values and that of the others."""
+    if sum(abs(value) for value in values) >= 2**63:
+        raise ValueError("the sums of the values pass int64's range")
+    return _list(len(values), within=(sum(value for value in values if value < 0), sum(value for value in values if value > 0)))
+
+
+def exclusive_prefix_sum(values: Sequence[int]) -> Extent:
+    """One more than the running sums."""
+    return _list(len(values) + 1, within=prefix_sum(values).within)
+
+
+def padded_exclusive_prefix_sum(lengths: Sequence[int], pad: int) -> Extent:
+    """Sums of the padded lengths."""
+    _positive(pad=pad)
+    return exclusive_prefix_sum([-(-length // pad) * pad for length in _lengths(lengths)])
+
+
+def chunk_indices(lengths: Sequence[int], chunk: int) -> Extent:
+    """A pair for each chunk."""
+    return _numbered(chunks(lengths, chunk))
+
+
+def token_indices(lengths: Sequence[int]) -> Extent:
+    """A pair for each token."""
+    return _numbered(_lengths(lengths))
+
+
+def chunk_offsets(lengths: Sequence[int], chunk: int) -> Extent:
+    """Sums of the numbers of chunks."""
+    return exclusive_prefix_sum(chunks(lengths, chunk))
+
+
+def local_expert_map(experts: int, local: int, first: int) -> Extent:
+    """-1 stands for an expert that is not local."""
+    if not 0 <= first <= first + local <= experts:
+        raise ValueError(f"experts [{first}, {first + local}) are not within {experts}")
+    _bounded(experts)
+    return _list(experts, within=(-1, max(local - 1, -1)))
+
+
+def topk_ids(rows: int, k: int, experts: int) -> Extent:
+    """Each row draws a number for every expert."""
+    if not 0 <= k <= experts:
+        raise ValueError(f"{k} different experts of {experts} do not exist")
+    _not_negative(rows=rows)
+    _bounded(rows * experts)
+    return Extent(shape=(rows, k), within=(0, max(experts - 1, 0)), work=rows * experts)
+
+
+def paged_block_table(batch: int, width: int, pool: int) -> Extent:
+    """A number is drawn for every page of the pool."""
+    _not_negative(batch=batch, width=width)
+    if batch * width > pool:
+        raise ValueError(f"{batch} sequences of {width} pages need more than the {pool} pages of the pool")
+    _bounded(pool)
+    return Extent(shape=(batch, width), within=(0, max(pool - 1, 0)), work=pool)
+
+
+def nsa_block_indices(lengths: Sequence[int], block: int, selected: int, heads: int) -> Extent:
+    """A number is drawn for every block that a token and head may attend to; sum(lengths) fills the rest."""
+    _positive(block=block)
+    _not_negative(selected=selected, heads=heads)
+    sizes = _lengths(lengths)
+    total = sum(sizes)
+    _bounded(total * heads * max(selected, 1))
+    blocks = [divmod(size, block) for size in sizes]
+    drawn = heads * sum(block * full * (full + 1) // 2 + rest * (full + 1) for full, rest in blocks)
+    _bounded(drawn)
+    loops = sum(full + 1 for full, _ in blocks)
+    return Extent(shape=(total, heads, selected), within=(0, total), work=total * heads * selected + drawn + 1000 * loops)
+
+
+def nsa_block_counts(tokens: int, heads: int, selected: int) -> Extent:
+    """A number is drawn for every token and head."""
+    _not_negative(tokens=tokens, heads=heads)
+    _positive(selected=selected)
+    _bounded(tokens * heads)
+    return Extent(shape=(tokens, heads), within=(1, selected), work=tokens * heads)
+
+
+def chunks(lengths: Sequence[int], chunk: int) -> list[int]:
+    """Number of chunks of at most `chunk` tokens of each sequence. Raises ValueError outside the domain."""
+    _positive(chunk=chunk)
+    return [-(-length // chunk) for length in _lengths(lengths)]
+
+
+def _list(length: int, within: tuple[int, int]) -> Extent:
+    return Extent(shape=(length,), within=within, work=length)
+
+
+def _numbered(counts: Sequence[int]) -> Extent:
+    """(i, j) for each i and each j < counts[i]."""
+    total = sum(counts)
+    _bounded(2 * total)
+    return Extent(shape=(total, 2), within=(0, max([len(counts) - 1, *(count - 1 for count in counts), 0])), work=2 * total)
+
+
+def _lengths(values: Sequence[int]) -> Sequence[int]:
+    for position, value in enumerate(values):
+        if value < 0:
+            raise ValueError(f"length {position} is {value}; it must not be negative")
+    return values
+
+
+def _positive(**sizes: int) -> None:
+    for name, size in sizes.items():
+        if size <= 0:
+            raise ValueError(f"{name} is {size}; it must be positive")
+
+
+def _not_negative(**sizes: int) -> None:
+    for name, size in sizes.items():
+        if size < 0:
+            raise ValueError(f"{name} is {size}; it must not be negative")
+
+
+def _bounded(count: int) -> None:
+    if count > MAX_VALUES:
+        raise ValueError(f"{count} values are too many to generate; a call makes at most {MAX_VALUES}")
+
+
+_EXTENTS: dict[str, Callable[..., Extent]] = {
+    "as_tensor": as_tensor,
+    "prefix_sum": prefix_sum,
+    "exclusive_prefix_sum": exclusive_prefix_sum,
+    "padded_exclusive_prefix_sum": padded_exclusive_prefix_sum,
+    "chunk_indices": chunk_indices,
+    "token_indices": token_indices,
+    "chunk_offsets": chunk_offsets,
+    "local_expert_map": local_expert_map,
+    "topk_ids": topk_ids,
+    "paged_block_table": paged_block_table,
+    "nsa_block_indices": nsa_block_indices,
+    "nsa_block_counts": nsa_block_counts,
+}
