@@ -89,7 +89,7 @@ class _Analyser:
     def run(self) -> Analysis:
         block = self._entry.roofline
         if block is None:
-            if "roofline" in self._entry.malformed:
+            if {"", "roofline"} & self._entry.malformed:
                 self._unreached.append("the roofline block is malformed")
             else:
                 self._report("roofline", self._entry.line, "R001", "is missing; write flops (and bytes), or func")

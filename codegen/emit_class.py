@@ -170,7 +170,8 @@ def _stored(param: Param) -> str:
 
 
 def _is_dtype(kind: kinds.Kind) -> bool:
-    return isinstance(kind.item if isinstance(kind, kinds.Maybe) else kind, kinds.DType)
+    inner = kind.item if isinstance(kind, kinds.Maybe) else kind
+    return any(isinstance(part, kinds.DType) for part in (inner.items if isinstance(inner, kinds.Union) else (inner,)))
 
 
 def _type_test(name: str, kind: kinds.Kind, outside: Outside) -> str:
@@ -178,7 +179,7 @@ def _type_test(name: str, kind: kinds.Kind, outside: Outside) -> str:
     if isinstance(kind, kinds.Maybe):
         return f"{name} is None or {_type_test(name, kind.item, outside)}"
     if isinstance(kind, kinds.Union):
-        return " or ".join(_type_test(name, item, outside) for item in kind.items)
+        return " or ".join(f"({test})" if " and " in (test := _type_test(name, item, outside)) else test for item in kind.items)
     if isinstance(kind, kinds.Bool):
         return f"_checks.is_bool({name})"
     if isinstance(kind, kinds.Int):
@@ -186,15 +187,24 @@ def _type_test(name: str, kind: kinds.Kind, outside: Outside) -> str:
     if isinstance(kind, kinds.Real):
         return f"_checks.is_float({name})"
     if isinstance(kind, kinds.Seq):
-        length = "" if kind.length is None else f" and _len({name}) == {kind.length}"
-        item = {kinds.BOOL: "_checks.is_bool_sequence", kinds.INT: "_checks.is_int_sequence"}.get(kind.item, "_checks.is_sequence")
-        return f"{item}({name}){length}"
+        return _sequence_test(name, kind, outside)
     if isinstance(kind, (kinds.Enum, kinds.DType)):
         return f"{name} in {literal(kind.values)}"
     if isinstance(kind, kinds.Adt):
         classes = tuple(outside.constructors(kind).values())
         return f"_checks.is_of({name}, {', '.join(classes)})"
     return f"_checks.is_text({name})" if isinstance(kind, kinds.Text) else "True"
+
+
+def _sequence_test(name: str, kind: kinds.Seq, outside: Outside) -> str:
+    length = "" if kind.length is None else f" and _len({name}) == {kind.length}"
+    whole = {kinds.BOOL: "_checks.is_bool_sequence", kinds.INT: "_checks.is_int_sequence"}.get(kind.item)
+    if whole is not None:
+        return f"{whole}({name}){length}"
+    if kind.each:
+        items = [f"({_type_test(f'{name}[{at}]', item, outside)})" for at, item in enumerate(kind.each)]
+        return f"_checks.is_sequence({name}){length} and {' and '.join(items)}"
+    return f"_checks.is_sequence({name}){length} and _all({_type_test('_item', kind.item, outside)} for _item in {name})"
 
 
 def _forward(checked: Checked, lines: Lines) -> None:

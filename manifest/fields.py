@@ -19,11 +19,16 @@ MAX_NAME = 80
 
 
 class Fields:
-    """Reports defects of one entry and remembers which fields could not be read."""
+    """Reports defects of one entry and remembers which fields could not be read.
 
-    def __init__(self, file: str, op: str, diagnostics: Diagnostics) -> None:
+    Attributes:
+      types_readable: whether all names of algebraic types are known.
+    """
+
+    def __init__(self, file: str, op: str, diagnostics: Diagnostics, types_readable: bool = True) -> None:
         self.file = file
         self.op = op
+        self.types_readable = types_readable
         self.malformed: set[str] = set()
         self._diagnostics = diagnostics
 
@@ -46,22 +51,20 @@ class Fields:
         if self._too_many(node, len(node.entries), path, MAX_MEMBERS):
             return Mapping({}, {}, node.line)
         kept: dict[Any, Node] = {}
-        misspelt: set[str] = set()
+        misspelt = _misspelt(node, allowed, required)
         for key, value in node.entries.items():
             line = node.key_lines[key]
             if not isinstance(key, str):
-                self.report(path, line, "M012", f"key {key!r} must be text (quote it)")
+                self.report(path, line, "M012", f"key {shown(key)} must be text (quote it)")
             elif allowed and key not in allowed:
-                close = difflib.get_close_matches(key[:MAX_NAME], allowed, 1)
-                misspelt.update(close)
-                hint = f"; did you mean {close[0]!r}?" if close else f"; known are {', '.join(allowed)}"
-                self.report(_join(path, key), line, "M011", f"unknown field {key!r}{hint}")
+                hint = f"; did you mean {misspelt[key]!r}?" if key in misspelt else f"; known are {', '.join(allowed)}"
+                self.report(_join(path, key), line, "M011", f"unknown field {shown(key)}{hint}")
             else:
                 kept[key] = value
+        meant = set(misspelt.values())
+        self.malformed.update(_join(path, key) for key in meant - kept.keys())
         for key in required:
-            if key in misspelt and key not in kept:
-                self.malformed.add(_join(path, key))
-            elif key not in kept:
+            if key not in kept and key not in meant:
                 self.report(_join(path, key), node.line, "M010", "is required and missing")
         return Mapping(kept, node.key_lines, node.line)
 
@@ -118,6 +121,21 @@ class Fields:
         else:
             return True
         return False
+
+
+def _misspelt(node: Mapping, allowed: tuple[str, ...], required: tuple[str, ...]) -> dict[str, str]:
+    """What each unknown field is likely meant to be: a field like it, or the one that is missing where it is the only odd one."""
+    unknown = [key for key in node.entries if isinstance(key, str) and key not in allowed] if allowed else []
+    found = {}
+    for key in unknown:
+        close = [name for name in difflib.get_close_matches(key[:MAX_NAME], allowed) if name not in node.entries]
+        if close:
+            found[key] = close[0]
+    missing = [name for name in required if name not in node.entries and name not in found.values()]
+    odd = [key for key in unknown if key not in found]
+    if len(odd) == 1 and len(missing) == 1:
+        found[odd[0]] = missing[0]
+    return found
 
 
 def _why_no_name(name: str) -> str:

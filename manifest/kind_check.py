@@ -216,7 +216,11 @@ class _Checker:
         if not isinstance(sequence, Seq):
             self._fail(KIND, f"[...] takes a sequence, not {sequence}")
             return None
-        return sequence.item if self._wanted(index, INT, "[...]") is not None else None
+        if self._wanted(index, INT, "[...]") is None:
+            return None
+        if isinstance(node.index, expr.Literal) and sequence.each and -len(sequence.each) <= node.index.value < len(sequence.each):
+            return sequence.each[node.index.value]
+        return sequence.item
 
     def _Slice(self, node: expr.Slice, facts: Facts) -> Kind | None:
         sequence = self.kind(node.sequence, facts)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
 from tileops.manifest.dtypes import BITS
+from tileops.manifest.text import shown
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,10 +87,11 @@ class DType(Kind):
 
 @dataclasses.dataclass(frozen=True)
 class Seq(Kind):
-    """A sequence; of known length where `length` says so."""
+    """A sequence; of known length where `length` says so, and then perhaps of a kind `each` of its items has for itself."""
 
     item: Kind
     length: int | None = None
+    each: tuple[Kind, ...] = ()
 
     def __str__(self) -> str:
         return f"Seq[{self.item}]"
@@ -146,7 +149,7 @@ class Adt(Kind):
 
 @dataclasses.dataclass(frozen=True)
 class Opaque(Kind):
-    """An object that takes no part in types."""
+    """An object that takes no part in types and has no form in YAML."""
 
     name: str
 
@@ -200,21 +203,30 @@ def index_kind(text: str) -> Kind | str:
         return INDEX_KINDS[compact]
     match = re.fullmatch(r"DType\[([^\[\]]*)\]", compact)
     if match is None:
-        return f"{text!r} is no kind; the kinds are Dim, Shape, Seq[Int] and DType[a | b]"
+        return f"{shown(text)} is no kind; the kinds are Dim, Shape, Seq[Int] and DType[a | b]"
     return dtype_set([name.strip() for name in match[1].split("|")])
 
 
-def dtype_set(names: list[str]) -> DType | str:
+class BadDType(str):
+    """Says what is wrong with a dtype, not with the type around it."""
+
+
+class UnknownType(str):
+    """Says that a name is no type; it may be that of an algebraic type that could not be read."""
+
+
+def dtype_set(names: list[str]) -> DType | BadDType:
     """A DType kind from names; a string says what is wrong."""
     for name in names:
         if name not in BITS:
-            return f"{name!r} is no dtype; the dtypes are {', '.join(BITS)}"
+            return BadDType(f"{shown(name)} is no dtype; the dtypes are {', '.join(BITS)}")
     if len(set(names)) != len(names):
-        return "a dtype stands twice"
+        return BadDType("a dtype stands twice")
     return DType(tuple(names))
 
 
 MAX_TYPE = 4000
+MAX_NAME = 80
 MAX_BRACKETS = 20
 SIMPLE_TYPES = {
     "int": INT,
@@ -225,7 +237,13 @@ SIMPLE_TYPES = {
     "None": NONE,
     "torch.dtype": ALL_DTYPES,
 }
-_OPAQUE = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*(\[[A-Za-z0-9_., \[\]]*\])?")
+# Any other object: by the path of its class, or `dict`, or `object`; in brackets what its items are, for the reader.
+_OPAQUE = re.compile(r"(object|(dict|[A-Za-z_]\w*(\.[A-Za-z_]\w*)+)(\[[A-Za-z0-9_., \[\]]*\])?)", re.ASCII)
+_MEANT = {
+    "integer": "int", "boolean": "bool", "string": "str", "double": "float", "real": "float", "number": "Number",
+    "dtype": "torch.dtype", "Tensor": "torch.Tensor", "tensor": "torch.Tensor", "list": "list[int]", "tuple": "tuple[int, ...]",
+    "Optional": "int | None", "Any": "object", "complex": "object",
+}  # fmt: skip
 
 
 def parameter_kind(text: str, adts: Mapping[str, Adt] = MappingProxyType({})) -> Kind | str:
@@ -241,6 +259,8 @@ def parameter_kind(text: str, adts: Mapping[str, Adt] = MappingProxyType({})) ->
     dtypes: list[str] = []
     optional = False
     parts = _split(text)
+    if len(set(parts)) != len(parts):
+        return f"{shown(text)}: {shown(next(part for part in parts if parts.count(part) > 1))} stands twice"
     dtype_union = any(part in BITS and part != "bool" for part in parts)  # elsewhere `bool` is Python's
     for part in parts:
         if part in BITS and (part != "bool" or dtype_union):
@@ -262,7 +282,7 @@ def parameter_kind(text: str, adts: Mapping[str, Adt] = MappingProxyType({})) ->
             return found
         items.append(found)
     if not items:
-        return f"{text!r} names no type"
+        return f"{shown(text)} names no type"
     kind = items[0] if len(items) == 1 else Union(tuple(items))
     return Maybe(kind) if optional else kind
 
@@ -274,18 +294,32 @@ def _one_type(text: str, adts: Mapping[str, Adt]) -> Kind | str:
         return adts[text]
     match = re.fullmatch(r"(list|tuple)\[(.*)\]", text)
     if match is None:
-        return Opaque(text) if _OPAQUE.fullmatch(text) else f"{text!r} is no type"
+        return Opaque(text) if _OPAQUE.fullmatch(text) else _unknown(text, adts)
     parts = _split(match[2], ",")
     variadic = match[1] == "tuple" and len(parts) == 2 and parts[1] == "..."
     if match[1] == "list" and len(parts) != 1:
-        return f"{text!r}: a list has one item type"
+        return f"{shown(text)}: a list has one item type"
     inner = [parameter_kind(part, adts) for part in (parts[:1] if variadic or match[1] == "list" else parts)]
     for kind in inner:
         if isinstance(kind, str):
             return kind
-    if len(set(inner)) != 1:
-        return Opaque(text)  # different types side by side take no part in types
-    return Seq(inner[0], None if variadic or match[1] == "list" else len(inner))
+        if isinstance(kind.item if isinstance(kind, Maybe) else kind, (Adt, Opaque)):
+            return f"{shown(text)}: a list or tuple holds no {kind}; make that a parameter of its own"
+    if variadic or match[1] == "list":
+        return Seq(inner[0])
+    distinct = tuple(dict.fromkeys(inner))
+    return Seq(inner[0], len(inner)) if len(distinct) == 1 else Seq(Union(distinct), len(inner), tuple(inner))
+
+
+def _unknown(text: str, adts: Mapping[str, Adt]) -> str:
+    known = [*SIMPLE_TYPES, "torch.Tensor", "list[int]", "tuple[int, ...]", *adts, *BITS]
+    close = [_MEANT[text]] if text in _MEANT else difflib.get_close_matches(text[:MAX_NAME], known, 1)
+    hint = f"; did you mean {close[0]}?" if close else "."
+    return UnknownType(
+        f"{shown(text)} is no type{hint} Types are {', '.join(SIMPLE_TYPES)}, torch.Tensor, 'words', list[...], tuple[...], names of"
+        f" dtypes and of algebraic types ({', '.join(adts) or 'none is declared'}); any other object is written by the dotted"
+        " path of its class"
+    )
 
 
 def _split(text: str, separator: str = "|") -> list[str]:

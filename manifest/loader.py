@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import keyword
 import pathlib
 
 from tileops.manifest import kinds, source
@@ -30,6 +31,7 @@ def spec_files(spec_dir: str) -> list[str]:
     return files
 
 
+FAMILIES = "families"  # the module that lists the others
 TYPES_FILE = "types.yaml"
 MAX_ENTRIES = 1000  # of one file, which holds a family
 
@@ -38,7 +40,7 @@ def load(files: list[str]) -> Manifest:
     """Read spec files. Defects are in the result, under each file's path as given; nothing is raised for bad content."""
     diagnostics = Diagnostics()
     entries: dict[str, Entry] = {}
-    adts: dict[str, kinds.Adt] = {}
+    adts: dict[str, kinds.Adt] | None = {}
     for path in files:
         if pathlib.PurePath(path).name == TYPES_FILE:
             root = source.read(path, pathlib.Path(path).as_posix(), diagnostics)
@@ -55,7 +57,7 @@ def load(files: list[str]) -> Manifest:
     return Manifest(entries, diagnostics)
 
 
-def _load_file(path: str, adts: dict[str, kinds.Adt], diagnostics: Diagnostics) -> list[Entry]:
+def _load_file(path: str, adts: dict[str, kinds.Adt] | None, diagnostics: Diagnostics) -> list[Entry]:
     file = pathlib.Path(path).as_posix()
     root = source.read(path, file, diagnostics)
     if root is None:
@@ -66,6 +68,9 @@ def _load_file(path: str, adts: dict[str, kinds.Adt], diagnostics: Diagnostics) 
     stem = pathlib.Path(path).stem
     if not FAMILY.fullmatch(stem):
         diagnostics.add(file, 1, "", "", "M016", f"the file's name must be <family>[_<shard>].yaml, not {stem!r}")
+    elif keyword.iskeyword(stem) or stem == FAMILIES:
+        why = "emission writes a module of that name itself" if stem == FAMILIES else "no module of Python can have that name"
+        diagnostics.add(file, 1, "", "", "M016", f"{stem!r} is no name of a family: {why}")
     if len(root.entries) > MAX_ENTRIES:
         diagnostics.add(file, root.line, "", "", "M003", f"{len(root.entries)} entries in one file; at most {MAX_ENTRIES} are read")
         return []

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from tileops.manifest import forms, kinds, source
 from tileops.manifest.diagnostics import Diagnostics
 from tileops.manifest.fields import MAX_ROWS, Fields
 from tileops.manifest.model import Entry, RooflineField, Row, Signature, Stage
 from tileops.manifest.parse_signature import parse_signature
+from tileops.manifest.source import Mapping as MappingNode
 from tileops.manifest.source import Node
+from tileops.manifest.text import shown
 from tileops.manifest.values import as_algebraic
 
 
 
 def parse_entry(
-    op: str, node: Node, line: int, file: str, diagnostics: Diagnostics, adts: Mapping[str, kinds.Adt] | None = None
+    op: str, node: Node, line: int, file: str, diagnostics: Diagnostics, adts: Mapping[str, kinds.Adt] | None = MappingProxyType({})
 ) -> Entry:
     """The entry `op`; what could not be read is reported and listed in `Entry.malformed`.
 
@@ -24,19 +27,20 @@ def parse_entry(
       node, line: the entry and the line of its key.
       file: the name under which defects are reported.
       diagnostics: where they go.
-      adts: the algebraic types of types.yaml.
+      adts: the algebraic types of types.yaml; None where that could not be read.
     """
-    fields = Fields(file, op, diagnostics)
+    fields = Fields(file, op, diagnostics, types_readable=adts is not None)
     if not forms.OP_NAME.fullmatch(op):
-        fields.report("", line, "M013", f"{op!r} is no op name; write {{Pascal}}[Fwd|Bwd]Op")
-    body = fields.form(node, "", forms.ENTRY)
+        fields.report("", line, "M013", f"{shown(op)} is no op name; write {{Pascal}}[Fwd|Bwd]Op")
+    named = not fields.malformed
+    body = fields.form(node, "", forms.ENTRY) if named or isinstance(node, MappingNode) else MappingNode({}, {}, line)
     get = body.entries.get
     status = fields.text(get("status"), "status")
     if status is not None and status not in forms.STATUSES:
         fields.report("status", get("status").line, "M012", f"must be one of {', '.join(forms.STATUSES)}")
     ref_api = fields.text(get("ref_api"), "ref_api")
     if ref_api is not None and not forms.QUALIFIED_NAME.fullmatch(ref_api):
-        fields.report("ref_api", get("ref_api").line, "M012", f"{ref_api!r} is no qualified name such as torch.sum")
+        fields.report("ref_api", get("ref_api").line, "M012", f"{shown(ref_api)} is no qualified name such as torch.sum")
     signature = parse_signature(fields, get("signature"), adts or {})
     block = get("roofline")
     return Entry(
@@ -74,7 +78,7 @@ def _rows(fields: Fields, node: Node | None, signature: Signature) -> tuple[Row,
         body = fields.form(item, path, forms.ROW)
         label = fields.text(body.entries.get("label"), f"{path}.label")
         if label is not None and not forms.LABEL.fullmatch(label):
-            fields.report(f"{path}.label", body.line, "M013", f"{label!r} is no label ([A-Za-z0-9._-], 1 to 80)")
+            fields.report(f"{path}.label", body.line, "M013", f"{shown(label)} is no label ([A-Za-z0-9._-], 1 to 80)")
             label = None
         some = tuple(
             text for part in fields.sequence(body.entries.get("some"), f"{path}.some")

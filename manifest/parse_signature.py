@@ -96,6 +96,8 @@ class _SignatureParser:
             return None
         if "dtype" in body.entries or "shape" in body.entries:
             self._constant(name, text, body, place, constants)
+        elif isinstance(kind.item if isinstance(kind, kinds.Maybe) else kind, kinds.Opaque):
+            self._object(text, kind, place, get("type").line)
         default = None
         if (default_node := get("default")) is not None:
             inner = kind.item if isinstance(kind, kinds.Maybe) else kind
@@ -107,6 +109,13 @@ class _SignatureParser:
             name=name, type=text, kind=kind, required=default_node is None, default=default, line=node.line,
             kw_only=bool(self._fields.scalar(get("kw_only"), f"{place}.kw_only", bool)),
         )  # fmt: skip
+
+    def _object(self, text: str, kind: kinds.Kind, place: str, line: int) -> None:
+        """A parameter that is an object without a form in YAML, which no row can write."""
+        if "torch.Tensor" in text:
+            self._fields.report(f"{place}.type", line, "M012", "a tensor that __init__ takes has dtype and shape: write both beside the type")
+        elif not isinstance(kind, kinds.Maybe):
+            self._fields.report(f"{place}.type", line, "M012", f"no row can write a {kind}: take {kind} | None, with `default: null`")
 
     def _constant(self, name: str, text: str, body: MappingNode, place: str, constants: dict[str, Tensor]) -> None:
         """A construction-time tensor: a parameter of type torch.Tensor that states dtype and shape."""

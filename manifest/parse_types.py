@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from tileops.manifest import expr, forms, kinds
@@ -13,14 +13,18 @@ from tileops.manifest.fields import Fields
 from tileops.manifest.model import FamilyCase, Pattern, TypeFamily
 from tileops.manifest.source import Mapping as MappingNode
 from tileops.manifest.source import Node
+from tileops.manifest.text import shown
 
 _CONSTRUCTOR = re.compile(r"(?P<name>[A-Za-z_]\w*)(\((?P<fields>.*)\))?", re.ASCII)
 
 
 def read_kind(fields: Fields, found: kinds.Kind | str, place: str, line: int) -> kinds.Kind | None:
     """The kind; None where the text was none, or names an algebraic type that could not be read, which is reported."""
+    if isinstance(found, kinds.UnknownType) and not fields.types_readable:
+        fields.malformed.add(place)  # it may be an algebraic type of the file that could not be read, which is reported
+        return None
     if isinstance(found, str):
-        fields.report(place, line, "M024" if "dtype" in found else "M023", found)
+        fields.report(place, line, "M024" if isinstance(found, kinds.BadDType) else "M023", found)
         return None
     inner = found.item if isinstance(found, kinds.Maybe) else found
     if isinstance(inner, kinds.Adt) and not inner.constructors:
@@ -36,7 +40,11 @@ def family_param_kind(text: str, adts: Mapping[str, kinds.Adt]) -> kinds.Kind | 
         return named[text]
     if text[:1] in "'\"":
         return kinds.parameter_kind(text, adts)
-    return kinds.index_kind(text)
+    found = kinds.index_kind(text)
+    if isinstance(found, str) and not isinstance(found, kinds.BadDType):
+        known = ", ".join(["Bool", "Int", *kinds.INDEX_KINDS, "DType[a | b]", "'words'", *adts])
+        return kinds.UnknownType(f"{shown(text)} is no kind of a family's parameter; the kinds are {known}")
+    return found
 
 
 def parse_family(fields: Fields, name: str, node: Node, place: str, adts: Mapping[str, kinds.Adt]) -> TypeFamily | None:
@@ -133,19 +141,26 @@ def _pattern(part: Any) -> Pattern | None:
     return Pattern(found["name"], tuple(constrained))
 
 
-def parse_adts(root: Node | None, file: str, diagnostics: Diagnostics) -> dict[str, kinds.Adt]:
-    """The algebraic types of types.yaml: `{Name: {constructors: {C: {class, fields}}}}`; one with defects has no constructors."""
+def parse_adts(root: Node | None, file: str, diagnostics: Diagnostics) -> dict[str, kinds.Adt] | None:
+    """The algebraic types of types.yaml: `{Name: {constructors: {C: {class, fields}}}}`.
+
+    One with defects has no constructors. None where the document could not be read, so that no name of a type is known.
+    """
     fields = Fields(file, "", diagnostics)
     adts: dict[str, kinds.Adt] = {}
-    for name, node in fields.mapping(root, "").entries.items():
+    types = fields.mapping(root, "").entries
+    if root is None or "" in fields.malformed and not types:
+        return None
+    for name, node in types.items():
         if not fields.name(name, name, node.line, forms.ALGEBRAIC_TYPES.reserved):
+            adts[name] = kinds.Adt(name, ())
             continue
         before = len(fields.malformed)
         body = fields.form(node, name, forms.ALGEBRAIC_TYPE)
         constructors = []
         found = fields.mapping(body.entries.get("constructors"), f"{name}.constructors")
         for constructor, value in found.entries.items():
-            made = _constructor(fields, constructor, value, f"{name}.constructors.{constructor}")
+            made = _constructor(fields, constructor, value, f"{name}.constructors.{constructor}", types)
             if made is not None:
                 constructors.append(made)
         sound = len(fields.malformed) == before
@@ -155,7 +170,16 @@ def parse_adts(root: Node | None, file: str, diagnostics: Diagnostics) -> dict[s
     return adts
 
 
-def _constructor(fields: Fields, name: str, node: Node, place: str) -> kinds.Constructor | None:
+def _field_kind(text: str, types: Collection[str]) -> kinds.Kind | str:
+    """Kind of a constructor's field: what has a form in YAML and is the same to every call."""
+    found = kinds.parameter_kind(text)
+    inner = found.item if isinstance(found, kinds.Maybe) else found
+    if text in types or isinstance(inner, (kinds.Opaque, kinds.DType)):
+        return f"{shown(text)} is no type of a field: it is int, bool, float, str, words, a list or tuple of these, or may be None"
+    return found
+
+
+def _constructor(fields: Fields, name: str, node: Node, place: str, names: Collection[str]) -> kinds.Constructor | None:
     if not fields.name(name, place, node.line):
         return None
     body = fields.form(node, place, forms.CONSTRUCTOR)
@@ -169,7 +193,7 @@ def _constructor(fields: Fields, name: str, node: Node, place: str) -> kinds.Con
         text = fields.text(value, f"{place}.fields.{field}")
         if text is None or not fields.name(field, f"{place}.fields.{field}", value.line, reserved):
             continue
-        kind = read_kind(fields, kinds.parameter_kind(text), f"{place}.fields.{field}", value.line)
+        kind = read_kind(fields, _field_kind(text, names), f"{place}.fields.{field}", value.line)
         if kind is not None:
             members.append((field, kind))
     return None if path is None else kinds.Constructor(name, path, tuple(members))

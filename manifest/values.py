@@ -6,7 +6,7 @@ import math
 import re
 from typing import Any
 
-from tileops.manifest import kinds
+from tileops.manifest import kinds, text
 from tileops.manifest.adt import AdtValue
 
 
@@ -24,14 +24,14 @@ def fits(value: Any, kind: kinds.Kind) -> bool:
         return type(value) in (int, float) and not math.isnan(value)
     if isinstance(kind, kinds.Seq):
         right_length = isinstance(value, tuple) and kind.length in (None, len(value))
-        return right_length and all(fits(item, kind.item) for item in value)
+        return right_length and all(map(fits, value, kind.each or (kind.item,) * len(value)))
     if isinstance(kind, (kinds.Enum, kinds.DType)):
         return isinstance(value, str) and value in kind.values
     if isinstance(kind, kinds.Text):
         return isinstance(value, str)
     if isinstance(kind, kinds.Adt):
         return isinstance(value, AdtValue) and any(_constructs(value, constructor) for constructor in kind.constructors)
-    return value is None if isinstance(kind, kinds.NoneKind) else True
+    return value is None if isinstance(kind, kinds.NoneKind) else False  # no other object has a form in YAML
 
 
 def _constructs(value: AdtValue, constructor: kinds.Constructor) -> bool:
@@ -60,4 +60,4 @@ def as_algebraic(value: Any, kind: kinds.Kind) -> Any:
 def shown(value: Any) -> str:
     """A value in a message, with the hint that a common slip of YAML needs."""
     slip = isinstance(value, str) and re.fullmatch(r"\d+e-?\d+", value)
-    return f"{value!r}{' (YAML reads 1e-6 as text: write 1.0e-6)' if slip else ''}"
+    return f"{text.shown(value)}{' (YAML reads 1e-6 as text: write 1.0e-6)' if slip else ''}"

@@ -66,7 +66,7 @@ def is_bool_sequence(value: object) -> bool:
 
 def plain(value: Any) -> Any:
     """A parameter as a checked call holds it: sequences as tuples."""
-    return tuple(value) if is_sequence(value) else value
+    return tuple(map(plain, value)) if is_sequence(value) else value
 
 
 def plain_dtype(value: Any) -> Any:

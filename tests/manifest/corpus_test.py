@@ -57,7 +57,11 @@ FAULTS = [
           'norm: {dtype: "promote_types(T, A)"'),
     Fault("types", "class: acme.layouts.Padded", "class: acme.layouts.padding", "M012"),
     Fault("types", "fields: {capacity: int}", "fields: {kind: int}", "M013"),
-    Fault("types", "fields: {block: int, zeroed: bool}", "fields: {block: 'bfloat', zeroed: [bool]}", "M012"),
+    Fault("types", "fields: {block: int, zeroed: bool}", "fields: {block: int, zeroed: [bool]}", "M012"),
+    Fault("types", "fields: {block: int, zeroed: bool}", "fields: {block: bfloat, zeroed: bool}", "M023"),
+    Fault("types", "fields: {block: int, zeroed: bool}", "fields: {block: Scaling, zeroed: bool}", "M023"),
+    Fault("types", "fields: {block: int, zeroed: bool}", "fields: {block: float16, zeroed: bool}", "M023"),
+    Fault("types", "Layout:   #", "- Layout:   #", "M001", "Scaling:   #"),
     # expressions
     Fault("paged", 'cap: "W * page"', 'cap: "W ** page"', "M020"),
     Fault("paged", '"window.value > 0 if', '"window is not None and window > 0 if', "M020"),
