@@ -55,17 +55,20 @@ class Op:
     BRANCHES: ClassVar[tuple[str, ...]] = ()
 
     _implementations: ClassVar[dict[str, Implementation]] = {}
+    _generated: ClassVar[bool] = False  # of the class itself: whether it is an entry's generated one
 
     def __init_subclass__(cls, generated: bool = False, **kwargs: Any) -> None:
         """Collect marked implementations; refuse a hand-written price.
 
         Raises:
-          TypeError: a hand-written class defines `eval_roofline`, which only the manifest may state.
+          TypeError: a hand-written class, or a base of it, defines `eval_roofline`, which only the manifest may state.
         """
         super().__init_subclass__(**kwargs)
-        if "eval_roofline" in vars(cls) and not generated:
+        cls._generated = generated
+        owner = next(base for base in cls.__mro__ if "eval_roofline" in vars(base))
+        if owner is not Op and not vars(owner).get("_generated", False):
             raise TypeError(
-                f"{cls.__module__}.{cls.__qualname__} defines eval_roofline(); the only price of an op is the one that"
+                f"{owner.__module__}.{owner.__qualname__} defines eval_roofline(); the only price of an op is the one that"
                 f" its manifest entry states: change the entry's `roofline` block instead"
             )
         cls._implementations = dict(cls._implementations)
