@@ -1,0 +1,42 @@
+"""Level two of the structural oracle: calls whose bytes the contract does not settle, recounted by enumeration.
+
+Seed, sections 4.6 and 4.7. Each function gets the parameters and the tensors of one call, enumerates what it touches as
+sets of distinct elements or rows, and shares nothing with the formula but the definition of minimum traffic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+_INT32, _INT64 = 4, 8
+
+
+def moe_permute_nopad(params: dict[str, Any], inputs: dict[str, torch.Tensor | None]) -> int:
+    """Rows of tokens with a local pair, the ids, the map's entries that the ids name; the local rows and four index outputs."""
+    hidden, ids, expert_map = inputs["hidden_states"], inputs["topk_ids"].tolist(), inputs["expert_map"]
+    experts, local_experts = params["num_experts"], params["num_experts_local"]
+    local_of = list(range(experts)) if expert_map is None else expert_map.tolist()
+    rows_read, map_entries_read, rows_written, pairs = set(), set(), 0, 0
+    for token, slots in enumerate(ids):
+        for expert in slots:
+            pairs += 1
+            if not 0 <= expert < experts:
+                continue
+            if expert_map is not None:
+                map_entries_read.add(expert)
+            if 0 <= local_of[expert] < local_experts:
+                rows_read.add(token)
+                rows_written += 1
+    row_bytes = hidden.shape[1] * hidden.element_size()
+    read = len(rows_read) * row_bytes + pairs * _INT32 + len(map_entries_read) * _INT32
+    true_offsets = true_sizes = local_experts * _INT32
+    first_token_offset, fwd_idx = (local_experts + 1) * _INT64, pairs * _INT32
+    return read + rows_written * row_bytes + true_offsets + true_sizes + first_token_offset + fwd_idx
+
+
+BY_HAND: dict[str, Callable[[dict[str, Any], dict[str, torch.Tensor | None]], int]] = {
+    "MoePermuteNopadFwdOp": moe_permute_nopad,
+}

@@ -1,0 +1,90 @@
+"""FLOP oracle, kind (a): the op's algorithm in PyTorch operations, which a dispatch mode counts one by one.
+
+Seed, section 1.3: the least arithmetic of the algorithm that the op runs. A test holds that each function computes what
+the op computes, so that what is counted is the op and no relative of it. Functions get the op after a completed call (of
+which they use the parameters) and the tensors of that call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+Reference = Callable[..., Any]
+
+
+def _wide(x: torch.Tensor) -> torch.Tensor:
+    """x in float32, as the ops compute in; what is as wide already stays."""
+    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+
+
+def silu_and_mul(params: dict[str, Any], x: torch.Tensor) -> torch.Tensor:
+    gate, up = _wide(x).split(x.shape[-1] // 2, dim=-1)
+    denominator = torch.add(torch.exp(torch.neg(gate)), 1)
+    return (torch.reciprocal(denominator) * gate * up).to(x.dtype)
+
+
+def add(params: dict[str, Any], input: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    return torch.add(input, other, alpha=params["alpha"])
+
+
+def gemm(params: dict[str, Any], a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return torch.mm(a.T if params["trans_a"] else a, b.T if params["trans_b"] else b)
+
+
+def rms_norm(params: dict[str, Any], x: torch.Tensor, weight: torch.Tensor | None) -> torch.Tensor:
+    wide = _wide(x)
+    axes = tuple(range(-len(params["normalized_shape"]), 0))
+    scale = torch.rsqrt(wide.square().mean(dim=axes, keepdim=True) + params["eps"])
+    result = wide * scale
+    return (result if weight is None else result * weight).to(x.dtype)
+
+
+def batch_norm(
+    params: dict[str, Any],
+    x: torch.Tensor,
+    running_mean: torch.Tensor,
+    running_var: torch.Tensor,
+    weight: torch.Tensor | None,
+    bias: torch.Tensor | None,
+) -> torch.Tensor:
+    """Inference folds a channel's statistics into one scale and one shift; training writes the running statistics."""
+    wide = _wide(x)
+    each = (1, -1, *[1] * (x.dim() - 2))  # a value a channel, against x
+    if not params["training"]:
+        scale = torch.rsqrt(running_var + params["eps"])
+        scale = scale if weight is None else scale * weight
+        shift = running_mean * scale
+        shift = -shift if bias is None else bias - shift
+        return (wide * scale.view(each) + shift.view(each)).to(x.dtype)
+    axes = [axis for axis in range(x.dim()) if axis != 1]
+    count = x.numel() // x.shape[1]
+    mean = wide.sum(axes) / count
+    centred = wide - mean.view(each)
+    variance = centred.square().sum(axes) / count
+    scale = torch.rsqrt(variance + params["eps"])
+    scale = scale if weight is None else scale * weight
+    result = centred * scale.view(each)
+    momentum = params["momentum"]
+    running_mean.copy_(running_mean * (1 - momentum) + mean * momentum)
+    running_var.copy_(running_var * (1 - momentum) + variance * (count / (count - 1)) * momentum)
+    return (result if bias is None else result + bias.view(each)).to(x.dtype)
+
+
+def total(params: dict[str, Any], x: torch.Tensor) -> torch.Tensor:
+    dim, dtype = params["dim"], params["dtype"]
+    if dim is None or dim == ():
+        dim = tuple(range(x.dim()))
+    return torch.sum(x, dim, keepdim=params["keepdim"], dtype=None if dtype is None else getattr(torch, dtype))
+
+
+REFERENCES: dict[str, Reference] = {
+    "SiluAndMulFwdOp": silu_and_mul,
+    "AddFwdOp": add,
+    "GemmFwdOp": gemm,
+    "RMSNormFwdOp": rms_norm,
+    "BatchNormFwdOp": batch_norm,
+    "SumFwdOp": total,
+}

@@ -1,0 +1,35 @@
+"""Completed calls on `meta`, which runs no kernel: of a workload case, or of parameters and tensors given."""
+
+from __future__ import annotations
+
+import torch
+
+from tileops.ops import catalogue
+from tileops.ops.cases import WorkloadCase
+from tileops.ops.op import Op
+from tileops.ops.workloads import build_inputs, construct
+from tileops.tests.oracle.small_calls import SmallCall
+
+
+def implemented() -> dict[str, type[Op]]:
+    """Every op of the project with a hand-written class, by entry name."""
+    return {name: op for name, op in catalogue.load().items() if op.implementation_names()}
+
+
+def case_inputs(op_class: type[Op], case: WorkloadCase) -> dict[str, torch.Tensor | None]:
+    """The inputs of a case on `meta`, metadata tensors on the CPU with the values that a measured run gives them."""
+    return build_inputs(op_class, case, "meta")
+
+
+def call_case(op_class: type[Op], case: WorkloadCase) -> Op:
+    """The op after a completed call of a workload case."""
+    op = construct(op_class, case, device="meta")
+    op(*case_inputs(op_class, case).values())
+    return op
+
+
+def call_small(op_class: type[Op], small: SmallCall) -> Op:
+    """The op after a completed call on `meta`; metadata tensors stay on the CPU, where they have their values."""
+    op = op_class(**small.params)
+    op(*(one if one is None or not one.is_floating_point() else one.to("meta") for one in small.inputs))
+    return op

@@ -1,0 +1,50 @@
+"""Small calls of each op that reach every branch of its price; extents differ from one another where they may."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from tileops.ops.op import Op
+
+
+@dataclasses.dataclass(frozen=True)
+class SmallCall:
+    """Parameters and input tensors of one call, in signature order; None for an absent one."""
+
+    params: dict[str, Any]
+    inputs: tuple[torch.Tensor | None, ...]
+
+
+# (parameters, shapes of the inputs) by op.
+_SHAPES: dict[str, list[tuple[dict[str, Any], list[tuple[int, ...] | None]]]] = {
+    "SiluAndMulFwdOp": [({}, [(3, 5, 14)]), ({}, [(4,)])],
+    "AddFwdOp": [({"alpha": 0.5}, [(4, 1), (1, 3)]), ({}, [(4, 1), (3,)]), ({}, [(), (5,)])],
+    "GemmFwdOp": [
+        ({"trans_a": a, "trans_b": b}, [(5, 3) if a else (3, 5), (7, 5) if b else (5, 7)])
+        for a, b in itertools.product((False, True), repeat=2)
+    ],
+    "RMSNormFwdOp": [({"normalized_shape": (4,)}, [(3, 4), (4,)]), ({"normalized_shape": (2, 7)}, [(5, 3, 2, 7), None])],
+    "BatchNormFwdOp": [
+        ({"training": training}, [(3, 2, *spatial), (2,), (2,), weight, bias])
+        for training, spatial, weight, bias in itertools.product((False, True), ((5, 7), ()), ((2,), None), ((2,), None))
+    ],
+    "SumFwdOp": [
+        ({"dim": -1}, [(3, 4)]), ({"dim": None, "keepdim": True}, [(3, 4)]), ({"dim": (0, 2), "dtype": "float32"}, [(2, 3, 4)]),
+    ],
+}  # fmt: skip
+
+
+def small_calls(op_class: type[Op]) -> Iterator[SmallCall]:
+    """The small calls of an op, with data from a fixed seed, in the dtypes of its first case."""
+    stream = torch.Generator().manual_seed(0)
+    dtypes = {record.name: getattr(torch, record.dtype) for record in op_class.CASES[0].tensors}
+    for params, shapes in _SHAPES[op_class.ENTRY]:
+        yield SmallCall(params, tuple(
+            None if shape is None else torch.rand(shape, generator=stream).add(0.5).to(dtypes[name])
+            for name, shape in zip(op_class.INPUT_NAMES, shapes, strict=True)
+        ))  # fmt: skip
