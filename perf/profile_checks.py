@@ -26,6 +26,10 @@ def validate(message: gpu_profile_pb2.GpuProfile) -> list[str]:
     defects = []
     if not message.gpu.strip():
         defects.append("gpu is missing")
+    if message.HasField("assumed_calibration"):
+        defects.append(
+            "assumed_calibration belongs to a report: give --assume_calibration to it"
+        )
     measured = _check_memory(message, defects) + _check_units(message, defects)
     if message.HasField("latency_floor_s"):
         measured += 1

@@ -29,12 +29,10 @@ class Roof:
     Attributes:
       theoretical_per_s: The datasheet's figure.
       calibration: The measured fraction of it; None where not measured.
-      is_assumed: Whether `calibration` was not measured but assumed by the user.
     """
 
     theoretical_per_s: float
     calibration: float | None
-    is_assumed: bool = False
 
     @property
     def effective_per_s(self) -> float | None:
@@ -55,8 +53,7 @@ class Profile:
       units: Ceiling of each unit by roof key. FLOPs per second.
       latency_floor_s: Time under which launch overhead dominates; None where
         not measured. Seconds.
-      message: The profile as it was read, with sources and provenance; what is
-        assumed is not in it.
+      message: The profile as it was read, with sources and provenance.
     """
 
     gpu: str
@@ -127,16 +124,44 @@ def assume(profile: Profile, calibration: float) -> Profile:
             f"{calibration:g} is no fraction of a theoretical figure: it has to be above 0 and at most 1"
         )
 
+    if not _uncalibrated(profile.message):
+        return profile
+
     def assumed(roof: Roof) -> Roof:
         if roof.calibration is not None:
             return roof
-        return dataclasses.replace(roof, calibration=calibration, is_assumed=True)
+        return dataclasses.replace(roof, calibration=calibration)
 
+    message = gpu_profile_pb2.GpuProfile()
+    message.CopyFrom(profile.message)
+    message.assumed_calibration = calibration
     return dataclasses.replace(
         profile,
         bandwidth=assumed(profile.bandwidth),
         units={key: assumed(roof) for key, roof in profile.units.items()},
+        message=message,
     )
+
+
+def assumption_in_words(message: gpu_profile_pb2.GpuProfile) -> str:
+    """Returns what `assume` filled in, for the readers of a report; "" for nothing."""
+    if not message.HasField("assumed_calibration"):
+        return ""
+    names = _uncalibrated(message)
+    what = "every figure" if len(names) > len(message.unit) else ", ".join(names)
+    words = (
+        f"ASSUMED, not measured: {message.assumed_calibration:g} of the theoretical value"
+        f" of {what}; readings against it are no better than that guess"
+    )
+    if not message.HasField("latency_floor_s"):
+        words += ", and without a latency floor no row is called latency bound"
+    return words
+
+
+def _uncalibrated(message: gpu_profile_pb2.GpuProfile) -> list[str]:
+    """Returns "hbm" and the roof keys that have no measured factor."""
+    hbm = [] if message.hbm.HasField("calibration") else ["hbm"]
+    return hbm + [unit.key for unit in message.unit if not unit.HasField("calibration")]
 
 
 def find_profile(name_or_file: str) -> Profile:

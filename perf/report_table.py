@@ -13,6 +13,7 @@ from rich import console as rich_console
 from rich import table as rich_table
 from rich import text as rich_text
 
+from tileops.perf import profiles
 from tileops.perf import report_text
 from tileops.proto import roofline_pb2
 
@@ -186,6 +187,9 @@ def _head(report: roofline_pb2.Report) -> list[str]:
         )
     else:
         lines.append("no profile matches the device: nothing is priced")
+    assumption = profiles.assumption_in_words(profile)
+    if assumption:
+        lines.append(assumption)
     return lines
 
 

@@ -64,6 +64,13 @@ _PREDICT = flags.DEFINE_bool(
     "Leave measured times out and give each row's SOL time on --profile, whatever"
     " was measured: a bound, not a measurement.",
 )
+_ASSUME_CALIBRATION = flags.DEFINE_float(
+    "assume_calibration",
+    None,
+    "Fraction, in (0, 1], of each theoretical value that the profile has no measured"
+    " fraction for; the report says that it was assumed. Default: such readings stay"
+    " blank (uncalibrated).",
+)
 _REPRODUCIBLE = flags.DEFINE_bool(
     "reproducible", False, "Leave out run id, time, host and revision."
 )
@@ -95,6 +102,9 @@ def main(argv: Sequence[str]) -> int:
                 for run in collected.head.runs:
                     for problem in run.problems:
                         command.say(f"{run.file}: {problem}")
+                assumption = profiles.assumption_in_words(collected.head.profile)
+                if assumption:
+                    command.say(assumption)
             output.write(_OUT.value, lambda out: _render(collected, out))
     except (
         runfile.RunFileError,
@@ -118,7 +128,7 @@ def _collect(store: report_store.RowStore) -> report_rows.Collected:
             families=_globs(_FAMILY.value),
             implementation=_IMPLEMENTATION.value,
         ),
-        profile=_profile_for(report_runs.device_name(readers)),
+        profile=_assumed(_profile_for(report_runs.device_name(readers))),
         is_prediction=_PREDICT.value,
         sort=_SORT.value,
     )
@@ -161,6 +171,12 @@ def _profile_for(device_name: str) -> profiles.Profile | None:
             f" on {device_name!r}; with --predict it gives bounds instead"
         )
     return profile
+
+
+def _assumed(profile: profiles.Profile | None) -> profiles.Profile | None:
+    if profile is None or _ASSUME_CALIBRATION.value is None:
+        return profile
+    return profiles.assume(profile, _ASSUME_CALIBRATION.value)
 
 
 def _render(collected: report_rows.Collected, out: TextIO) -> None:

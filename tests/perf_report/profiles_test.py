@@ -70,6 +70,11 @@ DEFECTS = {
         "in seconds it would lie",
     ),
     "no provenance": ('tool: "a tool"', "", "need provenance"),
+    "an assumption in a file": (
+        "latency_floor_s: 10e-6",
+        "assumed_calibration: 0.9",
+        "assumed_calibration belongs to a report",
+    ),
     "no source": ('source: "a datasheet"', "", "theoretical figure and no source"),
 }
 
@@ -202,10 +207,24 @@ def test_an_assumed_factor_fills_in_what_was_not_measured_and_nothing_else(tmp_p
     assumed = profiles.assume(measured, 0.9)
     assert assumed.bandwidth == measured.bandwidth
     assert assumed.units["cuda_core.fp32"] == measured.units["cuda_core.fp32"]
-    bf16 = assumed.units["tensor_core.bf16"]
-    assert (bf16.effective_per_s, bf16.is_assumed) == (pytest.approx(9e13), True)
-    assert assumed.message == measured.message
+    assert assumed.units["tensor_core.bf16"].effective_per_s == pytest.approx(9e13)
     assert measured.units["tensor_core.bf16"].calibration is None
+    words = profiles.assumption_in_words(assumed.message)
+    assert words.startswith("ASSUMED, not measured: 0.9 of the theoretical value of tensor_core.bf16;")
+    assert "latency" not in words and profiles.assumption_in_words(measured.message) == ""
+
+
+def test_an_assumption_names_what_an_uncalibrated_profile_lacks():
+    h100 = profiles.find_profile("nvidia_h100_sxm")
+    words = profiles.assumption_in_words(profiles.assume(h100, 0.8).message)
+    assert "0.8 of the theoretical value of every figure" in words
+    assert "no row is called latency bound" in words
+
+
+def test_nothing_is_assumed_of_a_profile_that_is_wholly_measured(tmp_path):
+    text = builders.PROFILE_TEXT.replace("1e14", "1e14 calibration: 0.5")
+    measured = builders.profile(tmp_path, text)
+    assert profiles.assume(measured, 0.9) is measured
 
 
 @pytest.mark.parametrize("fraction", [0, -0.5, 1.01, 85, float("nan")])

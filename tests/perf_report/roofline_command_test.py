@@ -350,3 +350,28 @@ def test_ctrl_c_is_one_line(tmp_path, when):
         text=True,
     )
     assert (done.stdout, done.stderr) == ("130\n", "program: interrupted\n")
+
+
+def test_an_uncalibrated_profile_leaves_readings_blank_until_a_factor_is_assumed(tmp_path, roofline):
+    record = builders.record(**POSSIBLE)
+    builders.write_run(tmp_path / "run.binpb", record, device="NVIDIA H100 PCIe")
+    status, out, err = roofline("--run=run.binpb", "--format=json")
+    (row,) = json.loads(out)["rows"]
+    assert (status, err, row["blank_reason"], row["efficiency"]) == (0, "", "uncalibrated", None)
+    flags = ("--run=run.binpb", "--assume_calibration=0.9")
+    status, out, err = roofline(*flags, "--format=json")
+    (row,) = json.loads(out)["rows"]
+    assert status == 0
+    assert row["efficiency"] == pytest.approx(20e6 / (0.9 * 2e12) / 100e-6)
+    assert json.loads(out)["profile"]["assumed_calibration"] == 0.9
+    words = "ASSUMED, not measured: 0.9 of the theoretical value of every figure"
+    assert words in err
+    _, out, _ = roofline(*flags)
+    assert words in out
+
+
+def test_an_assumed_factor_that_is_no_fraction_is_bad_usage(tmp_path, roofline):
+    builders.write_run(tmp_path / "run.binpb", builders.record(**POSSIBLE))
+    flags = ("--run=run.binpb", "--profile=gpu.textproto", "--assume_calibration=85")
+    status, _, err = roofline(*flags)
+    assert status == 2 and "85 is no fraction" in err
