@@ -152,6 +152,7 @@ GENERATORS: dict[str, Generator] = {
     "chunk_offsets": Generator((_SEQ_INT, INT), 1),
     "local_expert_map": Generator((INT, INT, INT), 1),
     "topk_ids": Generator((INT, INT, INT), 2),
+    "random_ids": Generator((INT, INT), 1),
     "paged_block_table": Generator((INT, INT, INT), 2),
     "nsa_block_indices": Generator((_SEQ_INT, INT, INT, INT), 3),
     "nsa_block_counts": Generator((INT, INT, INT), 2),

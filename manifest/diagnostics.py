@@ -38,6 +38,7 @@ CODES: dict[str, str] = {
     "M062": "a workload row's tensors do not infer back to the row",
     "M063": "an optional tensor is not covered by the rows",
     "M064": "a metadata tensor's contents break a requirement",
+    "M065": "a metadata tensor's contents are no values of its dtype",
     "M070": "a composition is inconsistent",
     "R001": "the roofline block is missing or mixes its modes",
     "R002": "a roofline field is not a non-empty string",

@@ -97,6 +97,16 @@ def topk_ids(rows: int, k: int, experts: int) -> Extent:
     return Extent(shape=(rows, k), within=(0, max(experts - 1, 0)), work=rows * experts)
 
 
+def random_ids(count: int, bound: int) -> Extent:
+    """A number is drawn for every value; the stream's have 53 bits."""
+    _not_negative(count=count)
+    _positive(bound=bound)
+    if bound > 2**53:
+        raise ValueError(f"bound is {bound}; it is at most 2**53")
+    _bounded(count)
+    return Extent(shape=(count,), within=(0, bound - 1), work=count)
+
+
 def paged_block_table(batch: int, width: int, pool: int) -> Extent:
     """A number is drawn for every page of the pool."""
     _not_negative(batch=batch, width=width)
@@ -179,6 +189,7 @@ _EXTENTS: dict[str, Callable[..., Extent]] = {
     "chunk_offsets": chunk_offsets,
     "local_expert_map": local_expert_map,
     "topk_ids": topk_ids,
+    "random_ids": random_ids,
     "paged_block_table": paged_block_table,
     "nsa_block_indices": nsa_block_indices,
     "nsa_block_counts": nsa_block_counts,

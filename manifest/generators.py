@@ -9,6 +9,7 @@ tokens of sequence i follow those of sequence i - 1.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -107,6 +108,17 @@ def topk_ids(stream: np.random.Generator, rows: int, k: int, experts: int) -> np
     return np.argsort(stream.random((rows, experts)), axis=1)[:, :k].astype(np.int64)
 
 
+def random_ids(stream: np.random.Generator, count: int, bound: int) -> np.ndarray:
+    """`count` numbers of [0, `bound`), uniform, each drawn for itself; int64[count].
+
+    The rows that an embedding looks up, or the class of each sample: a number may stand more than once.
+
+    Domain: count >= 0 and is at most 2**28; `bound` is positive and at most 2**53.
+    """
+    extents.random_ids(count, bound)
+    return (stream.random((count,)) * bound).astype(np.int64)
+
+
 def paged_block_table(stream: np.random.Generator, batch: int, width: int, pool: int) -> np.ndarray:
     """For each of `batch` sequences, the `width` pages that hold it, in order; int64[batch, width].
 
@@ -182,6 +194,7 @@ _PLAIN: dict[str, Callable[..., np.ndarray]] = {
 }
 _SEEDED: dict[str, Callable[..., np.ndarray]] = {
     "topk_ids": topk_ids,
+    "random_ids": random_ids,
     "paged_block_table": paged_block_table,
     "nsa_block_indices": nsa_block_indices,
     "nsa_block_counts": nsa_block_counts,
@@ -189,6 +202,11 @@ _SEEDED: dict[str, Callable[..., np.ndarray]] = {
 
 # Every name of the language with what fills the tensor; the seeded ones take their stream first.
 GENERATOR_FUNCTIONS: dict[str, Callable[..., np.ndarray]] = {**_PLAIN, **_SEEDED}
+
+
+def tensor_seed(op: str, case_id: str, tensor: str, variant: int = 0) -> int:
+    """Seed of one tensor's private stream: a draw added elsewhere never moves its values."""
+    return zlib.crc32("\0".join((op, case_id, tensor, str(variant))).encode())
 
 
 def generate(name: str, args: Sequence[Any], seed: int) -> np.ndarray:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import zlib
 from collections.abc import Collection, Sized
 from typing import Any
 
 import numpy as np
 
-from tileops.manifest import effort, expr, generators, kinds, predicates, values
+from tileops.manifest import contents, effort, expr, generators, kinds, predicates, values
 from tileops.manifest.adt import AdtValue
 from tileops.manifest.check_signature import let_order
 from tileops.manifest.diagnostics import Diagnostics
@@ -167,16 +166,24 @@ class _Instance:
         )
         self._back(plan, params, [*constants, *inputs])
         self._requirements(inputs)
-        return self._as_case(params, written, constants, inputs, outputs)
+        return self._as_case(written, constants, inputs, outputs)
 
-    def _as_case(self, params: dict[str, Any], written: dict[str, Any], constants, inputs, outputs) -> Case:
-        row = self._row
-        written_params = {name: value for name, value in row.bindings.items() if name in params}
-        named = [str(value) for name, value in written_params.items() if _is_dtype(self._signature.params[name].kind)]
-        ordered = {name: self._dtypes[name] for name in self._signature.forall if name in self._dtypes}
+    def _written(self) -> dict[str, Any]:
+        """The parameters that the row writes."""
+        return {name: value for name, value in self._row.bindings.items() if name in self._signature.params}
+
+    def _ordered(self) -> dict[str, str]:
+        """The dtype case in the order of `forall`."""
+        return {name: self._dtypes[name] for name in self._signature.forall if name in self._dtypes}
+
+    def _case_id(self) -> str:
+        named = [str(value) for name, value in self._written().items() if _is_dtype(self._signature.params[name].kind)]
+        return "-".join([self._row.label, *self._ordered().values(), *named])
+
+    def _as_case(self, written: dict[str, Any], constants, inputs, outputs) -> Case:
         return Case(
-            case_id="-".join([row.label, *ordered.values(), *named]), label=row.label, line=row.line,
-            written_params=written_params, written_indices=written, dtypes=ordered, values=self._values,
+            case_id=self._case_id(), label=self._row.label, line=self._row.line,
+            written_params=self._written(), written_indices=written, dtypes=self._ordered(), values=self._values,
             present=self._present, constants=constants, inputs=inputs, outputs=outputs,
         )  # fmt: skip
 
@@ -355,7 +362,7 @@ class _Instance:
         if tensor.name not in self._made:
             effort.spend(self._extent(tensor).work // VALUES_A_STEP)
             call = tensor.values.expr
-            seed = zlib.crc32(f"{self._entry.op}\0{self._row.label}\0{tensor.name}".encode())
+            seed = generators.tensor_seed(self._entry.op, self._case_id(), tensor.name)  # the very one of the case's calls
             self._made[tensor.name] = generators.generate(call.function, self._arguments(call, f"the values of {tensor.name}"), seed)
         return self._made[tensor.name]
 
@@ -374,6 +381,10 @@ class _Instance:
             if given != shape:
                 raise _Refused("", f"{tensor.values.text} gives {list(given)}, and {tensor.name} is {list(shape)}")
         dtype = self._value(f"the dtype of {tensor.name}", tensor.dtype.expr)
+        if tensor.values is not None and not contents.all_held(self._extent(tensor).within, dtype):
+            lost = contents.first_lost(self._contents(tensor), dtype)
+            if lost is not None:
+                raise _Refused("", f"{tensor.values.text} gives {lost}, and {tensor.name} is {dtype}, which has no such value", "M065")
         return CaseTensor(name=tensor.name, dtype=dtype, shape=shape, values=filled)
 
     def _back(self, plan: Plan, params: dict[str, Any], tensors: list[CaseTensor]) -> None:

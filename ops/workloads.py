@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from typing import Any
 
 import torch
@@ -53,15 +52,10 @@ def _tensors(
     }
 
 
-def tensor_seed(op: str, case_id: str, tensor: str, variant: int = 0) -> int:
-    """Seed of one tensor's private stream: a draw added elsewhere never moves its values."""
-    return zlib.crc32("\0".join((op, case_id, tensor, str(variant))).encode())
-
-
 def _build(op: str, case_id: str, tensor: TensorCase, device: torch.device, variant: int) -> torch.Tensor:
     dtype = BY_NAME[tensor.dtype]
     if tensor.values is not None:
-        array = generators.generate(tensor.values.name, tensor.values.args, tensor_seed(op, case_id, tensor.name))
+        array = generators.generate(tensor.values.name, tensor.values.args, generators.tensor_seed(op, case_id, tensor.name))
         if tuple(array.shape) != tensor.shape:
             raise ValueError(
                 f"{op}: case {case_id}: {tensor.values.name} fills {tensor.name!r} with shape {list(array.shape)}, and"
@@ -71,7 +65,7 @@ def _build(op: str, case_id: str, tensor: TensorCase, device: torch.device, vari
         return torch.from_numpy(array).to(dtype).to("cpu" if device.type == "meta" else device)
     if device.type == "meta":
         return torch.empty(tensor.shape, dtype=dtype, device=device)
-    stream = torch.Generator(device=device).manual_seed(tensor_seed(op, case_id, tensor.name, variant))
+    stream = torch.Generator(device=device).manual_seed(generators.tensor_seed(op, case_id, tensor.name, variant))
     return _random(tensor.shape, dtype, device, stream)
 
 

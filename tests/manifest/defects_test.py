@@ -101,6 +101,7 @@ SINGLE_FAULTS = [
     ("workloads.0.dtype_cases", [{"T": "float16"}, {"T": "float16"}], "M061"),
     ("workloads.1.some", [], "M063"),
     ("signature.inputs.ids.requires", ["in_range(0, 8 if flip else 2)"], "M064"),
+    ("signature.inputs.ids", {"dtype": "int8", "shape": "[4]", "values": "as_tensor(repeat(128 if flip else 0, 4))"}, "M065"),
     ("composition", {"kind": "composite", "stages": [{"name": "a", "op": "B", "kernel": "c"}]}, "M070"),
     ("composition", {"kind": "composite", "stages": [{"name": "a"}]}, "M070"),
     ("roofline", None, "R001"),

@@ -22,11 +22,12 @@ _ARGUMENTS = {
     "chunk_offsets": ([3, 1], 2),
     "local_expert_map": (8, 4, 2),
     "topk_ids": (50, 8, 64),
+    "random_ids": (400, 64),
     "paged_block_table": (10, 8, 100),
     "nsa_block_indices": ([200, 100], 16, 4, 2),
     "nsa_block_counts": (50, 2, 16),
 }
-_SEEDED = ["topk_ids", "paged_block_table", "nsa_block_indices", "nsa_block_counts"]
+_SEEDED = ["topk_ids", "random_ids", "paged_block_table", "nsa_block_indices", "nsa_block_counts"]
 
 
 def test_every_declared_generator_fills_its_rank_with_int64():
@@ -94,6 +95,18 @@ def test_topk_ids_are_distinct_experts(rows, k, experts):
     assert all(len(set(row)) == k and all(0 <= expert < experts for expert in row) for row in ids.tolist())
 
 
+@given(st.integers(0, 200), st.integers(1, 2**53))
+def test_random_ids_lie_below_their_bound(count, bound):
+    ids = generators.generate("random_ids", (count, bound), seed=0)
+    assert ids.shape == (count,) and ids.dtype == np.int64
+    assert all(0 <= value < bound for value in ids.tolist())
+
+
+def test_random_ids_are_drawn_each_for_itself():
+    ids = generators.generate("random_ids", (1000, 10), seed=0)
+    assert np.bincount(ids, minlength=10).min() > 50
+
+
 @given(st.integers(0, 8), st.integers(0, 8), st.integers(0, 20))
 def test_no_page_stands_twice_in_a_block_table(batch, width, spare):
     pool = batch * width + spare
@@ -158,6 +171,10 @@ def test_every_count_occurs():
         ("topk_ids", (4, 9, 8)),
         ("topk_ids", (-1, 2, 8)),
         ("topk_ids", (2**40, 2, 8)),
+        ("random_ids", (-1, 8)),
+        ("random_ids", (4, 0)),
+        ("random_ids", (4, 2**53 + 1)),
+        ("random_ids", (2**40, 8)),
         ("paged_block_table", (2, 3, 5)),
         ("paged_block_table", (-1, 3, 5)),
         ("paged_block_table", (1, 1, 2**60)),

@@ -1,0 +1,62 @@
+"""What a metadata tensor's dtype holds of the integers that a generator makes, against PyTorch and NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tileops.manifest import contents
+from tileops.manifest.dtypes import BITS
+from tileops.tests.manifest.entries import codes, variant
+
+values = st.one_of(
+    st.integers(-300, 300), st.integers(-(2**62), 2**62), st.builds(lambda bits, shift: bits << shift, st.integers(-9, 9), st.integers(0, 58))
+)
+
+
+def _stored(value: int, dtype: str) -> bool:
+    """Whether storing the value and reading it back gives it again."""
+    kept = torch.tensor([value], dtype=torch.int64).to(torch.float64).to(getattr(torch, dtype)) if dtype.startswith("float8") else (
+        torch.tensor([value], dtype=torch.int64).to(getattr(torch, dtype))
+    )
+    if dtype.startswith("complex"):
+        kept = kept.real
+    back = kept.to(torch.float64) if kept.is_floating_point() else kept
+    return bool(torch.isfinite(back).all()) and int(back.item()) == value
+
+
+@pytest.mark.parametrize("dtype", [dtype for dtype in BITS if dtype not in ("float8_e8m0fnu", "uint64")])
+@given(value=values)
+def test_a_value_is_lost_exactly_where_storing_it_changes_it(dtype, value):
+    assert (contents.first_lost(np.array([value]), dtype) is None) == _stored(value, dtype)
+
+
+@given(value=values)
+def test_the_exponent_dtype_holds_the_powers_of_two(value):
+    assert (contents.first_lost(np.array([value]), "float8_e8m0fnu") is None) == (value > 0 and value & (value - 1) == 0)
+
+
+@pytest.mark.parametrize("dtype", list(BITS))
+@given(st.lists(values, min_size=1, max_size=5))
+def test_what_is_held_by_its_range_loses_nothing(dtype, found):
+    if contents.all_held((min(found), max(found)), dtype):
+        assert contents.first_lost(np.array(found), dtype) is None
+
+
+def test_the_first_lost_value_is_told():
+    assert contents.first_lost(np.array([[1, 2], [300, 400]]), "int8") == 300
+    assert contents.first_lost(np.array([0, 1, 2049, 4098]), "float16") == 2049
+
+
+@pytest.mark.parametrize(
+    ("dtype", "filled"),
+    [("int8", "repeat(128, 4)"), ("uint8", "repeat(-1, 4)"), ("bool", "(0, 1, 2, 0)"), ("float16", "repeat(2049, 4)"), ("bfloat16", "repeat(257, 4)")],
+)
+def test_contents_that_are_no_values_of_the_dtype_are_M065_at_each_row(dtype, filled):
+    entry = variant("signature.inputs.ids", {"dtype": dtype, "shape": "[4]", "values": f"as_tensor({filled})"})
+    assert codes(entry) == ["M065"] * 2  # one for each row
+    entry["signature"]["inputs"]["ids"]["dtype"] = "int64"
+    assert codes(entry) == []
