@@ -7,6 +7,7 @@ import sys
 from absl import app, flags
 
 from tileops.codegen.pipeline import Analysed, analyse_files, chosen_spec_files
+from tileops.manifest.diagnostics import counted
 from tileops.manifest.loader import FAMILIES
 from tileops.perf import command, paths
 
@@ -29,7 +30,7 @@ def main(argv: list[str]) -> int:
     for diagnostic in analysed.diagnostics:
         print(diagnostic, file=sys.stderr)
     if len(analysed.diagnostics):
-        print(f"{len(analysed.diagnostics)} defects; nothing was written", file=sys.stderr)
+        print(f"{counted(len(analysed.diagnostics), 'defect', 'defects')}; nothing was written", file=sys.stderr)
         return 1
     return 0 if _CHECK.value else _write(analysed)
 

@@ -16,11 +16,33 @@ from tileops.perf import paths
 
 
 @dataclasses.dataclass(frozen=True)
+class Unreached:
+    """A judgment of an entry that was not reached; `reason` says which, and names the fact that it needs."""
+
+    file: str
+    line: int
+    op: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: {self.op}: not judged: {self.reason}"
+
+
+@dataclasses.dataclass(frozen=True)
 class Analysed:
     """A manifest with every entry checked and analysed, and every defect of either."""
 
     entries: dict[str, tuple[Checked, Analysis]]
     diagnostics: Diagnostics
+
+    @property
+    def unreached(self) -> list[Unreached]:
+        """What was not judged, since something that it needs has a defect; in the order of the entries."""
+        return [
+            Unreached(checked.entry.file, checked.entry.line, op, reason)
+            for op, (checked, analysis) in self.entries.items()
+            for reason in (*checked.unreached, *analysis.unreached)
+        ]
 
     def modules(self) -> dict[str, str]:
         """Source of each family's module, by family. Call only where there is no diagnostic."""

@@ -10,6 +10,7 @@ CODES: dict[str, str] = {
     "M002": "a key stands twice in one mapping",
     "M003": "a document is too large or too deep",
     "M004": "an entry takes too much effort to judge",
+    "M005": "a form of YAML that is not read here",
     "M010": "a required field is missing",
     "M011": "a field is unknown",
     "M012": "a field has the wrong type",
@@ -93,6 +94,11 @@ class Diagnostics:
     def of(self, op: str) -> list[Diagnostic]:
         """The defects of one entry."""
         return [found for found in self if found.op == op]
+
+
+def counted(number: int, one: str, many: str) -> str:
+    """`1 entry` or `2 entries`."""
+    return f"{number} {one if number == 1 else many}"
 
 
 def printable(text: str) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from typing import Any
 
 import yaml
 
+from tileops.manifest import scalars
 from tileops.manifest.diagnostics import Diagnostics
 
 # Far above any real spec file (the largest family of a 200-op library is about 4,000 lines), far below what hurts.
@@ -18,7 +18,7 @@ MAX_DEPTH = 32
 
 @dataclasses.dataclass(frozen=True)
 class Scalar:
-    """A YAML scalar as Python value: str, int, float, bool or None."""
+    """A YAML scalar as Python value: str, int, float (no NaN), bool or None."""
 
     value: Any
     line: int
@@ -86,6 +86,7 @@ def parse(data: bytes, file: str, diagnostics: Diagnostics) -> Node | None:
         return None
     loader = None
     try:
+        data.decode("utf-8")
         loader = _LOADER(data)
         return _Builder(loader, file, diagnostics).document()
     except _TooLarge as error:
@@ -96,7 +97,10 @@ def parse(data: bytes, file: str, diagnostics: Diagnostics) -> Node | None:
         last = data.count(b"\n") + (not data.endswith(b"\n"))  # a parser that wants more stands behind it
         line = min(mark.line + 1, last) if mark else 1
         diagnostics.add(file, max(line, 1), "", "", code, f"not YAML: {error.problem or error.context}")
-    except (yaml.YAMLError, UnicodeError, ValueError) as error:
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        diagnostics.add(file, line, "", "", "M001", f"not UTF-8: byte 0x{data[error.start]:02x} at {error.start} of the file")
+    except (yaml.YAMLError, ValueError) as error:
         diagnostics.add(file, 1, "", "", "M001", f"not YAML: {str(error).splitlines()[0]}")
     finally:
         if loader is not None:
@@ -154,10 +158,12 @@ class _Builder:
         self._count(1, line)
         self._deepen(depth, line)
         if isinstance(event, yaml.ScalarEvent):
-            node: Node = Scalar(self._scalar(event), line)
+            self._untagged(event.tag, line)
+            node: Node = Scalar(self._scalar(event, line), line)
             if event.anchor is not None:
                 self._anchors[event.anchor] = _Anchored(node, 1, 0)
             return node
+        self._untagged(event.tag, line)
         before, outside, self._deepest = self._nodes, self._deepest, depth
         if event.anchor is not None:
             self._anchors[event.anchor] = None  # not whole yet
@@ -201,41 +207,36 @@ class _Builder:
         key_lines: dict[Any, int] = {}
         while not isinstance(event := self._loader.get_event(), yaml.MappingEndEvent):
             key_line = event.start_mark.line + 1
+            merges = isinstance(event, yaml.ScalarEvent) and event.value == "<<" and event.implicit[0]
             key_node = self._node(event, depth + 1)
             value = self._node(self._loader.get_event(), depth + 1, key_line)
+            if merges:
+                self._report(key_line, "M005", "a merge key (<<) is not read; write the fields out")
+                continue
             if not isinstance(key_node, Scalar):
-                self._diagnostics.add(self._file, key_line, "", "", "M012", "a key must be a plain word")
+                self._report(key_line, "M012", "a key must be a plain word")
                 continue
             key = key_node.value
             if key in entries:
-                self._diagnostics.add(
-                    self._file, key_line, "", "", "M002", f"key {key!r} stands twice in one mapping"
-                    f" (first on line {key_lines[key]})"
-                )
+                self._report(key_line, "M002", f"key {key!r} stands twice in one mapping (first on line {key_lines[key]})")
                 continue
             entries[key] = value
             key_lines[key] = key_line
         return Mapping(entries, key_lines, line)
 
-    def _scalar(self, event: yaml.ScalarEvent) -> Any:
-        """The value by YAML's own rules where it is a plain number, bool, null or text; else the text as written."""
-        text = event.value
-        tag = event.tag
-        if tag is None or tag == "!":
-            if not event.implicit[0]:
-                return text
-            tag = self._loader.resolve(yaml.ScalarNode, text, event.implicit)
-        # What no shape or constant needs is left as text, which is refused where a number is meant: thousands of digits,
-        # and 1:30, which YAML 1.1 reads as ninety.
-        if tag not in _PLAIN_TAGS or len(text) > MAX_NUMBER or ":" in text:
-            return text
-        try:
-            value = self._loader.construct_object(yaml.ScalarNode(tag, text, event.start_mark, event.end_mark))
-        except (ValueError, ArithmeticError, KeyError, IndexError):
-            return text  # tagged as what it is not
-        # NaN equals nothing, not even itself: as text it cannot slip through a comparison
-        return text if isinstance(value, float) and math.isnan(value) else value
+    def _scalar(self, event: yaml.ScalarEvent, line: int) -> Any:
+        """The value of a plain scalar by its form, and the text of any other."""
+        if event.tag is not None or not event.implicit[0]:
+            return event.value
+        reading = scalars.read(event.value)
+        if reading.objection:
+            self._report(line, "M005", reading.objection)
+        return reading.value
 
+    def _untagged(self, tag: str | None, line: int) -> None:
+        """A tag would give a value a type that its form does not show, and some readers run code for one."""
+        if tag is not None:
+            self._report(line, "M005", f"the tag {tag} is not read; write the value without it, and text in quotes")
 
-MAX_NUMBER = 40
-_PLAIN_TAGS = frozenset(f"tag:yaml.org,2002:{name}" for name in ("int", "float", "bool", "null"))
+    def _report(self, line: int, code: str, message: str) -> None:
+        self._diagnostics.add(self._file, line, "", "", code, message)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import fnmatch
 import json
 
@@ -9,7 +10,7 @@ from absl import app, flags
 
 from tileops.codegen.func_paths import check_func
 from tileops.codegen.pipeline import analyse_files, chosen_spec_files
-from tileops.manifest.diagnostics import Diagnostic
+from tileops.manifest.diagnostics import counted
 from tileops.perf import command
 
 _SPEC_DIR = flags.DEFINE_multi_string("spec_dir", [], "folder of spec files (default: the project's); one alone")
@@ -26,20 +27,22 @@ def main(argv: list[str]) -> int:
     for checked, analysis in analysed.entries.values():
         check_func(checked.entry, analysis, analysed.diagnostics)
     found = [one for one in analysed.diagnostics if fnmatch.fnmatchcase(one.op, _OP.value)]
+    unreached = [one for one in analysed.unreached if fnmatch.fnmatchcase(one.op, _OP.value)]
     if _FORMAT.value == "json":
-        print(json.dumps({"diagnostics": [_as_dict(one) for one in found], "entries": len(analysed.entries)}, indent=2))
+        print(json.dumps({
+            "diagnostics": [dataclasses.asdict(one) for one in found],
+            "unreached": [dataclasses.asdict(one) for one in unreached],
+            "entries": len(analysed.entries),
+        }, indent=2))
     else:
-        for one in found:
+        for one in (*found, *unreached):
             print(one)
-        print(f"{len(found)} defects in {len(analysed.entries)} entries of {len(files)} files")
+        left = f"; {counted(len(unreached), 'judgment', 'judgments')} not reached" if unreached else ""
+        print(
+            f"{counted(len(found), 'defect', 'defects')} in {counted(len(analysed.entries), 'entry', 'entries')}"
+            f" of {counted(len(files), 'file', 'files')}{left}"
+        )
     return 1 if found else 0
-
-
-def _as_dict(found: Diagnostic) -> dict[str, object]:
-    return {
-        "file": found.file, "line": found.line, "op": found.op, "field": found.field, "code": found.code,
-        "message": found.message,
-    }
 
 
 if __name__ == "__main__":
