@@ -165,13 +165,13 @@ def _judge_saved(classes, by_op, table, found: audit_pb2.AuditReport) -> None:
                 measure.note_saved(found, facts)
             else:
                 op_class, case = _named_row(classes, by_op, section.place)
+                facts = {"implementation": _IMPLEMENTATION.value}
             one = calls.declared(op_class, case)
-            implementation = facts.get("implementation", _IMPLEMENTATION.value)
-            if not section.is_whole:
-                error = f"{section.place}: the file is cut off in this call"
-                found.rows.append(report.row(one, implementation=implementation, error=error))
+            if section.is_whole:
+                found.rows.append(measure.judged(one, section.csv, facts, table))
             else:
-                found.rows.append(measure.judged(one, section.csv, table, implementation))
+                error = f"{section.place}: the file is cut off in this call"
+                found.rows.append(report.row(one, implementation=facts.get("implementation", ""), error=error))
     if not found.rows:
         raise saved.SavedError("no saved call fits --op, --family and --label together")
 

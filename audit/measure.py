@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from tileops.audit import counters, exceptions, ncu, report, saved
 from tileops.audit.calls import DeclaredCall
 from tileops.perf.bench_catalogue import Sources
 from tileops.proto import audit_pb2
+
+# Verdicts on fewer reads than declared; what ncu cannot see may explain them.
+_SHORT = frozenset((audit_pb2.VERDICT_FAIL, audit_pb2.VERDICT_EXEMPT))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -70,30 +74,53 @@ def _outcome(
         profiled = ncu.profile(settings.program, arguments, settings.timeout_s)
     except ncu.NcuError as error:
         return report.row(one, implementation=settings.implementation, error=str(error))
-    _note_machine(found, profiled.facts, settings.program.version)
-    implementation = profiled.facts["implementation"]
-    if settings.save_csv is not None:
-        facts = {"op": one.op_class.ENTRY, "case_id": one.case.case_id, "profiler_version": settings.program.version}
-        saved.append(settings.save_csv, {**profiled.facts, **facts}, profiled.csv)
-    if profiled.facts["declared_read_bytes"] != one.read_bytes:
+    facts = profiled.facts
+    row = judged(one, profiled.csv, facts, table)
+    if row.verdict in _SHORT:
+        try:
+            facts["copies"] = ncu.copies(arguments, settings.timeout_s)
+        except ncu.NcuError as error:
+            row.reason += f"; whether the driver copied for it outside any kernel is not known ({error})"
+        else:
+            row = judged(one, profiled.csv, facts, table)
+    _note_machine(found, facts, settings.program.version)
+    if facts["declared_read_bytes"] != one.read_bytes:
         error = (
-            f"the op declares {profiled.facts['declared_read_bytes']} read bytes for the measured call and"
-            f" {one.read_bytes} for the same call on meta: its read half depends on more than the checked call"
+            f"the op declares {facts['declared_read_bytes']} read bytes for the measured call and {one.read_bytes} for the"
+            " same call on meta: its read half depends on more than the checked call"
         )
-        return report.row(one, implementation=implementation, error=error)
-    return judged(one, profiled.csv, table, implementation)
+        return report.row(one, implementation=facts["implementation"], error=error)
+    if settings.save_csv is not None:
+        name = {"op": one.op_class.ENTRY, "case_id": one.case.case_id, "profiler_version": settings.program.version}
+        saved.append(settings.save_csv, {**facts, **name}, profiled.csv)
+    return row
 
 
 def judged(
-    one: DeclaredCall, csv: str, table: Sequence[exceptions.ReadException], implementation: str
+    one: DeclaredCall, csv: str, facts: Mapping[str, Any], table: Sequence[exceptions.ReadException]
 ) -> audit_pb2.AuditRow:
-    """The row that ncu's CSV of its call makes."""
-    exception = None if one.call is None else exceptions.find(table, one.call)
+    """The row that ncu's CSV of its call makes.
+
+    Args:
+      one: the row.
+      csv: what ncu printed.
+      facts: what is known of the call: `implementation`, and `copies` where they were looked for.
+      table: the configured exceptions.
+    """
+    implementation = facts.get("implementation", "")
     try:
         measured = counters.parse(csv)
     except counters.CounterError as error:
         return report.row(one, implementation=implementation, error=f"{error}{ncu.remedy(csv)}")
-    return report.row(one, implementation=implementation, counters=measured, exception=exception)
+    exception = None if one.call is None else exceptions.find(table, one.call)
+    row = report.row(one, implementation=implementation, counters=measured, exception=exception)
+    if row.verdict in _SHORT and facts.get("copies"):
+        error = (
+            f"the call leaves {len(facts['copies'])} copies to the driver ({facts['copies'][0]}), whose reads are in no"
+            " kernel's counters: audit an implementation that copies by a kernel, with --implementation"
+        )
+        return report.row(one, implementation=implementation, counters=measured, error=error)
+    return row
 
 
 def _note_machine(found: audit_pb2.AuditReport, facts: dict, version: str) -> None:

@@ -121,14 +121,32 @@ def profile(program: Program, arguments: Sequence[str], timeout_s: float) -> Pro
     """
     with tempfile.TemporaryDirectory(prefix="tileops-audit-") as folder:
         log, facts = pathlib.Path(folder, "ncu.csv"), pathlib.Path(folder, "facts.json")
-        target = [sys.executable, "-P", "-m", "tileops.audit.profiled_call", *arguments, f"--facts={facts}"]
-        # The child finds what this process found, from wherever it was started; numbers come out in one form.
-        environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "LC_ALL": "C"}
-        status, output = _run(command_line(program, log, target), environment, timeout_s)
+        status, output = _run(command_line(program, log, _target(arguments, facts)), timeout_s)
         csv = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
         if status != 0 or not facts.exists():
             raise NcuError(explain(csv, output, status))
         return Profiled(csv=csv, facts=json.loads(facts.read_text(encoding="utf-8")))
+
+
+def copies(arguments: Sequence[str], timeout_s: float) -> list[str]:
+    """Names of the copies out of device memory that a call leaves to the driver: no kernels, so that ncu is blind to them.
+
+    Args:
+      arguments, timeout_s: as of `profile`.
+
+    Raises:
+      NcuError: the program failed or took too long.
+    """
+    with tempfile.TemporaryDirectory(prefix="tileops-audit-") as folder:
+        facts = pathlib.Path(folder, "facts.json")
+        status, output = _run([*_target(arguments, facts), "--list_copies"], timeout_s)
+        if status != 0 or not facts.exists():
+            raise NcuError(f"without ncu, {explain('', output, status)}")
+        return json.loads(facts.read_text(encoding="utf-8"))["copies"]
+
+
+def _target(arguments: Sequence[str], facts: pathlib.Path) -> list[str]:
+    return [sys.executable, "-P", "-m", "tileops.audit.profiled_call", *arguments, f"--facts={facts}"]
 
 
 def explain(log: str, output: str, status: int) -> str:
@@ -139,7 +157,7 @@ def explain(log: str, output: str, status: int) -> str:
     if own:
         parts.append(f"the program's output ends: {' '.join(own[-_TAIL:].split())}")
     said = "; ".join(parts) or f"no message; status {status}"
-    return f"ncu: {said}{remedy(f'{log} {output}')}"
+    return f"{said}{remedy(f'{log} {output}')}"
 
 
 def remedy(text: str) -> str:
@@ -147,8 +165,10 @@ def remedy(text: str) -> str:
     return next((f". To do: {what}" for sign, what in _REMEDIES if sign.search(text)), "")
 
 
-def _run(command: Sequence[str], environment: dict[str, str], timeout_s: float) -> tuple[int, str]:
+def _run(command: Sequence[str], timeout_s: float) -> tuple[int, str]:
     """Status and output of a command; it and all that it started end with this call."""
+    # The child finds what this process found, from wherever it was started; numbers come out in one form.
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "LC_ALL": "C"}
     # A group of its own: Ctrl-C is the audit's to answer, and an end reaches ncu's child too.
     process = subprocess.Popen(
         command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,

@@ -2,14 +2,18 @@
 
 What precedes the call (inputs, compilation, autotuning) and what follows it stand outside the profiled range. What the
 call was is written to a file as JSON: ncu has the program's output to itself.
+
+With --list_copies it runs by itself, and finds out what ncu cannot see: copies by the driver, which are no kernels.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import json
 import pathlib
+import re
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -23,10 +27,13 @@ from tileops.ops.cases import WorkloadCase
 from tileops.ops.op import Op
 from tileops.perf import bench_catalogue
 from tileops.perf.bench_inputs import RowInputs
-from tileops.perf.clock import device_state
+from tileops.perf.clock import device_state, profiler
+from tileops.perf.clock.activities import Kind
 
 # Calls before the profiled one: the first compiles and tunes, the next run what was decided. A count.
 _WARMUP_CALLS = 3
+# How the profiler names copies that read device memory: "Memcpy DtoD (Device -> Device)".
+_FROM_DEVICE = re.compile("Memcpy (Dto|PtoP)")
 
 
 def main(argv: list[str]) -> None:
@@ -37,6 +44,7 @@ def main(argv: list[str]) -> None:
     parser.add_argument("--implementation", default="")
     parser.add_argument("--device", required=True)
     parser.add_argument("--facts", type=pathlib.Path, required=True)
+    parser.add_argument("--list_copies", action="store_true")
     parser.add_argument("--generated_dir")
     parser.add_argument("--plugin", action="append", default=[])
     flags = parser.parse_args(argv)
@@ -44,7 +52,11 @@ def main(argv: list[str]) -> None:
     op_class = bench_catalogue.load(sources)[flags.op]
     case = next(case for case in op_class.CASES if case.case_id == flags.case_id)
     device = torch.device(flags.device)
-    facts = run(op_class, case, flags.implementation or None, device, _profiled if device.type == "cuda" else _unprofiled)
+    copies: list[str] = []
+    profiled = functools.partial(_recorded, copies) if flags.list_copies else _profiled
+    facts = run(op_class, case, flags.implementation or None, device, profiled if device.type == "cuda" else _unprofiled)
+    if flags.list_copies:
+        facts["copies"] = copies
     flags.facts.write_text(json.dumps(facts), encoding="utf-8")
 
 
@@ -91,6 +103,17 @@ def _profiled(device: torch.device) -> Iterator[None]:
     finally:
         torch.cuda.nvtx.range_pop()
         torch.cuda.profiler.stop()
+
+
+@contextlib.contextmanager
+def _recorded(copies: list[str], device: torch.device) -> Iterator[None]:
+    """Collects the names of the driver's copies out of device memory."""
+    del device
+    session = profiler.Session()
+    with session.recording():
+        yield
+    activities = session.trace().activities
+    copies += [one.name for one in activities if one.kind is Kind.MEMCPY and _FROM_DEVICE.match(one.name)]
 
 
 @contextlib.contextmanager

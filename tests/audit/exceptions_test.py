@@ -1,0 +1,81 @@
+"""The table of exceptions: closed conditions, evaluated on calls, and reported where they do nothing or everything."""
+
+import pytest
+
+from tileops.audit import exceptions
+from tileops.audit.calls import declared
+from tileops.ops import catalogue
+
+CLASSES = catalogue.load()
+OP = "BatchNormFwdOp"
+
+
+def calls(op=OP):
+    return [declared(CLASSES[op], case).call for case in CLASSES[op].CASES]
+
+
+def entry(when, reason="loads are predicated away", op=OP):
+    return exceptions.ReadException(op=op, when=when, reason=reason)
+
+
+def check(*table):
+    exceptions.check(table, {OP: calls()}, CLASSES)
+
+
+def test_the_projects_table_is_of_the_right_form_and_every_exception_fires():
+    ops = {one.op for one in exceptions.EXCEPTIONS}
+    found = {op: calls(op) for op in ops if op in CLASSES}
+    exceptions.check(exceptions.EXCEPTIONS, found, CLASSES)
+    assert exceptions.notes(exceptions.EXCEPTIONS, found) == []
+
+
+@pytest.mark.parametrize("when", ["training", "C > 128 and not training", "present(weight)", "T == 'bfloat16'", "len(S) > 1"])
+def test_a_predicate_over_the_call_is_accepted_and_decides_by_the_call(when):
+    check(entry(when))
+    assert {exceptions.holds(entry(when), call) for call in calls()} == {True, False}
+
+
+@pytest.mark.parametrize(
+    ("when", "said"),
+    [
+        ("True", "reads nothing of the call"),
+        ("1 < 2", "reads nothing of the call"),
+        ("X > 3", "reads X, none of the call's"),
+        ("C", "not True or False"),
+        ("lambda: True", "not in the language"),
+        ("__import__('os')", "calls '__import__'"),
+        ("bytes(x) > 4", "calls 'bytes'"),
+        ("present(nothing)", "present\\(\\) takes one tensor"),
+        ("C > ", "no expression"),
+        ("C // 0 == 1", "ZeroDivisionError"),
+    ],
+)
+def test_anything_else_is_refused_with_its_place(when, said):
+    with pytest.raises(exceptions.ExceptionTableError, match=said) as caught:
+        check(entry(when))
+    assert "audit/exceptions.py: BatchNormFwdOp" in str(caught.value)
+
+
+def test_an_exception_gives_a_reason_names_an_op_and_stands_once():
+    with pytest.raises(exceptions.ExceptionTableError) as caught:
+        check(entry("training", reason=" "), entry("training"), entry("training", op="NoSuchOp"))
+    lines = str(caught.value).splitlines()
+    assert [line.rpartition(": ")[2] for line in lines] == ["gives no reason", "stands twice", "there is no such op"]
+
+
+def test_the_exception_that_holds_for_a_call_is_found():
+    table = (entry("training"), entry("not training and C == 64"))
+    found = [exceptions.find(table, call) for call in calls()]
+    assert set(found) == {*table, None}
+    assert exceptions.find((entry("training", op="SumFwdOp"),), calls()[0]) is None
+
+
+def test_a_condition_that_no_row_meets_is_reported():
+    assert exceptions.notes((entry("C == 7"),), {OP: calls()}) == [
+        f"{OP}: the exception when 'C == 7' never fires: no row meets its condition"
+    ]
+
+
+def test_an_op_of_which_every_row_is_exempt_is_reported():
+    (note,) = exceptions.notes((entry("training"), entry("not training")), {OP: calls()})
+    assert "every row is exempt" in note

@@ -1,0 +1,144 @@
+"""One row: what is profiled of it, the command that does it, and the row that its counters make."""
+
+import contextlib
+import pathlib
+
+import pytest
+import torch
+
+from tileops.audit import counters, exceptions, measure, ncu, profiled_call
+from tileops.audit.calls import declared
+from tileops.proto import audit_pb2
+from tileops.tests.audit.ncu_output import raw
+from tileops.tests.bench import toys
+
+SCALE = toys.load("implementations")["ScaleFwdOp"]
+SMALL = toys.case(SCALE, "small")
+READ = 32 * 64 * 4
+
+
+@pytest.fixture
+def row():
+    return declared(SCALE, SMALL)
+
+
+def judged(row, read, facts=None, table=()):
+    return measure.judged(row, raw([("k", str(read), "3")]), facts or {}, table)
+
+
+def test_the_row_has_both_sides_and_the_premises_of_its_verdict(row):
+    found = judged(row, READ, {"implementation": "torch"})
+    assert (found.op, found.case_id, found.implementation) == ("ScaleFwdOp", "small-float32", "torch")
+    assert (found.declared_read_bytes, found.measured_read_bytes, found.measured_write_bytes) == (READ, READ, 3)
+    assert (found.verdict, list(found.premises)) == (audit_pb2.VERDICT_PASS, [0, 1])
+
+
+def test_inside_an_exception_a_shortfall_is_exempt_and_rests_on_cold_caches_alone(row):
+    table = (exceptions.ReadException(op="ScaleFwdOp", when="N < 100", reason="few rows"),)
+    found = judged(row, READ // 2, table=table)
+    assert (found.verdict, found.exemption_condition) == (audit_pb2.VERDICT_EXEMPT, "N < 100")
+    assert list(found.premises) == [0]
+    middle = declared(SCALE, toys.case(SCALE, "middle"))
+    assert judged(middle, READ // 2, table=table).verdict == audit_pb2.VERDICT_FAIL
+
+
+def test_a_shortfall_that_copies_by_the_driver_explain_is_no_measurement(row):
+    facts = {"copies": ["Memcpy DtoD (Device -> Device)"]}
+    short = judged(row, READ // 2, facts)
+    assert short.verdict == audit_pb2.VERDICT_ERROR
+    assert "1 copies to the driver (Memcpy DtoD" in short.reason
+    assert short.measured_read_bytes == READ // 2 and not short.premises
+    assert judged(row, READ, facts).verdict == audit_pb2.VERDICT_PASS
+
+
+def test_counters_that_cannot_be_used_are_an_error_with_what_to_do(row):
+    found = measure.judged(row, "==ERROR== ERR_NVGPUCTRPERM - no permission\n", {}, ())
+    assert found.verdict == audit_pb2.VERDICT_ERROR
+    assert "ERR_NVGPUCTRPERM - no permission. To do: " in found.reason
+    assert not found.HasField("measured_read_bytes")
+
+
+def test_a_row_that_has_no_price_is_an_error():
+    class Broken(SCALE, generated=True):
+        def eval_roofline_read_bytes(self):
+            return 1.5
+
+    found = judged(declared(Broken, SMALL), READ)
+    assert found.verdict == audit_pb2.VERDICT_ERROR
+    assert "not a count of bytes" in found.reason
+
+
+def test_an_op_that_declares_no_read_half_has_no_verdict_but_its_reading():
+    few = toys.load("implementations")["ScatterCountFwdOp"]
+    found = judged(declared(few, toys.case(few, "few")), 96)
+    assert found.verdict == audit_pb2.VERDICT_NO_VERDICT
+    assert found.measured_read_bytes == 96 and not found.HasField("declared_read_bytes")
+    assert dict(found.data_terms) == {"touched": 3}
+
+
+def test_one_call_is_profiled_after_others_that_are_not():
+    order = []
+
+    class Counted(SCALE):
+        def forward(self, x):
+            order.append("call")
+            return super().forward(x)
+
+    @contextlib.contextmanager
+    def profiled(device):
+        order.append("start")
+        yield
+        order.append("stop")
+
+    facts = profiled_call.run(Counted, SMALL, "torch", torch.device("cpu"), profiled)
+    start = order.index("start")
+    assert order[start : start + 3] == ["start", "call", "stop"] and order.count("start") == 1
+    assert order.index("call") < start
+    assert (facts["implementation"], facts["declared_read_bytes"]) == ("torch", READ)
+
+
+def test_a_call_that_writes_its_inputs_finds_them_as_a_first_call_does():
+    scatter = toys.load("implementations")["ScatterCountFwdOp"]
+    found = []
+
+    class Seen(scatter):
+        def forward(self, total, ids, x):
+            found.append(total.clone())
+            return super().forward(total, ids, x)
+
+    profiled_call.run(Seen, toys.case(scatter, "few"), "torch", torch.device("cpu"), lambda device: contextlib.nullcontext())
+    assert torch.equal(found[-1], found[0])
+    assert not torch.equal(found[1], found[0])
+
+
+def test_ncu_replays_kernels_from_cold_caches_and_leaves_the_clocks_alone():
+    program = ncu.Program(path="/opt/ncu", version="1")
+    line = ncu.command_line(program, pathlib.Path("log"), ["python3", "-m", "x"])
+    flags = dict(zip(line[2:], line[3:], strict=False))
+    assert line[0] == "/opt/ncu" and line[-3:] == ["python3", "-m", "x"]
+    assert flags["--cache-control"] == "all"
+    assert flags["--clock-control"] == "none"
+    assert flags["--replay-mode"] == "kernel"
+    assert flags["--profile-from-start"] == "off"
+    assert flags["--metrics"] == f"{counters.READ_METRIC},{counters.WRITE_METRIC}"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("ERR_NVGPUCTRPERM - The user does not have permission", "run as root"),
+        ("Failed to initialize the profiler: LibraryNotLoaded", "gVisor"),
+        ("Profiling failed because a driver resource was unavailable", "another profiler"),
+        ("torch.OutOfMemoryError: CUDA out of memory", "does not fit"),
+        ("RuntimeError: Found no NVIDIA driver on your system", "--save_csv"),
+    ],
+)
+def test_known_failures_say_what_to_do(words, said):
+    found = ncu.explain(f"==ERROR== {words}\n", "", 1)
+    assert words in found and said in found
+
+
+def test_a_failure_quotes_the_end_of_what_the_program_said():
+    found = ncu.explain("==ERROR== The application returned an error code (1).\n", "x" * 900 + "\nValueError: no\n", 1)
+    assert found.startswith("The application returned an error code (1).; the program's output ends: ")
+    assert found.endswith("ValueError: no") and len(found) < 600
