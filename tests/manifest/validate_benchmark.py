@@ -14,7 +14,7 @@ import yaml
 
 from tileops.codegen.pipeline import analyse_files
 from tileops.manifest import loader
-from tileops.tests.manifest.totality_test import CORPUS, valid_entries
+from tileops.tests.manifest.totality import CORPUS, valid_entries
 
 
 def _files(folder: pathlib.Path, count: int) -> list[str]:
