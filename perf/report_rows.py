@@ -75,6 +75,10 @@ class Collected:
         """Yields the text of each row, in order."""
         return self.store.texts(self.rows)
 
+    def messages(self) -> Iterator[roofline_pb2.Row]:
+        """Yields each row, in order; its text has to be from `message_text`."""
+        return map(roofline_pb2.Row.FromString, self.texts())
+
 
 def collect(
     readers: Sequence[runfile.RunReader],
@@ -140,7 +144,7 @@ def message_text(
     readings: pricing.Readings,
     history: Sequence[HistoryPoint],
 ) -> bytes:
-    """Returns a row as a serialized `roofline.Row`: an encoder for `report_of`."""
+    """Returns a row as a serialized `roofline.Row`: an encoder for `messages`."""
     row = pricing.row_of(record, readings)
     for point in history:
         row.history.add(run=point.run, actual_time_s=point.actual_time_s)
@@ -151,7 +155,7 @@ def report_of(collected: Collected) -> roofline_pb2.Report:
     """Returns the whole report as a message, from rows encoded by `message_text`."""
     report = roofline_pb2.Report()
     report.CopyFrom(collected.head)
-    report.rows.extend(map(roofline_pb2.Row.FromString, collected.texts()))
+    report.rows.extend(collected.messages())
     return report
 
 

@@ -3,7 +3,6 @@
 import dataclasses
 import re
 import shutil
-import statistics
 from collections.abc import Callable, Sequence
 from typing import TextIO
 
@@ -14,6 +13,7 @@ from rich import table as rich_table
 from rich import text as rich_text
 
 from tileops.perf import profiles
+from tileops.perf import report_summary
 from tileops.perf import report_text
 from tileops.proto import roofline_pb2
 
@@ -89,7 +89,7 @@ class _Filled:
 
 _OP = _Column("op", lambda row: row.op, is_name=True)
 _CASE = _Column("case", lambda row: row.case_id, is_name=True)
-_NOTE = _Column("note", lambda row: _note(row), is_optional=True)
+_NOTE = _Column("note", report_text.note, is_optional=True)
 
 _COLUMNS = (
     _OP,
@@ -340,51 +340,25 @@ def _print_two_lines(
 
 
 def _family_table(report: roofline_pb2.Report) -> rich_table.Table:
-    by_family: dict[str, list[roofline_pb2.Row]] = {}
-    for row in report.rows:
-        by_family.setdefault(row.family, []).append(row)
     table = _new_table()
     table.add_column("family", no_wrap=True, overflow="ellipsis")
+    titles = ("rows", "at ceiling", "median efficiency", "total headroom")
     if report.is_prediction:
-        titles, cells = ("rows", "total SOL time"), _predicted_cells
-    else:
-        titles, cells = (
-            ("rows", "at ceiling", "median efficiency", "total headroom"),
-            _measured_cells,
-        )
+        titles = ("rows", "total SOL time")
     for title in titles:
         table.add_column(title, justify="right")
-    for family, rows in sorted(by_family.items()):
-        table.add_row(rich_text.Text(report_text.printable(family) or "(none)"), *cells(rows))
+    for family in report_summary.Summaries(report.rows).families():
+        if report.is_prediction:
+            cells = (_microseconds(family.sol_time_s),)
+        else:
+            cells = (
+                str(family.at_ceiling),
+                _percent(family.median_efficiency),
+                _microseconds(family.headroom_s),
+            )
+        name = rich_text.Text(report_text.printable(family.name) or "(none)")
+        table.add_row(name, str(family.rows), *cells)
     return table
-
-
-def _predicted_cells(rows: Sequence[roofline_pb2.Row]) -> list[str]:
-    bounded = [row.sol_time_s for row in rows if row.HasField("sol_time_s")]
-    return [str(len(rows)), _microseconds(sum(bounded) if bounded else None)]
-
-
-def _measured_cells(rows: Sequence[roofline_pb2.Row]) -> list[str]:
-    # An impossible row says nothing about its family.
-    priced = [
-        row
-        for row in rows
-        if row.HasField("efficiency")
-        and row.verdict != roofline_pb2.VERDICT_FORMULA_ERROR
-    ]
-    at_ceiling = [
-        row for row in rows if row.verdict == roofline_pb2.VERDICT_AT_CEILING
-    ]
-    median = headroom_s = None
-    if priced:
-        median = statistics.median(row.efficiency for row in priced)
-        headroom_s = sum(max(row.headroom_s, 0.0) for row in priced)
-    return [
-        str(len(rows)),
-        str(len(at_ceiling)),
-        _percent(median),
-        _microseconds(headroom_s),
-    ]
 
 
 def _print_foot(
@@ -397,7 +371,7 @@ def _print_foot(
         if field.name != "rows"
     }
     if report.is_prediction:
-        predicted = sum(map(_is_predicted, report.rows))
+        predicted = sum(map(report_text.is_predicted, report.rows))
         counts = {"predicted": predicted, "blank": summary.rows - predicted}
     parts = [report_text.counted(summary.rows, "row")]
     parts += [f"{count} {name}" for name, count in counts.items() if count]
@@ -408,7 +382,7 @@ def _print_foot(
             console.print(line, style="yellow")
     for row in report.rows:
         for breach in row.breaches:
-            line = report_text.printable(f"{_name(row)}: {_breach(breach)}")
+            line = report_text.printable(f"{report_text.row_name(row)}: {report_text.breach(breach)}")
             console.print(f"formula error: {line}", style="bold red")
     failed = report.health == roofline_pb2.HEALTH_FAILED
     console.print(
@@ -417,45 +391,16 @@ def _print_foot(
     )
 
 
-def _name(row: roofline_pb2.Row) -> str:
-    return " ".join(
-        part for part in (row.op, row.case_id, row.implementation) if part
-    )
-
-
-def _breach(breach: roofline_pb2.Breach) -> str:
-    unit = "TB/s" if breach.roof == "hbm" else "TFLOP/s"
-    return (
-        f"implies {breach.implied_per_s / 1e12:.4g} {unit} of {breach.roof}, whose"
-        f" theoretical ceiling is {breach.theoretical_per_s / 1e12:.4g} {unit}"
-    )
-
-
 def _time(row: roofline_pb2.Row, field: str) -> str:
     return _microseconds(getattr(row, field) if row.HasField(field) else None)
 
 
-def _note(row: roofline_pb2.Row) -> str:
-    """Returns what the record says of itself, or which roof is missing where."""
-    if row.message or row.blank_reason != roofline_pb2.BLANK_REASON_NO_ROOF:
-        return row.message
-    if row.roof_key:
-        return f"the profile has no unit {row.roof_key}"
-    return "the op declares no roof"
-
-
-def _is_predicted(row: roofline_pb2.Row) -> bool:
-    """Whether the row has a bound and lacks nothing but a measured time."""
-    no_time = row.blank_reason == roofline_pb2.BLANK_REASON_NO_TIME
-    return no_time and row.HasField("sol_time_s")
-
-
 def _style(row: roofline_pb2.Row) -> str:
-    return "" if _is_predicted(row) else _STYLES[row.verdict]
+    return "" if report_text.is_predicted(row) else _STYLES[row.verdict]
 
 
 def _verdict(row: roofline_pb2.Row) -> str:
-    if _is_predicted(row):
+    if report_text.is_predicted(row):
         return "predicted"
     verdict = report_text.enum_name(row, "verdict").replace("_", " ")
     reason = report_text.enum_name(row, "blank_reason")

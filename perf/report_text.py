@@ -1,8 +1,10 @@
-"""How reports put things in words: enum values, counts, untrusted text."""
+"""How reports put things in words: enum values, counts, rows, untrusted text."""
 
 import functools
 
 from google.protobuf import descriptor
+
+from tileops.proto import roofline_pb2
 
 
 def enum_name(message, field: str) -> str | None:
@@ -36,3 +38,34 @@ def printable(text: str) -> str:
         char if char.isprintable() else char.encode("unicode_escape").decode()
         for char in text
     )
+
+
+def row_name(row: roofline_pb2.Row) -> str:
+    """Returns which row it is: op, case and, where it has one, implementation."""
+    return " ".join(
+        part for part in (row.op, row.case_id, row.implementation) if part
+    )
+
+
+def breach(exceeded: roofline_pb2.Breach) -> str:
+    """Returns what is impossible about a rate."""
+    unit = "TB/s" if exceeded.roof == "hbm" else "TFLOP/s"
+    return (
+        f"implies {exceeded.implied_per_s / 1e12:.4g} {unit} of {exceeded.roof}, whose"
+        f" theoretical ceiling is {exceeded.theoretical_per_s / 1e12:.4g} {unit}"
+    )
+
+
+def note(row: roofline_pb2.Row) -> str:
+    """Returns what the record says of itself, or which roof is missing where."""
+    if row.message or row.blank_reason != roofline_pb2.BLANK_REASON_NO_ROOF:
+        return row.message
+    if row.roof_key:
+        return f"the profile has no unit {row.roof_key}"
+    return "the op declares no roof"
+
+
+def is_predicted(row: roofline_pb2.Row) -> bool:
+    """Whether the row has a bound and lacks nothing but a measured time."""
+    no_time = row.blank_reason == roofline_pb2.BLANK_REASON_NO_TIME
+    return no_time and row.HasField("sol_time_s")

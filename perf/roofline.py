@@ -15,6 +15,7 @@ from absl import flags
 from tileops.perf import command
 from tileops.perf import output
 from tileops.perf import profiles
+from tileops.perf import report_html
 from tileops.perf import report_json
 from tileops.perf import report_rows
 from tileops.perf import report_runs
@@ -36,7 +37,7 @@ _PROFILE = flags.DEFINE_string(
     " the measured device.",
 )
 _FORMAT = flags.DEFINE_enum(
-    "format", "table", ["table", "json", "csv"], "Form of the report."
+    "format", "table", ["table", "json", "csv", "html"], "Form of the report."
 )
 _OUT = flags.DEFINE_string("out", None, "File to write. Default: stdout.")
 _OP = flags.DEFINE_multi_string(
@@ -89,6 +90,7 @@ _ENCODERS = {
     "table": report_rows.message_text,
     "json": report_json.json_row,
     "csv": report_json.csv_row,
+    "html": report_rows.message_text,
 }
 
 
@@ -184,8 +186,10 @@ def _render(collected: report_rows.Collected, out: TextIO) -> None:
         report_table.write_table(report_rows.report_of(collected), out)
     elif _FORMAT.value == "json":
         report_json.write_json(collected.head, collected.texts(), out)
-    else:
+    elif _FORMAT.value == "csv":
         report_json.write_csv(collected.texts(), out)
+    else:
+        report_html.write_html(collected.head, collected.messages, out)
 
 
 if __name__ == "__main__":

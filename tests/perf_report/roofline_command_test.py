@@ -106,13 +106,22 @@ def test_reproducible_leaves_out_what_varies(tmp_path, roofline):
         builders.write_run(
             tmp_path / "run.binpb", builders.record(**POSSIBLE), started_s=started_s
         )
-        for form in ("json", "table", "csv"):
+        for form in ("json", "table", "csv", "html"):
             flags = ["--run=run.binpb", f"--format={form}", "--reproducible"]
             outputs.append(roofline(*flags)[1])
-    assert outputs[:3] == outputs[3:]
+    assert outputs[:4] == outputs[4:]
     (run,) = json.loads(outputs[0])["runs"]
     assert not {"run_id", "started_at", "hostname_hash", "project_revision"} & set(run)
     assert run["device_name"] == builders.DEVICE
+
+
+def test_html_is_one_page_with_every_row(tmp_path, roofline):
+    builders.write_run(tmp_path / "run.binpb", builders.record(**POSSIBLE))
+    status, out, _ = roofline("--run=run.binpb", "--format=html", "--out=report.html")
+    assert (status, out) == (0, "")
+    page = (tmp_path / "report.html").read_text()
+    assert page.startswith("<!DOCTYPE html>") and page.endswith("</html>\n")
+    assert '["SiluFwdOp","elementwise","a-float16"' in page
 
 
 def test_out_is_relative_to_where_the_user_stands(tmp_path, roofline):
@@ -164,7 +173,7 @@ def test_an_interrupted_run_is_priced_and_told(tmp_path, roofline):
         (["--run=run.binpb", "--predict"], "no profile names the device"),
         (["--run=run.binpb", "--run=other.binpb"], "several devices"),
         (["--run=run.binpb", "--out=missing/report"], "cannot write"),
-        (["--run=run.binpb", "--format=html"], "--format=html"),
+        (["--run=run.binpb", "--format=pdf"], "--format=pdf"),
         (["--no_such_flag"], "no_such_flag"),
         (["run.binpb"], "unexpected argument 'run.binpb'"),
     ],
