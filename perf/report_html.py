@@ -112,10 +112,14 @@ def _ceilings(head: roofline_pb2.Report) -> dict[str, Any] | None:
         return None
 
     def ceiling(theoretical: float, part) -> dict[str, float | None]:
-        measured = part.HasField("calibration")
+        calibration = None
+        if part.HasField("calibration"):
+            calibration = part.calibration
+        elif head.profile.HasField("assumed_calibration"):
+            calibration = head.profile.assumed_calibration
         return {
             "theoretical": theoretical,
-            "effective": theoretical * part.calibration if measured else None,
+            "effective": theoretical * calibration if calibration else None,
         }
 
     hbm = head.profile.hbm

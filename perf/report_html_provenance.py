@@ -77,12 +77,17 @@ def _profile_facts(profile: gpu_profile_pb2.GpuProfile) -> list[tuple[str, str]]
 
 def _profile_table(profile: gpu_profile_pb2.GpuProfile) -> str:
     def row(name: str, theoretical: float, unit: str, part) -> tuple[str, ...]:
-        measured = part.HasField("calibration")
+        said, effective = "not measured", ""
+        if part.HasField("calibration"):
+            said = f"{part.calibration:.2%}"
+            effective = f"{theoretical * part.calibration / 1e12:,.4g} {unit}"
+        elif profile.HasField("assumed_calibration"):
+            said = f"{profile.assumed_calibration:.2%}, assumed"
         return (
             page.text(name),
             f"{theoretical / 1e12:,.4g} {unit}",
-            f"{part.calibration:.2%}" if measured else "not measured",
-            f"{theoretical * part.calibration / 1e12:,.4g} {unit}" if measured else "",
+            said,
+            effective,
             page.text(". ".join(filter(None, (part.source, part.condition, part.doubt)))),
         )
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from tileops.perf import page
+from tileops.perf import profiles
 from tileops.perf import report_summary
 from tileops.perf import report_text
 from tileops.proto import roofline_pb2
@@ -65,12 +66,10 @@ def errors(head: roofline_pb2.Report, errors: Sequence[roofline_pb2.Row]) -> str
 
 
 def warnings(head: roofline_pb2.Report) -> str:
-    """Returns what was wrong with the run files."""
-    return "".join(
-        f'<p class="warning">{page.text(run.file)}: {page.text(problem)}</p>'
-        for run in head.runs
-        for problem in run.problems
-    )
+    """Returns what was assumed, and what was wrong with the run files."""
+    warnings = [profiles.assumption_in_words(head.profile)]
+    warnings += [f"{run.file}: {problem}" for run in head.runs for problem in run.problems]
+    return "".join(f'<p class="warning">{page.text(each)}</p>' for each in warnings if each)
 
 
 def chips(head: roofline_pb2.Report, predicted: int) -> str:

@@ -8,6 +8,7 @@ import re
 import pytest
 
 from tileops.perf import page
+from tileops.perf import profiles
 from tileops.perf import report_cells
 from tileops.perf import report_html
 from tileops.proto import benchmark_pb2
@@ -85,6 +86,19 @@ def test_facts_that_need_no_script_are_in_the_markup(tmp_path):
     assert re.search(r"<td>gemm</td><td class=\"n\">1</td>", body)
     for fact in ("driver</dt><dd>1.2", "revision</dt><dd>abc", "a datasheet", "80.00%"):
         assert fact in body
+
+
+def test_an_assumed_calibration_is_said_and_drawn(tmp_path):
+    run = builders.write_run(tmp_path / "run.binpb", *records())
+    assumed = profiles.assume(builders.profile(tmp_path), 0.75)
+    report = builders.report([run], assumed)
+    out = io.StringIO()
+    report_html.write_html(report, lambda: iter(report.rows), out)
+    assert 'class="warning">ASSUMED, not measured: 0.75' in out.getvalue()
+    assert "75.00%, assumed" in out.getvalue()
+    units = data_of(out.getvalue())["profile"]["units"]
+    assert units["tensor_core.bf16"]["effective"] == 0.75e14
+    assert units["cuda_core.fp32"]["effective"] == 5e12
 
 
 def test_the_ops_with_the_most_time_to_win_come_first(tmp_path):
