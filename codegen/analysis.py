@@ -11,12 +11,14 @@ from typing import Any
 
 from tileops.manifest import declarations, effort, expr, kind_check, kinds
 from tileops.manifest.check_signature import scope
+from tileops.manifest.constants import without_value
 from tileops.manifest.diagnostics import Diagnostics
 from tileops.manifest.forms import DOTTED_PATH, ROOFLINE
 from tileops.manifest.kind_check import FORM, KIND, NAME, PRESENCE
 from tileops.manifest.model import Entry, RooflineField
 from tileops.manifest.points import Point, TooManyPoints, decide, discriminants, domain_restrictions, enumerate_points
 from tileops.manifest.presence import conditions_of, is_its_input, resolve, substitute_presence
+from tileops.manifest.text import shown
 
 _CODES = {FORM: "R010", NAME: "R011", KIND: "R012", PRESENCE: "R013"}
 _FIELDS = ROOFLINE.names
@@ -127,7 +129,7 @@ class _Analyser:
 
     def _func(self, field: RooflineField, path: str | None) -> Analysis:
         if path is not None and not DOTTED_PATH.fullmatch(path):
-            self._report("roofline.func", field.line, "R020", f"{path!r} is no module path; write package.module.function")
+            self._report("roofline.func", field.line, "R020", f"{shown(path)} is no module path; write package.module.function")
         return self._verdict(func=path or "", func_line=field.line)
 
     def _inline(self, block: dict[str, RooflineField], texts: dict[str, str | None]) -> Analysis:
@@ -184,6 +186,8 @@ class _Analyser:
         for point, folded in decisions:
             if isinstance(folded, expr.Literal) and not (type(folded.value) is int and folded.value >= 0):
                 self._report(path, field.line, "R014", f"is {folded.value!r} ({point}), not a finite non-negative integer")
+        for problem in without_value(signature, node):
+            self._report(path, field.line, "R014", f"has no value: {problem}")
         return Formula(tree=decide(decisions), integer=isinstance(kind, kinds.Dim), line=field.line)
 
     def _points(self, terms: list[expr.Expr], path: str, line: int) -> list[Point]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from tileops.manifest import expr
+from tileops.manifest import check_families, expr
 from tileops.manifest.model import Entry, Expression, Signature, Tensor
 from tileops.manifest.points import TooManyPoints, discriminants, domain_restrictions, enumerate_points
 from tileops.manifest.text import shown
@@ -53,13 +53,28 @@ def _alias_problem(signature: Signature, output: Tensor, taken: dict[str, str], 
 
 def conditions(entry: Entry, report: Report) -> None:
     """Conditions of presence and of effects read nothing that a call must be solved for, and decide something."""
+    asked = {name: _asks_for(tensor) for name, tensor in entry.signature.tensors.items() if tensor.when is not None}
+    circular = check_families.cycles(asked)
     for section, tensors in sections(entry.signature):
         for tensor in tensors.values():
             path = f"signature.{section}.{tensor.name}"
+            if tensor.name in circular:
+                report(f"{path}.{_FIELD[section]}", tensor.when.line, "M041", "asks for its own presence, directly or through others")
+            if circular and tensor.when is not None and _asks_for(tensor) & asked.keys():
+                continue  # what it comes to is not known
             if tensor.when is not None:
-                _condition(entry.signature, f"{path}.{'nullable' if section == 'outputs' else 'optional'}", tensor.when, "M052", report)
+                _condition(entry.signature, f"{path}.{_FIELD[section]}", tensor.when, "M052", report)
             if tensor.mutated is not None and tensor.mutated.text != "true":
                 _condition(entry.signature, f"{path}.mutated", tensor.mutated, "M050", report)
+
+
+_FIELD = {"params": "optional", "inputs": "optional", "outputs": "nullable"}
+
+
+def _asks_for(tensor: Tensor) -> set[str]:
+    """The names whose presence decides that of a tensor."""
+    calls = (part for part in expr.walk(tensor.when.expr) if isinstance(part, expr.Call) and part.function == "present")
+    return {name for call in calls for name in expr.names(call)}
 
 
 def _condition(signature: Signature, path: str, condition: Expression, constant: str, report: Report) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator
 
-from tileops.manifest import check_effects, check_families, declarations, expr, kind_check, kinds, plan, presence
+from tileops.manifest import check_effects, check_families, check_rules, declarations, expr, kind_check, kinds, plan, presence
 from tileops.manifest.diagnostics import Diagnostics
 from tileops.manifest.kind_check import FORM, KIND, NAME, PRESENCE, Scope
 from tileops.manifest.kinds import BOOL, INT, Kind, Maybe
@@ -129,16 +129,18 @@ class SignatureCheck:
         names = scope(self._entry)
         for path, expression, wanted in self._expressions():
             self._kind(path, expression, names, wanted)
-        self._definitions()
+        check_rules.definitions(self._entry, self._report)
         for section, tensors in check_effects.sections(self._signature):
             for tensor in tensors.values():
                 self._tensor(f"signature.{section}.{tensor.name}", tensor)
         check_effects.aliases(self._entry, self._unclear, self._report)
-        self._combos()
+        check_rules.combos(self._entry, broken_names(self._entry), self._report)
         families = check_families.FamilyCheck(self._entry, broken_names(self._entry), self._report, scope(self._entry))
         families.run()
         if not self._failed and not self._entry.malformed:
             check_effects.conditions(self._entry, self._report)
+        if not self._failed and not self._entry.malformed:
+            check_rules.constants(self._entry, self._report)
         if not self._failed and not self._entry.malformed:
             self._plan()
         return not self._failed and not self._entry.malformed
@@ -167,22 +169,6 @@ class SignatureCheck:
         kind = kind_check.check(expression.expr, names, self._reporter(path, expression.line))
         if kind is not None and wanted is not None and not kinds.fits(kind, wanted):
             self._report(path, expression.line, "M022", f"must be {wanted}, and is {kind}")
-
-    def _definitions(self) -> None:
-        """A rule that merely defines a name says it in the wrong place."""
-        for position, rule in enumerate(self._signature.rules):
-            node = rule.expr
-            if not (isinstance(node, expr.Compare) and node.ops == ("==",)):
-                continue
-            for side, other in (node.operands, node.operands[::-1]):
-                if isinstance(side, expr.Name) and isinstance(self._signature.forall.get(side.id), (kinds.Dim, kinds.Shape)):
-                    if side.id not in expr.names(other) and not isinstance(other, expr.Literal):
-                        path = f"signature.shape_rules[{position}]"
-                        self._report(
-                            path, rule.line, "M026",
-                            f"{rule.text!r} defines {side.id!r}; write {expr.to_source(other)!r} in the shape, or a `let`",
-                        )  # fmt: skip
-                        break
 
     def _tensor(self, path: str, tensor: Tensor) -> None:
         names = scope(self._entry, dtypes=True)
@@ -228,24 +214,6 @@ class SignatureCheck:
                 continue
             _check_arguments(required.expr, declarations.PREDICATES[required.expr.function].args, names, report)
 
-    def _combos(self) -> None:
-        broken = broken_names(self._entry)
-        first = next((combo.keys() for combo in self._signature.combos), None)
-        for position, combo in enumerate(self._signature.combos):
-            path = f"signature.dtype_combos[{position}]"
-            line = self._entry.line_of(path)
-            for name, dtype in combo.items():
-                kind = self._signature.forall.get(name)
-                if name in broken:
-                    continue
-                if not isinstance(kind, kinds.DType):
-                    self._report(path, line, "M053", f"{name!r} is no dtype index")
-                elif dtype not in kind.values:
-                    self._report(path, line, "M053", f"{dtype!r} is not in {kind}")
-            indices = all(isinstance(self._signature.forall.get(name), kinds.DType) for name in combo)
-            if indices and combo.keys() != first:
-                self._report(path, line, "M053", "every combination must assign the same indices")
-
     def _plan(self) -> None:
         try:
             points = type_points(self._signature)
@@ -262,21 +230,39 @@ class SignatureCheck:
                     path = f"signature.types.{error.family}"
                     self._report(path, self._entry.line_of(path), "M031", str(error))
                 continue
-            for name in (name for name in made.unsolved if name not in told):
-                told.add(name)
-                self._report(
-                    f"signature.forall.{name}", self._entry.line_of(f"signature.forall.{name}"), "M040",
-                    f"{name!r} is not solved by any input ({point}); an input axis must be {name}, a constant times"
-                    f" {name} plus known terms, or *{name}",
-                )  # fmt: skip
+            unsolved = [name for name in made.unsolved if name not in told]
+            if unsolved:
+                told.update(unsolved)
+                path = f"signature.forall.{unsolved[0]}"
+                self._report(path, self._entry.line_of(path), "M040", self._unsolved(unsolved, point))
             self.plans.append((point, made))
         if not self.plans or len(self.plans) < len(points):
             return  # what the points without a plan read is not known
         read = {name for point, _ in self.plans for name in self._read_at(point)}
+        filled = {name for tensor in self._signature.inputs.values() if tensor.values for name in expr.names(tensor.values.expr)}
+        filled.update(name for let in self._signature.lets.values() for name in expr.names(let.expr))
         for name, kind in self._signature.forall.items():
             path = f"signature.forall.{name}"
-            if name not in read and name not in told and not is_value_list(kind):
+            if name in told:
+                continue
+            if is_value_list(kind) and name not in filled:
+                self._report(path, self._entry.line_of(path), "M040", f"{name!r} is read by no generator, and is there for nothing else")
+            elif not is_value_list(kind) and name not in read:
                 self._report(path, self._entry.line_of(path), "M040", f"{name!r} is read by nothing")
+
+    def _unsolved(self, names: list[str], point: Point) -> str:
+        """Why indices are not solved at a point, and what would solve the first."""
+        name, kind = names[0], self._signature.forall[names[0]]
+        if isinstance(kind, kinds.DType):
+            wanted = f"the dtype of an input must be {name}"
+        elif isinstance(kind, kinds.Shape):
+            wanted = f"an input must have *{name}, and no other unknown run beside it"
+        else:
+            wanted = f"an input axis must be {name}, or a constant times {name} plus known terms"
+        return (
+            f"{' and '.join(map(repr, names))} {'is' if len(names) == 1 else 'are'} not solved by any input ({point}); {wanted}, and"
+            " that input not be optional"
+        )
 
     def _read_at(self, point: Point) -> list[str]:
         return plan.needed_at(self._signature, point)

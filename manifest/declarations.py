@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable
+from collections import ChainMap
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from tileops.manifest import kinds, primitives
@@ -165,7 +166,7 @@ PREDICATES: dict[str, Predicate] = {
     "attn.paged_fits": Predicate((_SEQ_INT, INT)),
 }
 
-_FUNCTIONS: dict[str, Callable[..., Any]] = {**PRIMITIVE_FUNCTIONS, **GENERATOR_FUNCTIONS, **PREDICATE_FUNCTIONS}
+_FUNCTIONS: Mapping[str, Callable[..., Any]] = ChainMap(PRIMITIVE_FUNCTIONS, GENERATOR_FUNCTIONS, PREDICATE_FUNCTIONS)
 # Python's own functions speak of more than the language does.
 _PYTHONS = {"len": "Number of items.", "abs": "Absolute value.", "all": "Whether every item holds."}
 

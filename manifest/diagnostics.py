@@ -25,6 +25,8 @@ CODES: dict[str, str] = {
     "M024": "a dtype is unknown",
     "M025": "a value is read where a guard does not show it present",
     "M026": "a shape rule says what a shape or a `let` should",
+    "M027": "a shape rule decides nothing, or rejects every call",
+    "M028": "an expression has no value where constants decide it",
     "M030": "a type family is misused",
     "M031": "a type family's cases do not match its discriminant",
     "M040": "an index cannot be solved from the inputs",

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tileops.manifest import effort
-from tileops.manifest.text import odd_character
+from tileops.manifest.text import odd_character, shown
 
 # A formula that a person can review is far shorter; the bounds keep hostile ones cheap to refuse.
 MAX_CHARS = 4_000
@@ -227,7 +227,7 @@ def parse_shape(text: str) -> Expr:
     if isinstance(tree, ast.Subscript) and isinstance(tree.value, ast.Name):
         args = tree.slice.elts if isinstance(tree.slice, ast.Tuple) else [tree.slice]
         return FamilyTerm(tree.value.id, tuple(parser.expression(arg, 1) for arg in args))
-    raise ExprError(f"{text!r} is no shape; write \"[axis, ...]\" or one type-family application \"Family[...]\"")
+    raise ExprError(f"{shown(text)} is no shape; write \"[axis, ...]\" or one type-family application \"Family[...]\"")
 
 
 _STRINGS = re.compile(r"""'(\\.|[^'\\])*'|"(\\.|[^"\\])*\"""", re.DOTALL)
@@ -245,7 +245,7 @@ def _python(text: str) -> ast.expr:
             return ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError) as error:
         reason = error.msg if isinstance(error, SyntaxError) else str(error)
-        raise ExprError(f"{text!r} is no expression: {reason}") from None
+        raise ExprError(f"{shown(text)} is no expression: {reason}") from None
     except (RecursionError, MemoryError):
         raise ExprError("nested too deeply") from None
 
@@ -270,7 +270,7 @@ class _Parser:
 
     def _refused(self, node: ast.AST) -> ExprError:
         part = ast.get_source_segment(self._text.strip(), node) if hasattr(node, "lineno") else None
-        return ExprError(f"{part or self._text!r} is not in the language; allowed are {FORMS}")
+        return ExprError(f"{shown(part or self._text)} is not in the language; allowed are {FORMS}")
 
     def _Constant(self, node: ast.Constant, depth: int) -> Expr:
         value = node.value

@@ -195,7 +195,7 @@ SIGNATURE = Form("signature", "What a call takes and gives.", {
     "types": Field(Members(TYPE_FAMILY), "Type families: shapes that finite facts choose."),
     "let": Field(Members(Formula()), "Names for derived values."),
     "shape_rules": Field(Items(Formula()), "Conditions that every call fulfils, beyond its shapes and dtypes."),
-    "dtype_combos": Field(Items(_DTYPES), "The combinations of dtype indices that are accepted; left out: every one."),
+    "dtype_combos": Field(Items(_DTYPES, least=1), "The combinations of dtype indices that are accepted; left out: every one."),
 })  # fmt: skip
 
 ROW = Form("row", "One call, or one call for each dtype case. Beside these fields it writes parameters and indices.", {

@@ -8,9 +8,10 @@ from collections.abc import Callable, Mapping
 from tileops.manifest import declarations, effort, expr, kinds
 from tileops.manifest.evaluate import evaluate
 from tileops.manifest.kinds import (
-    BOOL, DIM, INT, NONE, REAL, TEXT, Adt, Bool, Dim, DType, Enum, Int, Kind, Maybe, Opaque, Real, Seq,
+    BOOL, DIM, INT, NONE, REAL, TEXT, Adt, Bool, Dim, DType, Enum, Int, Kind, Maybe, Opaque, Real, Seq, Union,
 )
 from tileops.manifest.narrowing import NOTHING, Facts, learn
+from tileops.manifest.text import shown
 
 # What a checker calls a defect; the manifest and the roofline analysis map each to a code of their own.
 FORM, NAME, KIND, PRESENCE = "form", "name", "kind", "presence"
@@ -97,7 +98,7 @@ class _Checker:
             self._fail(NAME, f"{name!r} is a tensor; it may stand only inside present(...)"
                        f"{' and bytes(...)' if self._scope.roofline else ''}")
         else:
-            self._fail(NAME, f"unknown name {name!r}; allowed are {', '.join(self._scope.names) or 'none'}"
+            self._fail(NAME, f"unknown name {shown(name)}; allowed are {', '.join(self._scope.names) or 'none'}"
                        f" and the functions {', '.join(self._scope.functions())}")
         return None
 
@@ -218,6 +219,10 @@ class _Checker:
             return None
         if self._wanted(index, INT, "[...]") is None:
             return None
+        if isinstance(node.index, expr.Literal) and sequence.length is not None:
+            if not -sequence.length <= node.index.value < sequence.length:
+                self._fail(KIND, f"[{node.index.value}] is outside the {sequence.length} items of {expr.to_source(node.sequence)}")
+                return None
         if isinstance(node.index, expr.Literal) and sequence.each and -len(sequence.each) <= node.index.value < len(sequence.each):
             return sequence.each[node.index.value]
         return sequence.item
@@ -247,7 +252,7 @@ class _Checker:
         if node.function in ("present", "bytes"):
             return self._of_tensor(node, facts)
         if node.function not in declarations.PRIMITIVES:
-            self._fail(NAME, f"unknown function {node.function!r}; allowed are {', '.join(self._scope.functions())}")
+            self._fail(NAME, f"unknown function {shown(node.function)}; allowed are {', '.join(self._scope.functions())}")
             return None
         if node.function == "range":
             self._fail(FORM, "range may only be what a comprehension runs over")
@@ -315,6 +320,10 @@ class _Checker:
 
     def _Splice(self, node: expr.Splice, facts: Facts) -> Kind | None:
         kind = self.kind(node.sequence, facts)
+        if kind is not None and kinds.fits(kind, Maybe(Union((INT, Seq(INT))))) and not isinstance(kind, (Int, Seq)):
+            text = expr.to_source(node.sequence)
+            self._fail(KIND, f"*{text} is {kind}, which may be one number; write each axis as per_axis({text}, i, n)")
+            return None
         return None if kind is None else self._wanted(kind, Seq(INT), "*")
 
     def _wanted(self, found: Kind, wanted: Kind, where: str) -> Kind | None:

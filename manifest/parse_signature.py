@@ -183,7 +183,10 @@ class _SignatureParser:
     def _combos(self, node: Node | None) -> tuple[dict[str, str], ...]:
         path = "signature.dtype_combos"
         combos = []
-        for item in self._fields.sequence(node, path):
+        items = self._fields.sequence(node, path)
+        if node is not None and not items and path not in self._fields.malformed:
+            self._fields.report(path, node.line, "M010", "must hold at least one combination; left out, every one is accepted")
+        for item in items:
             found = self._fields.mapping(item, path)
             combos.append({
                 name: dtype for name, value in found.entries.items()

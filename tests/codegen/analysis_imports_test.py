@@ -18,7 +18,7 @@ from tileops.tests.codegen.small_entries import OP, demo, text_of
 
 # What only the build may load: the reader of YAML, the language's parser and checks, the analysis, the emission.
 BUILD_TIME = ("yaml", "tileops.codegen", "tileops.manifest")
-RUN_TIME = {"tileops.manifest", "tileops.manifest.primitives", "tileops.manifest.dtypes", "tileops.manifest.adt", "tileops.manifest.generators"}
+RUN_TIME = {"tileops.manifest", "tileops.manifest.primitives", "tileops.manifest.dtypes", "tileops.manifest.adt", "tileops.manifest.generators", "tileops.manifest.extents"}
 
 
 def python(code: str, *path: str, **environment: str) -> str:

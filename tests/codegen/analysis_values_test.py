@@ -90,7 +90,7 @@ def test_4_7_a_draw_added_upstream_moves_no_values():
         both.append(workloads.build_inputs(made, made.CASES[0], "cpu"))
     assert torch.equal(both[0]["ids"], both[1]["ids"])
     assert not torch.equal(both[1]["early"], both[1]["ids"])
-    seeds = {workloads.tensor_seed(op, case, name) for op in "AB" for case in "cd" for name in ("ids", "x")}
+    seeds = {generators.tensor_seed(op, case, name) for op in "AB" for case in "cd" for name in ("ids", "x")}
     assert len(seeds) == 8
 
 

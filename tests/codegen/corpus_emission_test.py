@@ -28,7 +28,13 @@ def _acme() -> None:
     layouts, formulas = types.ModuleType("acme.layouts"), types.ModuleType("acme.formulas")
     for name, fields in (("Nopad", ()), ("Padded", ("block", "zeroed")), ("Masked", ("capacity",)), ("PerTensor", ()), ("PerRow", ()), ("PerBlock", ("rows", "columns", "order"))):
         setattr(layouts, name, constructor(name, *fields))
-    formulas.__getattr__ = lambda name: lambda call: (len(call.tensors), call.bytes_of(*call.tensors))
+
+    def formula(name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return lambda call: (len(call.tensors), call.bytes_of(*call.tensors))
+
+    formulas.__getattr__ = formula
     for module in (types.ModuleType("acme"), layouts, formulas):
         sys.modules[module.__name__] = module
     sys.modules["acme"].layouts, sys.modules["acme"].formulas = layouts, formulas

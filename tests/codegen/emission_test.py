@@ -117,7 +117,7 @@ def test_a_func_path_that_does_not_resolve_is_R021_for_implemented_entries_alone
 
 def test_text_of_a_spec_file_cannot_leave_its_docstring_or_string():
     assert [one.code for one in check(variant("ref_api", 'x"""\nimport os\n"""'))[2]] == ["M012"]
-    entry = variant("signature.shape_rules.0", """flip or 'a\\\\n\"\"\"' == 'a\\\\n\"\"\"'""")
+    entry = variant("signature.shape_rules.0", """N > 1 or 'a\\\\n\"\"\"' == 'a\\\\n\"\"\"'""")
     assert check(entry)[2] == []
     checked, analysis, _ = check(entry)
     source = pipeline.module_source("demo", [(checked, analysis)])
