@@ -40,6 +40,8 @@ def module_source(family: str, entries: list[tuple[Checked, Analysis]]) -> str:
         head.add(f"from tileops.ops.cases import {_renamed(cases)}")
     head.add(f"from tileops.ops.checked_call import {_renamed(['CheckedCall', 'TensorRecord'])}")
     head.add("from tileops.ops.op import Op as _Op")
+    if "_Stage(" in text:
+        head.add("from tileops.ops.stages import Stage as _Stage")
     return head.text() + text
 
 

@@ -8,13 +8,14 @@ from typing import Any
 from tileops.codegen.analysis import Analysis
 from tileops.codegen.branches import Branches
 from tileops.codegen.emit_check import emit_check, may_be_absent
+from tileops.codegen.emit_library import operator_schema, returned_names
 from tileops.codegen.emit_price import emit_price
 from tileops.codegen.outside import Outside
-from tileops.codegen.source_text import LINE_LENGTH, Lines, call, literal
+from tileops.codegen.source_text import LINE_LENGTH, Lines, call, literal, quoted
 from tileops.manifest import expr, kinds
 from tileops.manifest.adt import AdtValue
 from tileops.manifest.check import Checked
-from tileops.manifest.model import FamilyCase, Param, Pattern, Tensor, TypeFamily
+from tileops.manifest.model import FamilyCase, Param, Pattern, Signature, Stage, Tensor, TypeFamily
 from tileops.manifest.rows import CaseTensor
 
 
@@ -45,6 +46,9 @@ def emit_class(checked: Checked, analysis: Analysis, outside: Outside, lines: Li
         ):
             if value:
                 lines.add(f"{name} = {literal(value)}")
+        _operator(signature, lines)
+        if entry.stages:
+            lines.add("STAGES = (", *(f"    {_stage(stage)}," for stage in entry.stages), ")")
         branches = Branches(entry, analysis)
         if len(branches.texts) == 1:
             lines.add(f"BRANCHES = {literal(branches.texts)}")
@@ -57,6 +61,17 @@ def emit_class(checked: Checked, analysis: Analysis, outside: Outside, lines: Li
         emit_price(entry, analysis, outside, lines)
         lines.add("")
         _cases(checked, branches, outside, lines)
+
+
+def _operator(signature: Signature, lines: Lines) -> None:
+    returned = returned_names(signature)
+    lines.add(*quoted("SCHEMA = ", operator_schema(signature), lines.room))
+    lines.add(f"RETURNED_NAMES = {'OUTPUT_NAMES' if returned == tuple(signature.outputs) else literal(returned)}")
+
+
+def _stage(stage: Stage) -> str:
+    runs = f"op={literal(stage.op)}" if stage.op else f"kernel={literal(stage.kernel)}"
+    return f"_Stage(name={literal(stage.name)}, {runs}{', optional=True' if stage.optional else ''})"
 
 
 def _docstring(checked: Checked, lines: Lines) -> None:
@@ -215,6 +230,8 @@ def _forward(checked: Checked, lines: Lines) -> None:
     with lines.block(f"def forward({', '.join(arguments)}):"):
         passed = ", ".join(inputs)
         checks = ", ".join([*inputs, "out"] if has_buffer else inputs)
+        with lines.block("if self._is_compiling():"):
+            lines.add(*call("return self._in_graph", [*inputs, *["out=out"] * has_buffer], lines.room))
         both = [f"self.check({checks})", f"({passed}{',' if len(inputs) == 1 else ''})"]
         lines.add(*call("return self._complete", both, lines.room))
     lines.add("")

@@ -102,6 +102,19 @@ def mapping(head: str, items: list[str], room: int) -> list[str]:
     return [flat] if len(flat) <= room else [f"{head}{{", *(f"    {item}," for item in items), "}"]
 
 
+def quoted(head: str, text: str, room: int) -> list[str]:
+    """`head"text"` on one line where it fits, else the text in parts, broken after commas."""
+    if len(head) + len(literal(text)) <= room:
+        return [f"{head}{literal(text)}"]
+    parts, part = [], ""
+    for word in text.replace(", ", ", \0").split("\0"):
+        if part and len(literal(part + word)) + 4 > room:
+            parts.append(part)
+            part = ""
+        part += word
+    return [f"{head}(", *(f"    {literal(part)}" for part in (*parts, part)), ")"]
+
+
 def assign(name: str, node: expr.Expr, room: int) -> list[str]:
     """`name = expression`, broken before its outermost + or - where it does not fit on a line."""
     flat = f"{name} = {expr.to_source(node)}"

@@ -353,8 +353,8 @@ def coalesce_dtype(dtype: str | None, fallback: str) -> str:
 
 def divided(size: int, factor: int, offset: int) -> int | None:
     """The M >= 0 with factor * M + offset == size; None where there is none. `factor` is positive."""
-    quotient, remainder = divmod(size - offset, factor)
-    return quotient if remainder == 0 and quotient >= 0 else None
+    difference = size - offset  # a symbolic size, which torch.compile traces with, has no divmod
+    return difference // factor if difference >= 0 and difference % factor == 0 else None
 
 
 # Every name of the language with what computes it; len, abs and all are Python's own.

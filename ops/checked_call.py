@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tileops.manifest.dtypes import BITS
 from tileops.ops.errors import OpNotAvailableError
+from tileops.ops.stages import StageCalls
 
 if TYPE_CHECKING:
     import numpy as np
 
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
+_NOT_IN_NUMPY = ("bfloat16", "float8")  # float32 holds each of their values exactly
 
 
 class TensorRecord(NamedTuple):
@@ -34,6 +36,12 @@ class TensorRecord(NamedTuple):
         return math.prod(self.shape) * BITS[self.dtype] // 8
 
 
+class NoValues(NamedTuple):
+    """Stands for a metadata tensor whose values are not to be had, and says why."""
+
+    reason: str
+
+
 class TensorRecords(dict):
     """Records by tensor name; asking for an absent tensor is an error that names it."""
 
@@ -50,13 +58,12 @@ class CheckedCall:
       indices: the signature's indices and `let`s: an int, a tuple of ints for a Shape, a name for a DType.
       tensors: a TensorRecord per present tensor, inputs first, then outputs, in signature order.
       device: where the call ran, as PyTorch writes it ("cuda:0", "cpu", "meta").
-      stages: for a composite, the checked calls that its sub-ops completed, by stage, in order.
       implementation: name of the implementation that served the call; "" where none ran (meta).
     """
 
     __slots__ = (
-        "op", "params", "indices", "tensors", "device", "stages", "implementation", "outputs", "aliases", "buffers",
-        "_metadata", "_versions",
+        "op", "params", "indices", "tensors", "device", "implementation", "outputs", "aliases", "buffers",
+        "_metadata", "_versions", "_stages",
     )
 
     def __init__(
@@ -89,8 +96,8 @@ class CheckedCall:
         self.device = device
         self.aliases = aliases
         self.buffers = buffers
-        self.stages: dict[str, list[CheckedCall]] = {}
         self.implementation = ""
+        self._stages: StageCalls | Callable[[], StageCalls] | None = None
         self._metadata = metadata
         self._versions: dict[str, int] = {}
 
@@ -107,6 +114,34 @@ class CheckedCall:
         """Bytes of the named tensors together; an absent one is charged nothing, a repeated one each time."""
         return sum(self.tensors[name].bytes for name in names if name in self.tensors)
 
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """The metadata tensors of the call, by reference; `values` reads them."""
+        return self._metadata
+
+    @property
+    def stages(self) -> StageCalls:
+        """Of a composite, the checked calls that its sub-ops completed, by stage, each stage's in order.
+
+        Where an implementation that calls no sub-ops served the call, the first look completes them (composites.py).
+
+        Raises:
+          OpNotAvailableError: they cannot be completed; the message says why.
+        """
+        if self._stages is None:
+            return StageCalls(self.op, ())
+        if not isinstance(self._stages, StageCalls):
+            self._stages = self._stages()
+        return self._stages
+
+    def set_stages(self, stages: StageCalls | Callable[[], StageCalls]) -> None:
+        """Say which calls the stages made, or what finds that out when it is first asked for."""
+        self._stages = stages
+
+    def set_metadata(self, metadata: Mapping[str, Any]) -> None:
+        """Have `values` read these tensors instead of those that were bound."""
+        self._metadata = metadata
+
     def seal(self) -> None:
         """Complete the record: let go of output storage, note the version of each metadata tensor.
 
@@ -114,31 +149,44 @@ class CheckedCall:
         """
         self.aliases = self.buffers = _NOTHING
         if self._metadata:
-            self._versions = {name: _version(tensor) for name, tensor in self._metadata.items()}
+            self._versions = {name: version(tensor) for name, tensor in self._metadata.items()}
 
-    def values(self, name: str) -> np.ndarray:
-        """Contents of the metadata tensor `name`, copied from the device when asked for.
-
-        Raises:
-          KeyError: `name` is no metadata tensor of this call.
-          OpNotAvailableError: the tensor is on meta and has no values, or was written since the call.
-        """
+    def metadata_tensor(self, name: str) -> Any:
+        """The metadata tensor `name` itself, where it holds what it held in the call. Raises as `values` does."""
         if name not in self._metadata:
             known = ", ".join(self._metadata) or "none"
             raise KeyError(f"{self.op}: {name!r} is no metadata tensor of this call; its metadata tensors: {known}")
         tensor = self._metadata[name]
+        if isinstance(tensor, NoValues):
+            raise OpNotAvailableError(f"{self.op}: the values of {name!r} decide the price, and {tensor.reason}")
         if tensor.device.type == "meta":
             raise OpNotAvailableError(
                 f"{self.op}: the values of {name!r} decide the price, and this call bound it on meta, which holds none;"
                 " pass it on the cpu with its values"
             )
-        if name in self._versions and _version(tensor) != self._versions[name]:
+        if name in self._versions and version(tensor) != self._versions[name]:
             raise OpNotAvailableError(
-                f"{self.op}: {name!r} was written after the call completed, so its values are no longer the call's"
+                f"{self.op}: {name!r} was written after the call completed, so its values are no longer the call's;"
+                " price a call before its inputs are written again"
             )
-        return tensor.detach().cpu().numpy()
+        return tensor
+
+    def values(self, name: str) -> np.ndarray:
+        """Contents of the metadata tensor `name`, read-only, copied from the device when asked for.
+
+        A tensor on the CPU is not copied; dtypes that NumPy lacks (bfloat16, float8) come as float32.
+
+        Raises:
+          KeyError: `name` is no metadata tensor of this call.
+          OpNotAvailableError: the tensor is on meta and has no values, or was written since the call.
+        """
+        tensor = self.metadata_tensor(name)
+        found = tensor.detach().cpu()
+        array = (found.float() if self.tensors[name].dtype.startswith(_NOT_IN_NUMPY) else found).numpy()
+        array.flags.writeable = False
+        return array
 
 
-def _version(tensor: Any) -> int:
-    """Write counter of a tensor; 0 for inference tensors, which track none."""
-    return 0 if tensor.is_inference() else tensor._version
+def version(tensor: Any) -> int:
+    """Write counter of a tensor; 0 for inference tensors, which track none, and for what is no tensor."""
+    return 0 if isinstance(tensor, NoValues) or tensor.is_inference() else tensor._version

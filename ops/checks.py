@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from tileops.manifest.adt import AdtValue
-from tileops.ops.checked_call import CheckedCall, TensorRecord
+from tileops.ops.checked_call import TensorRecord
 from tileops.ops.dtypes import NAMES, dtype_name
 from tileops.ops.errors import OpCallError, OpConstructionError
 
@@ -238,55 +238,6 @@ def domain_error(
 
 def _shown(shapes: Mapping[str, tuple[int, ...]]) -> str:
     return "".join(f"; {name!r} is {list(shape)}" for name, shape in shapes.items())
-
-
-def check_outputs(
-    call: CheckedCall, implementation: str, result: Any, names: tuple[str, ...], contiguous: tuple[str, ...] = ()
-) -> None:
-    """Compare what an implementation returned with what the signature promises.
-
-    Args:
-      call: the checked call, with the records of the outputs that it promises.
-      implementation: who returned it, for the error.
-      result: an output, or a tuple of outputs in signature order, None in the place of one that this call lacks.
-      names: all outputs of the signature, in order.
-      contiguous: outputs that must be contiguous.
-
-    Raises:
-      OpCallError: number, type, shape, dtype, device or storage of an output is not as declared.
-    """
-    returned = result if isinstance(result, tuple) else (result,)
-    if len(returned) != len(names):
-        raise OpCallError(
-            f"{call.op}: implementation {implementation!r} returned {len(returned)} outputs, and the signature declares"
-            f" {len(names)} ({', '.join(names)})"
-        )
-    for name, tensor in zip(names, returned, strict=True):
-        record = call.outputs.get(name)
-        if record is None:
-            if tensor is not None:
-                raise OpCallError(f"{call.op}: implementation {implementation!r} returned {name!r}, which this call lacks")
-            continue
-        if not hasattr(tensor, "shape"):
-            raise OpCallError(
-                f"{call.op}: implementation {implementation!r} returned a {type(tensor).__name__} for output {name!r}"
-            )
-        shape, dtype = tensor_facts(call.op, name, tensor, "output")
-        if shape != record.shape or dtype != record.dtype or device_name(tensor.device) != call.device:
-            raise OpCallError(
-                f"{call.op}: implementation {implementation!r} returned {name!r} as {dtype}{list(shape)} on"
-                f" {tensor.device}, and the signature declares {record.dtype}{list(record.shape)} on {call.device}"
-            )
-        if tensor is not call.aliases.get(name, tensor):
-            raise _storage_error(call.op, implementation, name, "the input that this call writes")
-        if tensor is not call.buffers.get(name, tensor):
-            raise _storage_error(call.op, implementation, name, "the buffer that was passed")
-        if name in contiguous:
-            check_contiguous(call.op, name, tensor)
-
-
-def _storage_error(op: str, implementation: str, name: str, what: str) -> OpCallError:
-    return OpCallError(f"{op}: implementation {implementation!r} returned {name!r} as a tensor of its own, not {what}")
 
 
 def price(op: str, formula: str, value: Any) -> int:

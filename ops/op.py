@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import torch
 
-from tileops.ops import checks
+from tileops.ops import execution, library, stages
 from tileops.ops.cases import WorkloadCase
 from tileops.ops.checked_call import CheckedCall
-from tileops.ops.dtypes import BY_NAME
 from tileops.ops.errors import OpConstructionError, OpNotAvailableError
 from tileops.ops.implementations import Implementation, When, marked
+from tileops.ops.last_call import LastCall
+from tileops.ops.stages import Stage
 
 
 class Op:
@@ -33,6 +33,8 @@ class Op:
       CPU_NAMES: inputs that live on the CPU wherever a call is.
       CONTIGUOUS_NAMES: outputs that must be contiguous.
       BUFFER_NAMES: outputs whose storage the caller may pass as `out`.
+      SCHEMA, RETURNED_NAMES: schema of the entry's operator in traced graphs, and the outputs that it returns.
+      STAGES: of a composite, its composition.
       FUNC: dotted path of the formula that prices a call; "" where the entry's own expressions do.
       BRANCHES: the groups of calls that the entry's formulas tell apart, in words; a case names those it is in.
     """
@@ -51,11 +53,15 @@ class Op:
     CPU_NAMES: ClassVar[tuple[str, ...]] = ()
     CONTIGUOUS_NAMES: ClassVar[tuple[str, ...]] = ()
     BUFFER_NAMES: ClassVar[tuple[str, ...]] = ()
+    SCHEMA: ClassVar[str] = ""
+    RETURNED_NAMES: ClassVar[tuple[str, ...]] = ()
+    STAGES: ClassVar[tuple[Stage, ...]] = ()
     FUNC: ClassVar[str] = ""
     BRANCHES: ClassVar[tuple[str, ...]] = ()
 
     _implementations: ClassVar[dict[str, Implementation]] = {}
     _generated: ClassVar[bool] = False  # of the class itself: whether it is an entry's generated one
+    _is_compiling = staticmethod(torch.compiler.is_compiling)
 
     def __init_subclass__(cls, generated: bool = False, **kwargs: Any) -> None:
         """Collect marked implementations; refuse a hand-written price.
@@ -90,9 +96,41 @@ class Op:
             known = ", ".join(self._implementations) or "none"
             raise OpConstructionError(f"{self.ENTRY}: no implementation is named {target!r}; there are: {known}")
         self.params = params
-        self.constants = constants or {}
+        self.held_constants = constants or {}
         self.target = target
-        self._last = threading.local()
+        self._enter_process()
+
+    def _enter_process(self) -> None:
+        """What a new instance has of its own, however it was made."""
+        self._last = LastCall()
+        self.handle = library.enroll(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy takes over: not the calls that this instance completed."""
+        return {name: value for name, value in vars(self).items() if name not in ("_last", "handle")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._enter_process()
+
+    def twin(self) -> Self:
+        """The same op for work on the side: its calls are not this instance's, and any implementation may serve them."""
+        return self._with(_last=LastCall(), target=None)
+
+    def with_constants(self, constants: Mapping[str, Any]) -> Self:
+        """The same op, its calls still this instance's, with other construction-time tensors."""
+        return self._with(held_constants=constants)
+
+    def _with(self, **changes: Any) -> Self:
+        other = object.__new__(type(self))
+        vars(other).update(vars(self), **changes)
+        return other
+
+    @property
+    def constants(self) -> Mapping[str, Any]:
+        """Construction-time tensors by name, None for an absent one."""
+        here = stages.place()
+        return self.held_constants if here is None or here.trace is None else here.trace.constants(self.held_constants)
 
     @classmethod
     def register(cls, name: str, function: Any, when: When | None = None) -> None:
@@ -146,15 +184,17 @@ class Op:
 
     @property
     def last_call(self) -> CheckedCall:
-        """What the last completed call of this instance bound, in this thread.
+        """What the last call of this instance that completed in this context bound (last_call.py).
+
+        A call that fails leaves it as it was, and so does the replay of a CUDA graph, which calls nothing.
 
         Raises:
-          OpNotAvailableError: no call has completed in this thread.
+          OpNotAvailableError: none has completed.
         """
-        call = getattr(self._last, "call", None)
+        call = self._last.get()
         if call is None:
             raise OpNotAvailableError(
-                f"{self.ENTRY}: no call has completed yet in this thread; a price exists only for a completed call"
+                f"{self.ENTRY}: no call has completed yet in this thread or task; a price exists only for a completed call"
             )
         return call
 
@@ -189,27 +229,19 @@ class Op:
         """The part of the outputs whose contents the op defines, for comparing implementations."""
         return outputs
 
-    def _complete(self, call: CheckedCall, inputs: tuple[Any, ...]) -> Any:
-        """Run a checked call, check what comes back and record it; on any failure the previous record stands."""
-        if call.device == "meta":
-            outputs = tuple(self._meta_output(call, name) for name in self.OUTPUT_NAMES)
-            result = outputs[0] if len(outputs) == 1 else outputs
-        else:
-            chosen = self.select(call)
-            result = chosen.function(self, call, *inputs, *call.buffers.values())
-            checks.check_outputs(call, chosen.name, result, self.OUTPUT_NAMES, self.CONTIGUOUS_NAMES)
-            call.implementation = chosen.name
-        call.seal()
-        self._last.call = call
-        return result
+    def set_last_call(self, call: CheckedCall) -> None:
+        """Record a call that has completed."""
+        self._last.set(call)
 
-    @staticmethod
-    def _meta_output(call: CheckedCall, name: str) -> torch.Tensor | None:
-        """An output of a call that runs nothing: of the declared type, or the very storage it has to be."""
-        if name not in call.outputs:
-            return None
-        for storage in (call.aliases, call.buffers):
-            if name in storage:
-                return storage[name]
-        record = call.outputs[name]
-        return torch.empty(record.shape, dtype=BY_NAME[record.dtype], device="meta")
+    def execute(self, call: CheckedCall, inputs: tuple[Any, ...]) -> Any:
+        """Run a checked call and record it, whatever traces (execution.py)."""
+        return execution.execute(self, call, inputs)
+
+    def _complete(self, call: CheckedCall, inputs: tuple[Any, ...]) -> Any:
+        """Run a checked call and record it (execution.py); what a generated `forward` does."""
+        return execution.complete(self, call, inputs)
+
+    def _in_graph(self, *inputs: Any, out: Any = None) -> Any:
+        """The call as one operator (library.py); what a generated `forward` does while it is being traced."""
+        buffers = out if isinstance(out, (tuple, list)) else (out,)
+        return library.call_in_graph(self, inputs, buffers if self.BUFFER_NAMES else ())

@@ -1,0 +1,97 @@
+"""From a checked call to its results: who runs it, what is recorded of it, and who traces it instead."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from tileops.ops import composites, library, stages
+from tileops.ops.checked_call import CheckedCall
+from tileops.ops.outputs import check_outputs, declared_outputs
+from tileops.ops.stages import Place, Recording
+
+if TYPE_CHECKING:
+    from tileops.ops.op import Op
+
+_PLAIN = frozenset({torch.Tensor, torch.nn.Parameter, type(None)})
+_NOT_DISPATCHED = torch.Tensor.__torch_dispatch__
+_active_modes = torch._C._len_torch_dispatch_stack  # has no public name
+
+
+def complete(op: Op, call: CheckedCall, inputs: tuple[Any, ...]) -> Any:
+    """Run a checked call and record it, or hand it to whatever traces it.
+
+    Args:
+      op: whose call it is.
+      call: fits the op's signature.
+      inputs: in signature order, None for an absent one.
+
+    Returns:
+      The output, or a tuple of outputs in signature order.
+
+    Raises:
+      OpCallError: a tensor requires a gradient, or an implementation's outputs are not as declared.
+      OpNotAvailableError: no implementation serves the call.
+    """
+    here = stages.place()
+    if here is not None and here.trace is not None:
+        result = composites.on_trace(here.trace, op, call, inputs)
+        here.recording.add(call, here.name)
+        return result
+    is_traced, wants_gradients = _active_modes() > 0, torch.is_grad_enabled()
+    for tensor in (*inputs, *op.constants.values()) if op.CONSTANT_NAMES else inputs:
+        if type(tensor) not in _PLAIN and type(tensor).__torch_dispatch__ != _NOT_DISPATCHED:
+            is_traced = True  # a fake tensor, outside of its mode
+        if wants_gradients and tensor is not None and tensor.requires_grad:
+            raise library.gradient_error(op.ENTRY)
+    if is_traced:
+        return library.call_in_graph(op, inputs, tuple(call.buffers.get(name) for name in op.BUFFER_NAMES))
+    return execute(op, call, inputs)
+
+
+def execute(op: Op, call: CheckedCall, inputs: tuple[Any, ...]) -> Any:
+    """Run a checked call, check what comes back and record it; on any failure the previous record stands."""
+    here = stages.place()
+    result = _run(op, call, inputs) if here is None and not op.STAGES else _run_in_stages(op, call, inputs)
+    if op.MUTATED_NAMES or call.buffers:
+        _note_writes(op, call, inputs)
+    call.seal()
+    if here is not None:
+        here.recording.add(call, here.name)
+    op.set_last_call(call)
+    return result
+
+
+def _run(op: Op, call: CheckedCall, inputs: tuple[Any, ...]) -> Any:
+    if call.device == "meta":
+        return declared_outputs(op, call)
+    chosen = op.select(call)
+    result = chosen.function(op, call, *inputs, *call.buffers.values())
+    check_outputs(call, chosen.name, result, op.OUTPUT_NAMES, op.CONTIGUOUS_NAMES)
+    call.implementation = chosen.name
+    return result
+
+
+def _run_in_stages(op: Op, call: CheckedCall, inputs: tuple[Any, ...]) -> Any:
+    """Run a composite's call, or a call within one: what an op calls inside belongs to it and to nobody else."""
+    if not op.STAGES:
+        with stages.within(None):
+            return _run(op, call, inputs)
+    recording = Recording(op.ENTRY, op.STAGES)
+    completion = composites.Completion(op, call, inputs)  # before the call, which may write its inputs
+    with stages.within(Place(recording)):
+        result = _run(op, call, inputs)
+    # The reference runs every stage that the call has. Any other implementation may have fused what is missing.
+    is_reference = call.implementation == next(iter(op.implementation_names()), None)
+    optional = [stage.name for stage in op.STAGES if stage.optional] if is_reference else []
+    call.set_stages(completion if recording.missing(optional) else recording.calls)
+    return result
+
+
+def _note_writes(op: Op, call: CheckedCall, inputs: tuple[Any, ...]) -> None:
+    """Count the write on each tensor that the call may have written: kernels write past PyTorch's own count."""
+    written = [tensor for name, tensor in zip(op.INPUT_NAMES, inputs, strict=True) if name in op.MUTATED_NAMES]
+    for tensor in (*written, *call.buffers.values()):
+        if tensor is not None and tensor.device.type != "meta" and not tensor.is_inference():
+            torch.autograd.graph.increment_version(tensor)
