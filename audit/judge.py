@@ -8,7 +8,6 @@ from __future__ import annotations
 import dataclasses
 
 from tileops.audit.counters import Counters
-from tileops.audit.exceptions import ReadException
 from tileops.proto import audit_pb2
 
 # How far measured reads may fall short of the declared ones and still cover them, as a fraction of the declared:
@@ -50,7 +49,7 @@ def judge(
     *,
     skip: str = "",
     error: str = "",
-    exception: ReadException | None = None,
+    exemption: str = "",
 ) -> Judgement:
     """The verdict on one row.
 
@@ -59,7 +58,7 @@ def judge(
       counters: what was measured; None where nothing was.
       skip: why the row never ran; "" where it did.
       error: why there is no usable measurement; "" where there is one.
-      exception: the configured exception whose condition holds for the call, if any.
+      exemption: the reason of the configured exception whose condition holds for the call; "" where there is none.
     """
     if skip:
         return Judgement(verdict=audit_pb2.VERDICT_SKIPPED, reason=skip)
@@ -75,8 +74,8 @@ def judge(
     ratio = counters.read_bytes / declared
     if is_short(declared, counters.read_bytes):
         short = f"measured reads are {ratio:.3f} of the declared, below {1 - SHORTFALL:.2f}"
-        if exception is not None:
-            return Judgement(verdict=audit_pb2.VERDICT_EXEMPT, reason=f"{short}: {exception.reason}")
+        if exemption:
+            return Judgement(verdict=audit_pb2.VERDICT_EXEMPT, reason=f"{short}: {exemption}")
         return Judgement(
             verdict=audit_pb2.VERDICT_FAIL, reason=f"{short}: the formula claims reads that the call did not make"
         )

@@ -43,9 +43,10 @@ def row(
     error: str = "",
     exception: ReadException | None = None,
 ) -> audit_pb2.AuditRow:
-    """A judged row; arguments as of `judge.judge`."""
+    """A judged row; `exception` is the configured one whose condition holds, the rest is as of `judge.judge`."""
     error = declared.error or error
-    found = judge.judge(declared.read_bytes, counters, skip=skip, error=error, exception=exception)
+    exemption = "" if exception is None else exception.reason
+    found = judge.judge(declared.read_bytes, counters, skip=skip, error=error, exemption=exemption)
     made = audit_pb2.AuditRow(
         op=declared.op_class.ENTRY,
         family=declared.op_class.FAMILY,
