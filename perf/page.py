@@ -27,6 +27,20 @@ SHAPES: dict[str, tuple[str, bool]] = {
     "predicted": ("M-4,0a4,4 0 1,0 8,0a4,4 0 1,0 -8,0z", True),
 }
 
+# The same for what became of a row between two runs.
+CHANGES: dict[str, tuple[str, bool]] = {
+    "lost": ("M-4.5,-4.5L4.5,4.5M-4.5,4.5L4.5,-4.5", True),
+    "slower": ("M-4.5,-3.5h9L0,4.5z", False),
+    "ambiguous": ("M-5,0q2.5,-6 5,0t5,0", True),
+    "faster": ("M-4.5,3.5h9L0,-4.5z", False),
+    "gained": ("M-4.5,3.5h9L0,-4.5z", True),
+    "vanished": ("M-4.5,0h9", True),
+    "appeared": ("M-4.5,0h9M0,-4.5v9", True),
+    "same": ("M-4,-2h8M-4,2h8", True),
+    "not_compared": ("M-4,0a4,4 0 1,0 8,0a4,4 0 1,0 -8,0z", True),
+    "price_changed": ("M0,-5.5L5,0L0,5.5L-5,0z", False),
+}
+
 
 def text(value: object) -> str:
     """Returns a value as text of a page: inert, and with nothing invisible in it."""
@@ -34,8 +48,8 @@ def text(value: object) -> str:
 
 
 def glyph(kind: str) -> str:
-    """Returns the mark of one of `SHAPES`, as large as the text that it stands in."""
-    path, is_hollow = SHAPES[kind]
+    """Returns one of `SHAPES` or `CHANGES`, as large as the text that it stands in."""
+    path, is_hollow = (SHAPES | CHANGES)[kind]
     hollow = ' class="hollow"' if is_hollow else ""
     return (
         '<svg class="glyph" viewBox="-7 -7 14 14" aria-hidden="true">'

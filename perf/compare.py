@@ -1,0 +1,97 @@
+"""Compares two runs of one device: what got faster, slower, appeared or vanished.
+
+Noise-aware: medians are compared with the spread of their samples. Changed prices
+(the formula changed) are told apart from changed times. Exits 1 where a row got
+slower by more than --threshold or lost its time, 2 if something cannot be read.
+"""
+
+from collections.abc import Sequence
+from typing import TextIO
+
+from absl import app
+from absl import flags
+
+from tileops.perf import command
+from tileops.perf import compare_html
+from tileops.perf import compare_rows
+from tileops.perf import compare_text
+from tileops.perf import output
+from tileops.perf import paths
+from tileops.perf import report_runs
+from tileops.perf import runfile
+
+_BASE = flags.DEFINE_string("base", None, "Run file to compare with, .binpb or .jsonl.")
+_NEW = flags.DEFINE_string("new", None, "Run file to judge.")
+_THRESHOLD = flags.DEFINE_float(
+    "threshold",
+    0.05,
+    "Change of a median that counts: 0.05 is 5% more time, or 1/1.05 of it.",
+    lower_bound=0.0,
+)
+_FORMAT = flags.DEFINE_enum(
+    "format", "table", ["table", "json", "csv", "html"], "Form of the comparison."
+)
+_OUT = flags.DEFINE_string("out", None, "File to write. Default: stdout.")
+_ALL = flags.DEFINE_bool(
+    "all", False, "List the rows in which nothing changed, too (table)."
+)
+
+
+def main(argv: Sequence[str]) -> int:
+    """Writes the comparison; returns the exit status."""
+    del argv
+    for name, value in (("base", _BASE.value), ("new", _NEW.value)):
+        if not value:
+            raise app.UsageError(f"--{name} names no run file; both --base and --new do")
+    try:
+        readers = [
+            runfile.read_run(paths.user_path(path)) for path in (_BASE.value, _NEW.value)
+        ]
+        report_runs.device_name(readers)
+        known, summaries = zip(*map(_read, readers))
+        comparison = compare_text.Comparison(
+            *summaries,
+            _THRESHOLD.value,
+            compare_rows.compare(*known, _THRESHOLD.value),
+        )
+        if _FORMAT.value != "table":
+            for run in summaries:
+                for problem in run.problems:
+                    command.say(f"{run.file}: {problem}")
+        output.write(_OUT.value, lambda out: _render(comparison, out))
+    except (
+        runfile.RunFileError,
+        report_runs.MixedDevicesError,
+        output.OutputError,
+    ) as error:
+        raise app.UsageError(str(error)) from error
+    failed = compare_rows.has_regression(comparison.rows)
+    return command.EXIT_FOUND if failed else command.EXIT_OK
+
+
+def _read(reader: runfile.RunReader):
+    """Returns what a comparison needs to know of a run, and what it says of it."""
+    facts = report_runs.RunFacts(reader)
+
+    def noted():
+        for record in reader.records():
+            facts.add(record)
+            yield record
+
+    known = compare_rows.measured(noted())
+    return known, facts.summary()
+
+
+def _render(comparison: compare_text.Comparison, out: TextIO) -> None:
+    if _FORMAT.value == "table":
+        compare_text.write_table(comparison, out, every_row=_ALL.value)
+    elif _FORMAT.value == "json":
+        compare_text.write_json(comparison, out)
+    elif _FORMAT.value == "csv":
+        compare_text.write_csv(comparison, out)
+    else:
+        compare_html.write_html(comparison, out)
+
+
+if __name__ == "__main__":
+    command.run(main)

@@ -1,0 +1,123 @@
+"""A comparison as one HTML page: counts, families, and a table that sorts and filters."""
+
+import json
+from collections.abc import Iterator
+from typing import TextIO
+
+from tileops.perf import compare_rows
+from tileops.perf import compare_text
+from tileops.perf import page
+from tileops.perf import report_text
+
+_FIELDS = (
+    "op",
+    "family",
+    "case_id",
+    "implementation",
+    "verdict",
+    "ratio",
+    "base_time_s",
+    "new_time_s",
+    "price",
+    "reason",
+)
+
+# What a reader wants to see that two runs have in common, or not.
+_ENVIRONMENT = (
+    ("file", "file"),
+    ("started", "started_at"),
+    ("device", "device_name"),
+    ("driver", "driver_version"),
+    ("CUDA", "cuda_version"),
+    ("torch", "torch_version"),
+    ("triton", "triton_version"),
+    ("Python", "python_version"),
+    ("revision", "project_revision"),
+    ("records", "records"),
+)
+
+
+def write_html(comparison: compare_text.Comparison, out: TextIO) -> None:
+    """Writes the page."""
+    page.write(
+        out,
+        title=f"Comparison: {comparison.base.file} and {comparison.new.file}",
+        body=_body(comparison),
+        data={"fields": _FIELDS, "shapes": page.CHANGES},
+        rows=map(_row, comparison.rows),
+        scripts=("base.js", "compare.js"),
+    )
+
+
+def _row(row: compare_rows.Row) -> str:
+    """Returns a row as JSON: its values, in the order of `_FIELDS`."""
+    values = compare_text.row_as_dict(row) | {"price": compare_text.price_in_words(row)}
+    made = [values[field] for field in _FIELDS]
+    return json.dumps(
+        [report_text.printable(each) if isinstance(each, str) else each for each in made],
+        separators=(",", ":"),
+        allow_nan=False,
+    )
+
+
+def _body(comparison: compare_text.Comparison) -> Iterator[str]:
+    health = comparison.health
+    mean = compare_rows.overall(comparison.rows)
+    said = f"mean change {compare_text.change(mean)}, " if mean is not None else ""
+    yield (
+        f"<header><h1>{page.text(comparison.base.file)} &rarr; {page.text(comparison.new.file)}"
+        f"</h1><p>{said}threshold {comparison.threshold:.1%}</p>"
+        f'<p>health: <strong class="health-{health}">{health}</strong></p>'
+        '<button type="button" id="theme" hidden></button></header>'
+    )
+    for run in (comparison.base, comparison.new):
+        for problem in run.problems:
+            yield f'<p class="warning">{page.text(run.file)}: {page.text(problem)}</p>'
+    yield _chips(comparison)
+    yield '<div class="two">' + _families(comparison) + _environments(comparison) + "</div>"
+    yield _ROWS
+
+
+def _chips(comparison: compare_text.Comparison) -> str:
+    counts = compare_rows.counts(comparison.rows)
+    return (
+        '<div class="chips" role="group" aria-label="verdicts: press to hide or show">'
+        + "".join(
+            f'<button type="button" class="chip" data-verdict="{name}"'
+            f' aria-pressed="{"false" if name in ("same", "not_compared") else "true"}">'
+            f'<span class="r-{name}">{page.glyph(name)}</span>'
+            f"<strong>{count:,}</strong> {name.replace('_', ' ')}</button>"
+            for name, count in counts.items()
+        )
+        + "</div>"
+    )
+
+
+def _families(comparison: compare_text.Comparison) -> str:
+    rows = [
+        (page.text(each.family or "(none)"), f"{each.rows:,}", compare_text.change(each.ratio))
+        for each in compare_rows.families(comparison.rows)
+    ]
+    caption = "Geometric means of new time over base time."
+    table = page.table(("family", "rows", "mean change"), rows, (1, 2), caption)
+    return f"<section><h2>Families</h2>{table}</section>"
+
+
+def _environments(comparison: compare_text.Comparison) -> str:
+    def row(name: str, field: str) -> tuple[str, str, str, str]:
+        base, new = (
+            str(getattr(run, field)) for run in (comparison.base, comparison.new)
+        )
+        return name, page.text(base), page.text(new), "" if base == new else "differs"
+
+    rows = [row(*each) for each in _ENVIRONMENT]
+    table = page.table(("", "base", "new", ""), rows)
+    return f"<section><h2>The runs</h2>{table}</section>"
+
+
+_ROWS = """\
+<h2>Rows</h2>
+<div class="controls"><input type="search" id="search" placeholder="op, case, note ..." aria-label="search">
+<output id="count"></output></div>
+<div class="scroll"><table id="rows"></table></div>
+<noscript><p class="warning">The table of rows needs JavaScript; --format=csv has it, too.</p></noscript>"""
