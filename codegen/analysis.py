@@ -13,12 +13,12 @@ from tileops.manifest import declarations, effort, expr, kind_check, kinds
 from tileops.manifest.check_signature import scope
 from tileops.manifest.constants import without_value
 from tileops.manifest.diagnostics import Diagnostics
-from tileops.manifest.forms import DOTTED_PATH, ROOFLINE
+from tileops.manifest.forms import ROOFLINE
 from tileops.manifest.kind_check import FORM, KIND, NAME, PRESENCE
 from tileops.manifest.model import Entry, RooflineField
 from tileops.manifest.points import Point, TooManyPoints, decide, discriminants, domain_restrictions, enumerate_points
 from tileops.manifest.presence import conditions_of, is_its_input, resolve, substitute_presence
-from tileops.manifest.text import shown
+from tileops.manifest.python_paths import formula_problem
 
 _CODES = {FORM: "R010", NAME: "R011", KIND: "R012", PRESENCE: "R013"}
 _FIELDS = ROOFLINE.names
@@ -128,8 +128,9 @@ class _Analyser:
         return None
 
     def _func(self, field: RooflineField, path: str | None) -> Analysis:
-        if path is not None and not DOTTED_PATH.fullmatch(path):
-            self._report("roofline.func", field.line, "R020", f"{shown(path)} is no module path; write package.module.function")
+        problem = "" if path is None else formula_problem(path)
+        if problem:
+            self._report("roofline.func", field.line, "R020", problem)
         return self._verdict(func=path or "", func_line=field.line)
 
     def _inline(self, block: dict[str, RooflineField], texts: dict[str, str | None]) -> Analysis:

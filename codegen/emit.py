@@ -21,12 +21,10 @@ _CHECK = flags.DEFINE_bool("check", False, "analyse only, write nothing")
 
 def main(argv: list[str]) -> int:
     """Exit status: 0 emitted (or clean), 1 the manifest has defects, 2 bad usage."""
-    if len(_SPEC_DIR.value) > 1:
-        raise app.UsageError(f"--spec_dir takes one folder, and {len(_SPEC_DIR.value)} are named: {', '.join(_SPEC_DIR.value)}")
     if sum(bool(flag.value) for flag in (_OUT, _OUT_DIR, _CHECK)) != 1:
         raise app.UsageError("say where to write with --out or --out_dir, or --check to write nothing")
     # A build action names its files by paths that its defects should show: they are taken as they are.
-    analysed = analyse_files(list(_SPEC.value) or chosen_spec_files(_SPEC_DIR.value[0] if _SPEC_DIR.value else None))
+    analysed = analyse_files(list(_SPEC.value) or chosen_spec_files(_SPEC_DIR.value), complete=not _SPEC.value)
     for diagnostic in analysed.diagnostics:
         print(diagnostic, file=sys.stderr)
     if len(analysed.diagnostics):

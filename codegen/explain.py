@@ -17,7 +17,7 @@ from tileops.manifest.points import Split
 from tileops.perf import command
 
 _OP = flags.DEFINE_string("op", None, "the op to explain", required=True)
-_SPEC_DIR = flags.DEFINE_string("spec_dir", None, "folder of spec files (default: the project's)")
+_SPEC_DIR = flags.DEFINE_multi_string("spec_dir", [], "folder of spec files (default: the project's); one alone")
 
 
 def main(argv: list[str]) -> int:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import inspect
+import types
 
 from tileops.codegen.analysis import Analysis
 from tileops.manifest.diagnostics import Diagnostics
@@ -19,7 +21,23 @@ def check_func(entry: Entry, analysis: Analysis, diagnostics: Diagnostics) -> No
     except Exception as error:  # noqa: BLE001  # whatever a formula module does on import is this entry's defect
         problem = f"{module_name} cannot be imported: {type(error).__name__}: {error}"
     else:
-        if callable(getattr(module, name, None)):
-            return
-        problem = f"{module_name} has no function {name!r}"
-    diagnostics.add(entry.file, analysis.func_line, entry.op, "roofline.func", "R021", problem)
+        problem = _problem(module_name, name, getattr(module, name, None))
+    if problem:
+        diagnostics.add(entry.file, analysis.func_line, entry.op, "roofline.func", "R021", problem)
+
+
+def _problem(module: str, name: str, found: object) -> str:
+    """Why what a path names is no formula: a module-level function of the checked call and nothing else."""
+    if found is None:
+        return f"{module} has no function {name!r}"
+    if not isinstance(found, types.FunctionType):
+        return f"{module}.{name} is no function but a {type(found).__name__}"
+    if found.__module__ != module:
+        return f"{module}.{name} is a function of {found.__module__}; name it there"
+    parameters = list(inspect.signature(found).parameters.values())
+    if len(parameters) != 1 or parameters[0].kind not in _POSITIONAL or parameters[0].default is not inspect.Parameter.empty:
+        return f"{module}.{name}{inspect.signature(found)} must take the checked call and nothing else"
+    return ""
+
+
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+from collections.abc import Sequence
 
 from absl import app
 
@@ -11,6 +12,7 @@ from tileops.codegen.analysis import Analysis, analyse
 from tileops.codegen.emission import module_source
 from tileops.manifest import effort, loader
 from tileops.manifest.check import Checked, check_entry
+from tileops.manifest.check_stages import check_stages
 from tileops.manifest.diagnostics import Diagnostics
 from tileops.perf import paths
 
@@ -52,24 +54,37 @@ class Analysed:
         return {family: module_source(family, entries) for family, entries in families.items()}
 
 
-def chosen_spec_files(spec_dir: str | None) -> list[str]:
-    """Spec files of the folder that the user names, else of the project.
+def chosen_spec_files(spec_dirs: Sequence[str] = ()) -> list[str]:
+    """Spec files of the folder that the user names (the values of `--spec_dir`), else of the project.
 
     Raises:
-      app.UsageError: the folder holds none.
+      app.UsageError: several folders are named, or the folder holds no spec file.
     """
+    if len(spec_dirs) > 1:
+        raise app.UsageError(f"--spec_dir takes one folder, and {len(spec_dirs)} are named: {', '.join(spec_dirs)}")
     try:
-        return loader.spec_files(str(paths.data_path("manifest", "spec") if spec_dir is None else paths.user_path(spec_dir)))
+        return loader.spec_files(str(paths.user_path(spec_dirs[0])) if spec_dirs else _project())
     except FileNotFoundError as error:
         raise app.UsageError(str(error)) from None
 
 
-def analyse_files(files: list[str]) -> Analysed:
-    """Load, check and analyse spec files; nothing is raised for bad content."""
+def _project() -> str:
+    return str(paths.data_path("manifest", "spec"))
+
+
+def analyse_files(files: list[str], complete: bool = True) -> Analysed:
+    """Load, check and analyse spec files; nothing is raised for bad content.
+
+    Args:
+      files: the spec files.
+      complete: these are a whole manifest, whose composites run its own ops and the project's alone.
+    """
     manifest = loader.load(files)
     entries = {}
     efforts: dict[str, effort.FileEffort] = collections.defaultdict(effort.FileEffort)
     for op, entry in manifest.entries.items():
         with efforts[entry.file].entry():
             entries[op] = check_entry(entry, manifest.diagnostics), analyse(entry, manifest.diagnostics)
+    others = (lambda: loader.op_names(loader.spec_files(_project()))) if complete else None
+    check_stages(manifest.entries.values(), manifest.diagnostics, others)
     return Analysed(entries, manifest.diagnostics)

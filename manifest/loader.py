@@ -57,6 +57,12 @@ def load(files: list[str]) -> Manifest:
     return Manifest(entries, diagnostics)
 
 
+def op_names(files: list[str]) -> list[str]:
+    """The names of the ops in spec files, whose defects are the business of whoever loads them."""
+    roots = (source.read(path, path, Diagnostics()) for path in files if pathlib.PurePath(path).name != TYPES_FILE)
+    return [op for root in roots if isinstance(root, source.Mapping) for op in root.entries if isinstance(op, str)]
+
+
 def _load_file(path: str, adts: dict[str, kinds.Adt] | None, diagnostics: Diagnostics) -> list[Entry]:
     file = pathlib.Path(path).as_posix()
     root = source.read(path, file, diagnostics)

@@ -10,6 +10,7 @@ from typing import Any
 from tileops.manifest import expr, forms, kinds
 from tileops.manifest.diagnostics import Diagnostics
 from tileops.manifest.fields import Fields
+from tileops.manifest.python_paths import path_problem
 from tileops.manifest.model import FamilyCase, Pattern, TypeFamily
 from tileops.manifest.source import Mapping as MappingNode
 from tileops.manifest.source import Node
@@ -184,8 +185,11 @@ def _constructor(fields: Fields, name: str, node: Node, place: str, names: Colle
         return None
     body = fields.form(node, place, forms.CONSTRUCTOR)
     path = fields.text(body.entries.get("class"), f"{place}.class")
-    if path is not None and (not forms.DOTTED_PATH.fullmatch(path) or path.rpartition(".")[2] != name):
-        fields.report(f"{place}.class", node.line, "M012", f"{path!r} must be the path of a Python class named {name}")
+    problem = "" if path is None else path_problem(path)
+    if path is not None and not problem and path.rpartition(".")[2] != name:
+        problem = f"{shown(path)} must be the path of a Python class named {name}"
+    if problem:
+        fields.report(f"{place}.class", node.line, "M012", problem)
         path = None
     members = []
     reserved = forms.CONSTRUCTOR.fields["fields"].holds.reserved

@@ -6,7 +6,7 @@ import dataclasses
 import fnmatch
 import json
 
-from absl import app, flags
+from absl import flags
 
 from tileops.codegen.func_paths import check_func
 from tileops.codegen.pipeline import analyse_files, chosen_spec_files
@@ -20,9 +20,7 @@ _OP = flags.DEFINE_string("op", "*", "print the diagnostics of ops that match th
 
 def main(argv: list[str]) -> int:
     """Exit status: 0 clean, 1 defects, 2 bad usage."""
-    if len(_SPEC_DIR.value) > 1:
-        raise app.UsageError(f"--spec_dir takes one folder, and {len(_SPEC_DIR.value)} are named: {', '.join(_SPEC_DIR.value)}")
-    files = chosen_spec_files(_SPEC_DIR.value[0] if _SPEC_DIR.value else None)
+    files = chosen_spec_files(_SPEC_DIR.value)
     analysed = analyse_files(files)
     for checked, analysis in analysed.entries.values():
         check_func(checked.entry, analysis, analysed.diagnostics)

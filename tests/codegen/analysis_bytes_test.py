@@ -185,7 +185,7 @@ def test_an_entry_whose_traffic_differs_writes_bytes_and_those_stand():
 # ---- the read half: only where the bytes are derived
 
 
-@pytest.mark.parametrize("block", [{"flops": "0", "bytes": "2 * bytes(x)"}, {"func": "math.frexp"}])
+@pytest.mark.parametrize("block", [{"flops": "0", "bytes": "2 * bytes(x)"}, {"func": "tileops.perf.formulas.moe_permute_nopad_roofline"}])
 def test_an_entry_with_bytes_or_func_of_its_own_has_no_read_half(block):
     assert "eval_roofline_read_bytes" not in source_of(demo(block))
     with pytest.raises(OpNotAvailableError, match="DemoFwdOp: no read half is declared"):

@@ -47,7 +47,7 @@ def test_4_4_the_commands_that_analyse_import_no_tensor_library(module):
 def test_4_4_analysing_and_emitting_the_whole_manifest_loads_no_tensor_library_no_op_and_no_formula():
     found = loaded(
         "from tileops.codegen import pipeline\n"
-        "analysed = pipeline.analyse_files(pipeline.chosen_spec_files(None))\n"
+        "analysed = pipeline.analyse_files(pipeline.chosen_spec_files())\n"
         "assert analysed.entries and not len(analysed.diagnostics)\n"
         "assert analysed.modules()"
     )  # fmt: skip

@@ -20,7 +20,7 @@ from tileops.ops.implementations import implementation
 from tileops.ops.op import Op
 from tileops.tests.codegen.small_entries import OP, called, demo, meta, module, op_class, source_of, text_of
 
-PROJECT = pipeline.analyse_files(pipeline.chosen_spec_files(None))
+PROJECT = pipeline.analyse_files(pipeline.chosen_spec_files())
 SOURCES = PROJECT.modules()
 FLAGS = {"train": {"type": "bool", "default": False}, "wide": {"type": "bool", "default": False}}
 

@@ -18,7 +18,7 @@ from tileops.manifest import expr
 from tileops.manifest.points import Split
 from tileops.tests.manifest.entries import OP, VALID, check, variant
 
-PROJECT = pipeline.analyse_files(pipeline.chosen_spec_files(None))
+PROJECT = pipeline.analyse_files(pipeline.chosen_spec_files())
 SOURCES = PROJECT.modules()
 
 

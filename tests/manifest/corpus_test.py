@@ -56,6 +56,7 @@ FAULTS = [
     Fault("reductions", 'empty: {type: "\'full\' | \'noop\' | \'reject\'"', 'empty: {type: "\'full\' | \'none\'"', "M022",
           'norm: {dtype: "promote_types(T, A)"'),
     Fault("types", "class: acme.layouts.Padded", "class: acme.layouts.padding", "M012"),
+    Fault("types", "class: acme.layouts.Padded", "class: threading.Padded", "M012"),
     Fault("types", "fields: {capacity: int}", "fields: {kind: int}", "M013"),
     Fault("types", "fields: {block: int, zeroed: bool}", "fields: {block: int, zeroed: [bool]}", "M012"),
     Fault("types", "fields: {block: int, zeroed: bool}", "fields: {block: bfloat, zeroed: bool}", "M023"),

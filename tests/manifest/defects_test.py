@@ -135,6 +135,11 @@ SINGLE_FAULTS = [
     ("roofline.flops", "N // (0 if flip else 1)", "R014"),
     ("roofline.flops", "prod(B) % (2 if flip else 0)", "R014"),
     ("roofline", {"func": "not a path"}, "R020"),
+    ("roofline", {"func": "os.system"}, "R020"),
+    ("roofline", {"func": "acme.class.price"}, "R020"),
+    ("roofline", {"func": "acme.formulas._price"}, "R020"),
+    ("roofline", {"func": "tileops.ops.checks.price"}, "R020"),
+    ("roofline", {"func": "acme.\u0440rices.f"}, "R020"),
 ]
 
 
