@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import resource
-import time
+import sys
 from typing import Any
 
 import pytest
@@ -142,22 +142,40 @@ HOSTILE = {
 }  # fmt: skip
 
 
+# A second of work on a slow core, counted in what does not depend on the machine: calls of Python functions.
+MOST_CALLS = 3_000_000
+
+
+def calls_of(function):
+    """(Python calls that `function` makes, what it returns)."""
+    calls = 0
+
+    def count(frame, event, argument):
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(count)
+    try:
+        result = function()
+    finally:
+        sys.setprofile(None)
+    return calls, result
+
+
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_hostile_entry_is_refused_with_one_code_in_less_than_a_second_of_work(name):
+def test_a_hostile_entry_is_refused_with_one_code_after_little_work(name):
     made, code = HOSTILE[name]
     text = yaml.safe_dump({OP: made}, sort_keys=False)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    began = time.process_time()
-    found = check_text(text)[2]
-    assert time.process_time() - began < 1
+    calls, (_, _, found) = calls_of(lambda: check_text(text))
+    assert calls < MOST_CALLS
     assert {one.code for one in found} == {code}, [str(one) for one in found]
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200 << 10, "more than 200 MiB"
 
 
 def test_a_guard_nested_fifty_levels_deep_is_read_once():
-    began = time.process_time()
-    assert codes(entry(params=FLAG, shape_rules=[nested(28)])) == []
-    assert time.process_time() - began < 1
+    calls, found = calls_of(lambda: codes(entry(params=FLAG, shape_rules=[nested(28)])))
+    assert found == [] and calls < MOST_CALLS
 
 
 def test_an_ordinary_entry_spends_a_small_part_of_its_effort():
@@ -206,10 +224,9 @@ BOMBS = {
 
 
 @pytest.mark.parametrize("name", BOMBS)
-def test_a_yaml_bomb_is_refused_in_less_than_a_second_of_work(name):
+def test_a_yaml_bomb_is_refused_after_little_work(name):
     text, code = BOMBS[name]
     diagnostics = Diagnostics()
-    began = time.process_time()
-    assert source.parse(text.encode(), "demo.yaml", diagnostics) is None
-    assert time.process_time() - began < 1
+    calls, parsed = calls_of(lambda: source.parse(text.encode(), "demo.yaml", diagnostics))
+    assert parsed is None and calls < MOST_CALLS
     assert [one.code for one in diagnostics] == [code]
