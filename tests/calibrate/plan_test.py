@@ -26,6 +26,8 @@ def test_all_mixes_are_planned_past_the_cache(effort):
         assert min(sizes) >= 8 * H200.l2_bytes
         assert 3 * max(sizes) <= H200.free_bytes
         assert len(set(quantity.final_array_bytes)) > 1
+        # Variants are ranked where the most bytes have to be in flight.
+        assert {t.array_bytes for t in quantity.sweep} == {max(sizes)}
         assert len(set(quantity.sweep)) == len(quantity.sweep)
 
 
