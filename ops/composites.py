@@ -28,7 +28,7 @@ class Completion:
 
     def __init__(self, op: Op, call: CheckedCall, inputs: tuple[Any, ...]) -> None:
         """Of a call that is about to run; `inputs` in signature order."""
-        self._op, self._call = op.twin(), call
+        self._op, self._call = op._twin(), call
         self._buffers = tuple(call.buffers)
         self._data = {
             name: _Data(call.op, name, tensor, name in op.MUTATED_NAMES)
@@ -173,7 +173,7 @@ class _Made:
     """A sub-op call that can be run for real, once a run."""
 
     def __init__(self, op: Op, inputs: tuple[Any, ...]) -> None:
-        self._op, self._inputs = op.twin(), inputs
+        self._op, self._inputs = op._twin(), inputs
 
     def results(self, run: Run) -> Mapping[str, torch.Tensor | None]:
         """Outputs and written inputs by name."""

@@ -59,7 +59,7 @@ def execute(op: Op, call: CheckedCall, inputs: tuple[Any, ...]) -> Any:
     call.seal()
     if here is not None:
         here.recording.add(call, here.name)
-    op.set_last_call(call)
+    op._set_last_call(call)
     return result
 
 

@@ -94,7 +94,7 @@ def _checked(handle: str, tensors: tuple[Any, ...]) -> tuple[Op, CheckedCall]:
     count = len(op.INPUT_NAMES)
     constants = dict(zip(op.constants, tensors[count:]))
     if any(constants[name] is not tensor for name, tensor in op.constants.items()):
-        op = op.with_constants(constants)
+        op = op._with_constants(constants)
     buffers = tensors[count + len(constants) :]
     if all(buffer is None for buffer in buffers):
         return op, op.check(*tensors[:count])
@@ -159,7 +159,7 @@ def _kernel(handle: str, *tensors: torch.Tensor | None) -> Any:
     """Runs a call: checked, recorded, and returned as contiguous tensors of its own, as `_fake` promises."""
     op, call = _checked(handle, tensors)
     call.set_metadata({name: _kept(call, tensor) for name, tensor in call.metadata.items()})
-    result = op.execute(call, tensors[: len(op.INPUT_NAMES)])
+    result = op._execute(call, tensors[: len(op.INPUT_NAMES)])
     outputs = dict(zip(op.OUTPUT_NAMES, result if isinstance(result, tuple) else (result,), strict=True))
     given = [tensor for tensor in tensors if tensor is not None]
     taken = {tensor.untyped_storage().data_ptr() for tensor in given if tensor.numel()}

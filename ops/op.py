@@ -113,11 +113,11 @@ class Op:
         vars(self).update(state)
         self._enter_process()
 
-    def twin(self) -> Self:
+    def _twin(self) -> Self:
         """The same op for work on the side: its calls are not this instance's, and any implementation may serve them."""
         return self._with(_last=LastCall(), target=None)
 
-    def with_constants(self, constants: Mapping[str, Any]) -> Self:
+    def _with_constants(self, constants: Mapping[str, Any]) -> Self:
         """The same op, its calls still this instance's, with other construction-time tensors."""
         return self._with(held_constants=constants)
 
@@ -229,11 +229,11 @@ class Op:
         """The part of the outputs whose contents the op defines, for comparing implementations."""
         return outputs
 
-    def set_last_call(self, call: CheckedCall) -> None:
+    def _set_last_call(self, call: CheckedCall) -> None:
         """Record a call that has completed."""
         self._last.set(call)
 
-    def execute(self, call: CheckedCall, inputs: tuple[Any, ...]) -> Any:
+    def _execute(self, call: CheckedCall, inputs: tuple[Any, ...]) -> Any:
         """Run a checked call and record it, whatever traces (execution.py)."""
         return execution.execute(self, call, inputs)
 

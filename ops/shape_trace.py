@@ -237,7 +237,5 @@ class _Written(Origin):
         return run.once(self._node, self._node.results)[1][self._at]
 
 
-def _is_meta(device: Any) -> bool:
-    return device is not None and not isinstance(device, (int, Origin)) and torch.device(device).type == "meta"
-
-
+def _is_meta(value: Any) -> bool:
+    return isinstance(value, torch.device) and value.type == "meta"
