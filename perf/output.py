@@ -6,7 +6,7 @@ import pathlib
 import shutil
 import sys
 from collections.abc import Callable
-from typing import TextIO
+from typing import IO
 
 from tileops.perf import paths
 
@@ -15,37 +15,39 @@ class OutputError(Exception):
     """A file that cannot be written; the message says which and why."""
 
 
-def write(name: str | None, render: Callable[[TextIO], None]) -> None:
-    """Has `render` write its text, as a stream, to where the user wants it.
+def write(name: str | None, render: Callable[[IO], None], binary: bool = False) -> None:
+    """Has `render` write its data, as a stream, to where the user wants it.
 
     On a full disk, and where `render` raises, a file that was there stays as it
     was. What is no regular file (a pipe, a device) is written to as it is.
 
     Args:
       name: A path as the user gave it; None is stdout.
-      render: Writes the text.
+      render: Writes the data to the file that it is given.
+      binary: Whether that is a file of bytes, not of text.
 
     Raises:
       OutputError: The file cannot be written.
     """
     if name is None:
-        render(sys.stdout)
+        render(sys.stdout.buffer if binary else sys.stdout)
         return
     path = paths.user_path(name)
     try:
-        _write_file(path.resolve(), render)
+        _write_file(path.resolve(), render, binary)
     except OSError as error:
         raise OutputError(f"cannot write {path}: {error.strerror}") from error
 
 
-def _write_file(path: pathlib.Path, render: Callable[[TextIO], None]) -> None:
+def _write_file(path: pathlib.Path, render: Callable[[IO], None], binary: bool) -> None:
+    mode, encoding = ("wb", None) if binary else ("w", "utf-8")
     if path.exists() and not path.is_file():
-        with open(path, "w", encoding="utf-8") as file:
+        with open(path, mode, encoding=encoding) as file:
             render(file)
         return
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with open(beside, "w", encoding="utf-8") as file:
+        with open(beside, mode, encoding=encoding) as file:
             render(file)
         if path.exists():
             shutil.copymode(path, beside)

@@ -84,8 +84,19 @@ class RunReader:
     kept in memory.
     """
 
-    def __init__(self, path: pathlib.Path):
+    def __init__(self, path: pathlib.Path, is_json: bool | None = None):
+        """Opens the file and reads its header.
+
+        Args:
+          path: The file.
+          is_json: Whether it is JSON lines, whatever its name. Default: what its
+            name or else its content says.
+
+        Raises:
+          RunFileError: The file cannot be opened, or holds no entry at all.
+        """
         self.path = path
+        self._is_json = is_json
         self._piped = _read_pipe(path)
         self.header = benchmark_pb2.RunHeader()
         self.footer: benchmark_pb2.RunFooter | None = None
@@ -102,9 +113,9 @@ class RunReader:
         counts = benchmark_pb2.RunFooter()
         end = 0
         pieces = (
-            scan_run(self.path)
+            scan_run(self.path, self._is_json)
             if self._piped is None
-            else _scan(self.path, io.BytesIO(self._piped), self._piped)
+            else _scan(self.path, io.BytesIO(self._piped), self._piped, self._is_json)
         )
         for piece in pieces:
             end = piece.end
@@ -259,7 +270,7 @@ class RunWriter:
             self._file.close()
 
     def _append(self, entry: benchmark_pb2.RunEntry) -> None:
-        data = _json_line(entry) if self._is_json else run_framing.frame(entry)
+        data = json_line(entry) if self._is_json else run_framing.frame(entry)
         try:
             written = 0
             while written < len(data):
@@ -319,9 +330,13 @@ def count_record(
 
 
 def scan_run(
-    path: pathlib.Path,
+    path: pathlib.Path, is_json: bool | None = None
 ) -> Iterator[run_framing.Whole | run_framing.Broken]:
     """Yields the pieces of a run file, whole and broken, in order.
+
+    Args:
+      path: The file.
+      is_json: As of `RunReader`.
 
     Raises:
       RunFileError: The file cannot be read.
@@ -331,7 +346,7 @@ def scan_run(
             if os.fstat(file.fileno()).st_size > 0:
                 with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as buffer:
                     given_back = 0
-                    for piece in _scan(path, file, buffer):
+                    for piece in _scan(path, file, buffer, is_json):
                         yield piece
                         if piece.end - given_back > _WINDOW_BYTES:
                             given_back = _give_back(buffer, given_back, piece.end)
@@ -340,10 +355,12 @@ def scan_run(
 
 
 def _scan(
-    path: pathlib.Path, file, buffer
+    path: pathlib.Path, file, buffer, is_json: bool | None
 ) -> Iterator[run_framing.Whole | run_framing.Broken]:
     """Yields the pieces of a run, given as an open file and as its bytes."""
-    if _holds_json(path, buffer[:_HEAD_BYTES]):
+    if is_json is None:
+        is_json = _holds_json(path, buffer[:_HEAD_BYTES])
+    if is_json:
         yield from _scan_json_lines(file)
     else:
         yield from run_framing.scan(buffer)
@@ -387,7 +404,8 @@ def _holds_json(path: pathlib.Path, head: bytes) -> bool:
     return _JSON_HEAD.match(head) is not None
 
 
-def _json_line(entry: benchmark_pb2.RunEntry) -> bytes:
+def json_line(entry: benchmark_pb2.RunEntry) -> bytes:
+    """Returns an entry as the line that it takes in a `.jsonl` file."""
     text = json_format.MessageToJson(
         entry, preserving_proto_field_name=True, indent=None, sort_keys=True
     )

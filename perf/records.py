@@ -1,0 +1,130 @@
+"""Converts run files: between the binary and the JSON form, to CSV and text, from JUnit.
+
+Several --in files are one run's shards, and are merged: same device, software and
+sources, no row twice. What is damaged in a file is said on stderr, and the rest
+converted.
+"""
+
+import pathlib
+from collections.abc import Iterator, Sequence
+
+from absl import app
+from absl import flags
+
+from tileops.perf import command
+from tileops.perf import output
+from tileops.perf import paths
+from tileops.perf import records_junit
+from tileops.perf import records_merge
+from tileops.perf import records_text
+from tileops.perf import run_framing
+from tileops.perf import runfile
+from tileops.proto import benchmark_pb2
+
+_IN = flags.DEFINE_multi_string("in", [], "File to convert; several are merged.")
+_OUT = flags.DEFINE_string("out", None, "File to write. Default: stdout.")
+_FROM = flags.DEFINE_enum(
+    "from",
+    None,
+    ["run", "jsonl", "junit"],
+    "Form of the input. Default: junit for .xml, otherwise what the file is.",
+)
+_TO = flags.DEFINE_enum(
+    "to",
+    None,
+    ["jsonl", "csv", "textproto", "run"],
+    "Form of the output. Default: by the ending of --out (.jsonl, .csv, .textproto,"
+    " .binpb); jsonl without one.",
+)
+_DEVICE_NAME = flags.DEFINE_string(
+    "device_name",
+    None,
+    "Device that was measured, as its driver names it, where the input does not say"
+    " (JUnit).",
+)
+
+_FORM_OF_ENDING = {
+    ".jsonl": "jsonl",
+    ".csv": "csv",
+    ".textproto": "textproto",
+    ".binpb": "run",
+}
+_WRITERS = {
+    "jsonl": records_text.write_jsonl,
+    "csv": records_text.write_csv,
+    "textproto": records_text.write_textproto,
+    "run": lambda entries, out: out.writelines(map(run_framing.frame, entries)),
+}
+
+
+def main(argv: Sequence[str]) -> int:
+    """Converts; returns the exit status."""
+    del argv
+    if not _IN.value:
+        raise app.UsageError("--in names no file")
+    form = _form_of_output()
+    try:
+        readers = [_read(paths.user_path(path)) for path in _IN.value]
+        header = records_merge.merged_header(readers)
+        _name_device(header)
+        write = _WRITERS[form]
+        output.write(
+            _OUT.value,
+            lambda out: write(_entries(header, readers), out),
+            binary=form == "run",
+        )
+    except (
+        runfile.RunFileError,
+        records_merge.MergeError,
+        output.OutputError,
+    ) as error:
+        raise app.UsageError(str(error)) from error
+    for reader in readers:
+        for problem in reader.problems:
+            command.say(f"{reader.path.name}: {problem}")
+    return command.EXIT_OK
+
+
+def _form_of_output() -> str:
+    ending = pathlib.Path(_OUT.value or "").suffix
+    return _TO.value or _FORM_OF_ENDING.get(ending, "jsonl")
+
+
+def _read(path: pathlib.Path) -> records_merge.Reader:
+    if _FROM.value == "junit" or (_FROM.value is None and path.suffix == ".xml"):
+        return records_junit.JUnitReader(path)
+    is_json = None if _FROM.value is None else _FROM.value == "jsonl"
+    return runfile.RunReader(path, is_json)
+
+
+def _name_device(header: benchmark_pb2.RunHeader) -> None:
+    if _DEVICE_NAME.value is None:
+        return
+    known = header.environment.device_name
+    if known not in ("", _DEVICE_NAME.value):
+        raise app.UsageError(
+            f"--device_name={_DEVICE_NAME.value} is not what was measured: {known!r}"
+        )
+    header.environment.device_name = _DEVICE_NAME.value
+
+
+def _entries(
+    header: benchmark_pb2.RunHeader, readers: Sequence[records_merge.Reader]
+) -> Iterator[benchmark_pb2.RunEntry]:
+    stamped = benchmark_pb2.RunHeader()
+    stamped.CopyFrom(header)
+    stamped.schema_version = runfile.SCHEMA_VERSION
+    yield benchmark_pb2.RunEntry(header=stamped)
+    counts = benchmark_pb2.RunFooter()
+    for record in records_merge.merged_records(readers):
+        runfile.count_record(counts, record)
+        yield benchmark_pb2.RunEntry(record=record)
+    footer = records_merge.merged_footer(readers)
+    if footer is not None:
+        if footer.HasField("finished_at"):
+            counts.finished_at.CopyFrom(footer.finished_at)
+        yield benchmark_pb2.RunEntry(footer=counts)
+
+
+if __name__ == "__main__":
+    command.run(main)
