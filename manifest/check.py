@@ -42,9 +42,10 @@ def check_entry(entry: Entry, diagnostics: Diagnostics) -> Checked:
 
 def _check(entry: Entry, diagnostics: Diagnostics) -> Checked:
     before = len(diagnostics)
-    entry = presence.resolve(entry)
     signature = SignatureCheck(entry, diagnostics)
-    if not signature.run():
+    sound = signature.run()
+    entry = signature.resolved
+    if not sound:
         broken = ", ".join(sorted(entry.malformed)) or "the signature"
         return Checked(entry, (), (), False, (f"inference plans and workload rows: {broken} has defects",))
     cases = rows.instantiate(entry, signature.plans, _formulas(entry), diagnostics)

@@ -9,6 +9,7 @@ from tileops.manifest.kind_check import FORM, KIND, NAME, PRESENCE, Scope
 from tileops.manifest.model import Entry, FamilyCase, Pattern, Tensor, TypeFamily
 from tileops.manifest.narrowing import NOTHING, Facts
 from tileops.manifest.points import discriminants
+from tileops.manifest.presence import conditions_of, substitute_presence
 
 _CODES = {FORM: "M020", NAME: "M021", KIND: "M022", PRESENCE: "M025"}
 Report = Callable[[str, int, str, str], None]
@@ -33,6 +34,7 @@ class FamilyCheck:
         self._broken = broken
         self._report = report
         self._names = names
+        self._conditions = conditions_of(entry.signature)
 
     def run(self) -> None:
         """Report every defect."""
@@ -81,9 +83,14 @@ class FamilyCheck:
 
     def _decides(self, arg: expr.Expr, names: Scope) -> bool:
         """Whether every point decides an argument: a name or literal of a finite kind, or a condition on discriminants."""
+        if names is self._names:
+            arg = substitute_presence(arg, self._conditions)
         if isinstance(arg, (expr.Name, expr.Literal)):
             return True
-        finite = {one.name for one in discriminants(self._signature, [arg])} if names is self._names else set(names.names)
+        if names is self._names:
+            finite = {one.name for one in discriminants(self._signature, [arg])}
+        else:
+            finite = set(names.names)
         condition = isinstance(arg, (expr.Logic, expr.Unary, expr.Compare, expr.Call, expr.Field))
         return condition and set(expr.names(arg)) <= finite
 

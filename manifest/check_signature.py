@@ -110,10 +110,16 @@ def type_points(signature: Signature) -> list[Point]:
 
 
 class SignatureCheck:
-    """Checks one signature; `plans` holds the plan of each type point where nothing stands in its way."""
+    """Checks one signature.
+
+    Attributes:
+      resolved: the entry with its presence conditions worked in.
+      plans: the plan of each type point where nothing stands in its way.
+    """
 
     def __init__(self, entry: Entry, diagnostics: Diagnostics) -> None:
         self._entry = entry
+        self.resolved = presence.resolve(entry)
         self._signature = entry.signature
         self._diagnostics = diagnostics
         self._failed = False
@@ -137,6 +143,9 @@ class SignatureCheck:
         check_rules.combos(self._entry, broken_names(self._entry), self._report)
         families = check_families.FamilyCheck(self._entry, broken_names(self._entry), self._report, scope(self._entry))
         families.run()
+        # Kinds are those of what is written; branches follow from what it means.
+        self._entry = self.resolved
+        self._signature = self._entry.signature
         if not self._failed and not self._entry.malformed:
             check_effects.conditions(self._entry, self._report)
         if not self._failed and not self._entry.malformed:

@@ -180,8 +180,9 @@ def fold(node: expr.Expr, values: Mapping[str, Any], present: Mapping[str, bool]
         return fold(part, values, present)
 
     if isinstance(node, (expr.Name, expr.Value)):
-        known = values.get(node.id if isinstance(node, expr.Name) else node.name)
-        return expr.Literal(known) if isinstance(known, (bool, str, int)) else node
+        name = node.id if isinstance(node, expr.Name) else node.name
+        known = values.get(name)
+        return expr.Literal(known) if isinstance(known, (bool, str, int)) or (known is None and name in values) else node
     if isinstance(node, expr.Field):
         value = values.get(node.name)
         known = isinstance(value, AdtValue) and (node.field == "kind" or node.field in dict(value.fields))
@@ -205,13 +206,17 @@ def fold(node: expr.Expr, values: Mapping[str, Any], present: Mapping[str, bool]
 
 def _constant(node: expr.Expr) -> expr.Expr:
     """The literal that an operation on literals gives; the operation itself where it has no value."""
-    if not all(isinstance(part, expr.Literal) for part in expr.children(node)) or isinstance(node, expr.Call) and not node.args:
+    if not all(map(_is_constant, expr.children(node))) or isinstance(node, expr.Call) and not node.args:
         return node
     try:
         value = evaluate(node, {}, {})
     except (ArithmeticError, ValueError, TypeError):
         return node
     return expr.Literal(value) if isinstance(value, (bool, int, str)) else node
+
+def _is_constant(node: expr.Expr) -> bool:
+    """A literal, or a tuple of literals: what `in` looks through and max and min choose from."""
+    return isinstance(node, expr.Literal) or (isinstance(node, expr.Tuple) and all(map(_is_constant, node.items)))
 
 def _identity(node: expr.Expr) -> expr.Expr:
     """`x * 1`, `1 * x`, `x + 0`, `0 + x` and `x - 0` as x: what a point leaves behind of its arms."""

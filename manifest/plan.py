@@ -269,7 +269,7 @@ class _Planner:
             self.steps.append(CheckAxis(tensor.name, axis, at, from_back))
             return True
         solved = None if tensor.optional else affine(axis, self.known)
-        if solved is None:
+        if solved is None or solved[0] not in self.signature.forall:  # a let is worked out, not solved
             return False
         index, factor, offset = solved
         self.steps.append(SolveAxis(tensor.name, index, axis, factor, offset, at, from_back))

@@ -41,14 +41,18 @@ def resolve(entry: Entry) -> Entry:
 
 
 def conditions_of(signature: Signature) -> dict[str, expr.Expr]:
-    """The condition of every tensor that has one, conditions inside conditions worked in."""
-    conditions = {name: tensor.when.expr for name, tensor in signature.tensors.items() if tensor.when is not None}
+    """The condition of every tensor but those that a caller may leave out, conditions inside conditions worked in."""
+    always = {name: expr.Literal(True) for name, tensor in signature.tensors.items() if tensor.when is None and not tensor.optional}
+    conditions = {
+        name: substitute_presence(tensor.when.expr, always)
+        for name, tensor in signature.tensors.items() if tensor.when is not None
+    }  # fmt: skip
     for _ in conditions:
         worked = {name: substitute_presence(node, conditions, name) for name, node in conditions.items()}
         if all(worked[name] is node for name, node in conditions.items()):
             break
         conditions = worked
-    return conditions
+    return always | conditions
 
 
 def substitute_presence(node: expr.Expr, conditions: dict[str, expr.Expr], but: str = "") -> expr.Expr:

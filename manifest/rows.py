@@ -155,7 +155,7 @@ class _Instance:
         self._generated(point)
         self._complete(point)
         for name in let_order(self._signature):
-            if not set(expr.names(self._signature.lets[name].expr)) - self._values.keys():
+            if set(expr.names(self._signature.lets[name].expr)) <= self._values.keys() | self._present.keys():
                 self._values[name] = self._value(f"let {name}", self._signature.lets[name].expr)
         for rule in self._signature.rules:
             if not self._value("shape_rules", rule.expr):
@@ -309,7 +309,8 @@ class _Instance:
             for name in ready:
                 axes = waiting.pop(name).axes
                 if not any(isinstance(axis, expr.Splice) for axis in axes):
-                    names.update(solved[0] for axis in axes if (solved := affine(axis, names)) is not None)
+                    found = (affine(axis, names) for axis in axes)
+                    names.update(solved[0] for solved in found if solved is not None and solved[0] in self._signature.forall)
         return names - set(known)
 
     def _unify(self, tensor: Tensor, term: expr.ShapeTerm) -> None:
@@ -318,7 +319,7 @@ class _Instance:
             return  # the comparison of shapes below says what does not fit
         for axis, size in zip(term.axes, found, strict=True):
             solved = affine(axis, set(self._values))
-            if solved is None:
+            if solved is None or solved[0] not in self._signature.forall:
                 continue
             index, factor, offset = solved
             value = divided(size, factor, self._value(f"the shape of {tensor.name}", offset))
