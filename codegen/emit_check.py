@@ -12,6 +12,7 @@ from tileops.manifest import expr, kinds, plan
 from tileops.manifest.adt import AdtValue
 from tileops.manifest.check import Checked
 from tileops.manifest.model import Expression, Signature, Tensor
+from tileops.manifest.obligations import obliges
 from tileops.manifest.presence import is_its_input
 from tileops.manifest.points import Discriminant, Point, Split, decide, domain_restrictions
 from tileops.manifest.shapes import shape_at
@@ -24,6 +25,7 @@ def emit_check(checked: Checked, outside: Outside, lines: Lines) -> None:
 
 class _CheckEmitter:
     def __init__(self, checked: Checked, outside: Outside, lines: Lines) -> None:
+        self._entry = checked.entry
         self._op = literal(checked.entry.op)
         self._signature = checked.entry.signature
         self._plans = checked.plans
@@ -56,9 +58,10 @@ class _CheckEmitter:
         lines.add("")
 
     def _deciding_dtypes(self) -> None:
-        """Dtype indices on which the branch depends, from a tensor that every call has."""
+        """Dtype indices on which the branch or a domain restriction depends, from a tensor that every call has."""
         signature = self._signature
-        decided = [name for name in self._plans[0][0].values if name in signature.forall]
+        read = {*self._plans[0][0].values, *(name for rule in self._restrictions for name in expr.names(rule.expr))}
+        decided = [name for name in signature.forall if name in read]
         for name in decided:
             for tensor in signature.bound.values():
                 if tensor.dtype.expr == expr.Name(name) and not may_be_absent(tensor):
@@ -155,8 +158,7 @@ class _CheckEmitter:
             return
         tensor = self._signature.bound[step.tensor]
         if tensor.optional:
-            same = isinstance(before, type(step)) or (before is not None and getattr(before, "tensor", None) == step.tensor)
-            if not same:
+            if getattr(before, "tensor", None) != step.tensor:
                 self._lines.add(f"if {tensor.name} is not None:")
             self._lines.indent(1)
             self._tensor_step(step)
@@ -170,7 +172,11 @@ class _CheckEmitter:
         if isinstance(step, plan.Rank):
             if step.open and step.least == plan.Offset(0):
                 return  # any number of axes will do
-            with lines.block(f"if _len({shape}) {'<' if step.open else '!='} {self._length(step.least)}:"):
+            least = self._length(step.least)
+            if any(map(can_raise, step.least.runs)):  # the runs are read here first: later uses have a value
+                self._evaluated("_least", _axes_of(step.least), f"the shape of {name}, {step.term}")
+                least = "_least"
+            with lines.block(f"if _len({shape}) {'<' if step.open else '!='} {least}:"):
                 lines.add(f"raise _checks.rank_error({self._op}, {quoted}, {literal(step.term)}, {shape})")
         elif isinstance(step, plan.SolveDType):
             lines.add(f"{step.index} = {dtype}")
@@ -188,11 +194,11 @@ class _CheckEmitter:
             stop = "" if back == "0" else f" _len({shape}) - {_tight(back)}"
             lines.add(f"{step.index} = {shape}" if front == "0" and not stop else f"{step.index} = {shape}[{front} :{stop}]")
         elif isinstance(step, plan.CheckAxis):
-            wanted = self._source(step.term)
-            with lines.block(f"if {shape}[{self._at(step, shape)}] != {_parenthesized(wanted)}:"):
+            wanted = self._valued("_size", step.term, f"an axis of {name}, {expr.to_source(step.term)}")
+            with lines.block(f"if {shape}[{self._at(step, shape)}] != {wanted}:"):
                 self._axis_error(step, shape, quoted, expr.to_source(step.term), wanted)
         else:
-            wanted, at = self._source(step.term), self._position(step, shape)
+            wanted, at = self._source(step.term, expr.SUM), self._position(step, shape)
             stop = "" if step.last else f" {at} + _len({wanted})"
             found = shape if at == "0" and step.last else f"{shape}[{at} :{stop}]"
             with lines.block(f"if {found} != {wanted}:"):
@@ -203,7 +209,8 @@ class _CheckEmitter:
         if step.factor == 1 and step.offset == expr.Literal(0):
             lines.add(f"{step.index} = {size}")
             return
-        lines.add(f"{step.index} = _primitives.divided({size}, {step.factor}, {self._source(step.offset)})")
+        offset = self._valued("_offset", step.offset, f"an axis of {step.tensor}, {expr.to_source(step.term)}", level=0)
+        lines.add(f"{step.index} = _primitives.divided({size}, {step.factor}, {offset})")
         with lines.block(f"if {step.index} is None:"):
             term, index = literal(expr.to_source(step.term)), literal(step.index)
             arguments = [self._op, quoted, self._position(step, shape), term, index, shape]
@@ -255,6 +262,13 @@ class _CheckEmitter:
             raising = call("raise _checks.domain_error", arguments, self._lines.room - 10)
             self._lines.add(*raising[:-1], f"{raising[-1]} from None")
 
+    def _valued(self, local: str, node: expr.Expr, what: str, level: int = expr.SUM) -> str:
+        """Source of the node's value where a comparison (or a looser place) takes it; a local where it may have none."""
+        if not can_raise(node):
+            return self._source(node, level)
+        self._evaluated(local, node, what)
+        return local
+
     def _shapes(self) -> str:
         """Source of the shapes that an error may show: those of the inputs that every call has."""
         always = [name for name, tensor in self._signature.inputs.items() if not may_be_absent(tensor)]
@@ -267,11 +281,15 @@ class _CheckEmitter:
         for name, tensor in outputs_here.items():
             shape = shape_at(signature, tensor, point)
             value = _shape_tuple(shape)
-            if can_raise(shape):
-                self._evaluated(f"_{name}_shape", value, f"the shape of {name}, {expr.to_source(shape)}")
-                extents[name] = f"_{name}_shape"
-            else:
+            obliged = obliges(self._entry, shape)
+            if not obliged and not can_raise(shape):
                 extents[name] = self._source(value)
+                continue
+            extents[name] = f"_{name}_shape"
+            self._evaluated(extents[name], value, f"the shape of {name}, {expr.to_source(shape)}")
+            if obliged:
+                arguments = [self._op, literal(name), literal(expr.to_source(shape)), extents[name], self._shapes()]
+                lines.add(*call("_checks.check_extents", arguments, lines.room))
         here = [tensor for tensor in signature.bound.values() if plan.present_at(tensor, point)]
         required = [tensor for tensor in here if not tensor.optional]
         optional = [tensor for tensor in here if tensor.optional]
@@ -332,8 +350,8 @@ class _CheckEmitter:
                 self._lines.add(f'_metadata["{tensor.name}"] = {tensor.name}')
         return "_metadata"
 
-    def _source(self, node: expr.Expr) -> str:
-        return expr.to_source(python_form(node, self._names, is_not_none))
+    def _source(self, node: expr.Expr, level: int = 0) -> str:
+        return expr.to_source(python_form(node, self._names, is_not_none), level)
 
 
 def kind_of(signature: Signature, discriminant: Discriminant) -> kinds.Kind | None:
@@ -396,8 +414,12 @@ def _shape_tuple(shape: expr.ShapeTerm) -> expr.Expr:
     return expr.Tuple(shape.axes)
 
 
-def _parenthesized(text: str) -> str:
-    return f"({text})" if any(word in text for word in (" if ", " and ", " or ", " == ", " < ")) else text
+def _axes_of(offset: plan.Offset) -> expr.Expr:
+    """How many axes an offset stands for."""
+    total: expr.Expr = expr.Literal(offset.axes)
+    for run in offset.runs:
+        total = expr.Binary("+", total, expr.Call("len", (run,)))
+    return total
 
 
 def _records(tensors: Sequence[Tensor]) -> list[str]:

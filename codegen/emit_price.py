@@ -5,10 +5,10 @@ from __future__ import annotations
 import pathlib
 from typing import Any
 
-from tileops.codegen.analysis import Analysis, Formula, Traffic
+from tileops.codegen.analysis import Analysis, Formula
 from tileops.codegen.emit_check import emit_split, kind_of
 from tileops.codegen.outside import Outside
-from tileops.codegen.python_form import is_not_none, python_form
+from tileops.codegen.python_form import can_raise, is_not_none, python_form
 from tileops.codegen.source_text import Lines, assign, call, literal
 from tileops.manifest import expr
 from tileops.manifest.model import Entry
@@ -28,6 +28,7 @@ class _PriceEmitter:
         self._lines = lines
         self._names = frozenset([*entry.signature.forall, *entry.signature.params, *entry.signature.lets])
         self._place = pathlib.PurePath(entry.file).name
+        self._bound: set[str] = set()
 
     def emit(self) -> None:
         with self._lines.block("def eval_roofline(self) -> tuple[int, int]:"):
@@ -40,7 +41,7 @@ class _PriceEmitter:
             self._lines.add("")
             with self._lines.block("def eval_roofline_read_bytes(self) -> int:"):
                 self._lines.add('"""Bytes of the last call\'s price that are reads."""', "_call = self.last_call")
-                self._parameters(_tree_tests(self._analysis.traffic))
+                self._bind(_tree_tests(self._analysis.traffic))
                 self._tree(self._analysis.traffic, lambda traffic: self._lines.add(f"return {_bytes_of(traffic.read)}"))
 
     def _func(self) -> None:
@@ -53,11 +54,9 @@ class _PriceEmitter:
     def _inline(self) -> None:
         analysis = self._analysis
         self._lines.add("_call = self.last_call")
-        read = {name for formula in (analysis.flops, analysis.bytes) if formula for name in _tree_names(formula.tree)}
-        self._parameters(read | _tree_tests(analysis.traffic) if analysis.traffic is not None else read)
-        for name in (*self._entry.signature.forall, *self._entry.signature.lets):
-            if name in read:
-                self._lines.add(f'{name} = _call.indices["{name}"]')
+        trees = [formula.tree for formula in (analysis.flops, analysis.bytes) if formula]
+        self._bound = _tree_tests(analysis.traffic).union(*map(_tree_tests, trees), *map(_common_names, trees))
+        self._bind(self._bound)
         self._formula("flops", analysis.flops)
         if analysis.bytes is not None:
             self._formula("bytes", analysis.bytes)
@@ -70,18 +69,30 @@ class _PriceEmitter:
         )
         self._result("_read + _written", None)
 
-    def _parameters(self, read: set[str]) -> None:
-        for name in self._entry.signature.params:
-            if name in read:
-                self._lines.add(f'{name} = _call.params["{name}"]')
+    def _bind(self, read: set[str]) -> None:
+        """Locals for the parameters, indices and lets that are read."""
+        signature = self._entry.signature
+        for holder, names in (("params", signature.params), ("indices", (*signature.forall, *signature.lets))):
+            self._lines.add(*(f'{name} = _call.{holder}["{name}"]' for name in names if name in read and name not in signature.constants))
 
     def _formula(self, name: str, formula: Formula) -> None:
         self._lines.add(f"# {self._place}:{formula.line}: {name}")
-        local = f"_{name}"
-        self._tree(
-            formula.tree,
-            lambda node: self._lines.add(*assign(local, python_form(node, self._names, self._present), self._lines.room)),
-        )
+        self._tree(formula.tree, lambda node: self._value(name, node, formula.line))
+
+    def _value(self, name: str, node: expr.Expr, line: int) -> None:
+        """`_flops = expression`, a value that the formula does not have told as the formula's."""
+        self._bind(set(expr.names(node)) - self._bound)  # an index of a tensor that other branches lack
+        form = python_form(node, self._names, self._present)
+        if not can_raise(node):
+            self._lines.add(*assign(f"_{name}", form, self._lines.room))
+            return
+        with self._lines.block("try:"):
+            self._lines.add(*assign(f"_{name}", form, self._lines.room))
+        with self._lines.block("except _checks.DOMAIN_ERRORS as _error:"):
+            self._lines.add(f"raise _checks.price_error({literal(self._entry.op)}, {self._formula_name(name, line)}, _error) from None")
+
+    def _formula_name(self, name: str, line: int) -> str:
+        return literal(f"{name} ({self._place}:{line})")
 
     def _present(self, name: str) -> expr.Expr:
         """Presence of a tensor is what the checked call bound, that of a parameter whether it was given."""
@@ -97,7 +108,7 @@ class _PriceEmitter:
         """The value itself where its kind makes it a price, else the value checked."""
         if formula is None or formula.integer:
             return value
-        return f'_checks.price("{self._entry.op}", "{name} ({self._place}:{formula.line})", {value})'
+        return f"_checks.price({literal(self._entry.op)}, {self._formula_name(name, formula.line)}, {value})"
 
     def _tree(self, node: Any, leaf) -> None:
         if isinstance(node, Split):
@@ -111,16 +122,15 @@ def _bytes_of(names: tuple[str, ...]) -> str:
     return f"_call.bytes_of({', '.join(literal(name) for name in names)})"
 
 
-def _tree_names(node: Any) -> set[str]:
-    """Names that the leaves and tests of a formula's tree read."""
+def _common_names(node: Any) -> set[str]:
+    """Names that every leaf of a formula's tree reads."""
     if isinstance(node, Split):
-        own = {node.discriminant.name}
-        return own.union(*(_tree_names(branch) for _, branch in node.branches))
+        return set.intersection(*(_common_names(branch) for _, branch in node.branches))
     return set(expr.names(node))
 
 
-def _tree_tests(node: Split | Traffic) -> set[str]:
-    """Parameters that the tests of a traffic tree read."""
+def _tree_tests(node: Any) -> set[str]:
+    """Parameters and dtype indices that the tests of a tree read."""
     if not isinstance(node, Split):
         return set()
     return {node.discriminant.name}.union(*(_tree_tests(branch) for _, branch in node.branches))

@@ -123,10 +123,6 @@ def assign(name: str, node: expr.Expr, room: int) -> list[str]:
     terms: list[str] = []
     first: expr.Expr = node
     while isinstance(first, expr.Binary) and first.op in "+-":
-        right = expr.to_source(first.right)
-        bare = isinstance(first.right, (expr.Name, expr.Literal, expr.Call)) or (
-            isinstance(first.right, expr.Binary) and first.right.op not in "+-"
-        )
-        terms.append(f"{first.op} {right if bare else f'({right})'}")
+        terms.append(f"{first.op} {expr.to_source(first.right, expr.SUM + 1)}")
         first = first.left
-    return [f"{name} = (", f"    {expr.to_source(first)}", *(f"    {term}" for term in reversed(terms)), ")"]
+    return [f"{name} = (", f"    {expr.to_source(first, expr.SUM)}", *(f"    {term}" for term in reversed(terms)), ")"]

@@ -450,14 +450,20 @@ def measure(node: Expr) -> tuple[int, int]:
     return of(node)
 
 
-ATOM, COMPARISON = 9, 4
+ATOM, SUM, COMPARISON = 9, 5, 4
 # Python's precedence, loosest first; a child looser than its place is put in parentheses.
-_LEVEL = {"if": 0, "or": 1, "and": 2, "not": 3, "compare": COMPARISON, "+": 5, "-": 5, "*": 6, "//": 6, "%": 6, "unary": 7, "atom": ATOM}
+_LEVEL = {"if": 0, "or": 1, "and": 2, "not": 3, "compare": COMPARISON, "+": SUM, "-": SUM, "*": 6, "//": 6, "%": 6, "unary": 7, "atom": ATOM}
 
 
-def to_source(node: Expr) -> str:
-    """The expression as text of the language (also plain Python), with the parentheses it needs and no others."""
-    return _source(node)[0]
+def to_source(node: Expr, level: int = 0) -> str:
+    """The expression as text of the language (also plain Python), with the parentheses it needs and no others.
+
+    Args:
+      node: the expression.
+      level: precedence of the place where it will stand; what is looser is put in parentheses.
+    """
+    text, own = _source(node)
+    return text if own >= level else f"({text})"
 
 
 def _source(node: Expr) -> tuple[str, int]:

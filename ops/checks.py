@@ -207,6 +207,14 @@ def axis_error(op: str, name: str, axis: int, term: str, expected: Any, shape: t
     )
 
 
+def check_extents(
+    op: str, name: str, term: str, shape: tuple[int, ...], shapes: Mapping[str, tuple[int, ...]] = MappingProxyType({})
+) -> None:
+    """Raises OpCallError where an output would have an axis of negative length, which its term alone does not rule out."""
+    if any(size < 0 for size in shape):
+        raise OpCallError(f"{op}: {name!r} is declared {term}, which is {list(shape)} in this call, and no axis is negative{_shown(shapes)}")
+
+
 def unsolvable_error(op: str, name: str, axis: int, term: str, index: str, shape: tuple[int, ...]) -> OpCallError:
     """No value of `index` makes the declared term equal to the axis found."""
     return OpCallError(
@@ -255,6 +263,11 @@ def price(op: str, formula: str, value: Any) -> int:
     if not whole or value < 0 or value != int(value):
         raise OpCallError(f"{op}: {formula} gave {value!r}, and a price is a finite non-negative integer")
     return int(value)
+
+
+def price_error(op: str, formula: str, error: Exception) -> OpCallError:
+    """A formula has no value for this call: it left a primitive's domain, divided by zero or passed a sequence's end."""
+    return OpCallError(f"{op}: {formula} has no value for this call: {error}")
 
 
 def price_pair(op: str, formula: str, value: Any) -> tuple[int, int]:

@@ -1,0 +1,19 @@
+"""Obligations: the shapes whose kinds alone do not say that no axis is negative, so that a call has to see to it."""
+
+from __future__ import annotations
+
+from tileops.manifest import expr, kind_check, kinds
+from tileops.manifest.check_signature import scope
+from tileops.manifest.model import Entry
+
+
+def obliges(entry: Entry, shape: expr.ShapeTerm) -> bool:
+    """Whether some axis of a folded shape is an Int, or some item of a run one: `K - 1`, or a list parameter."""
+    names = scope(entry)
+
+    def sure(axis: expr.Expr) -> bool:
+        run = isinstance(axis, expr.Splice)
+        kind = kind_check.check(axis.sequence if run else axis, names, lambda what, message: None)
+        return isinstance(kind.item if run and isinstance(kind, kinds.Seq) else kind, kinds.Dim)
+
+    return not all(map(sure, shape.axes))
