@@ -1,0 +1,170 @@
+"""Random well-formed entries: each is drawn together with the model that says what its calls bind and cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tileops.tests.codegen import random_scope as sorts
+from tileops.tests.codegen.random_build import MAX_POINTS, Build
+from tileops.tests.codegen.random_draw import Draw
+from tileops.tests.codegen.random_families import compared_family
+from tileops.tests.codegen.random_indices import add, affine, determining_inputs, dtype_indices, size
+from tileops.tests.codegen.random_metadata import drawn_at_random, filled_by_list
+from tileops.tests.codegen.random_model import Axis, Model, Refused, Tensor
+from tileops.tests.codegen.random_params import finite_size, params
+from tileops.tests.codegen.random_prices import roofline
+from tileops.tests.codegen.random_rows import rows, write_entry
+from tileops.tests.codegen.random_rules import combos, lets, rules
+from tileops.tests.codegen.random_terms import Env, OutOfBounds, Term, literal
+
+
+def entry(draw: Draw, op: str) -> Model:
+    """A well-formed entry with one to four rows."""
+    for _ in range(50):
+        features = dict(draw.features)
+        try:
+            return _Entry(draw, op).model()
+        except (Refused, OutOfBounds):
+            draw.features = features  # the parts fit each call alone, and not all of them together
+    raise AssertionError("fifty entries in a row fit no call")
+
+
+class _Entry:
+    def __init__(self, draw: Draw, op: str) -> None:
+        self._draw = draw
+        self._build = Build(draw, op)
+
+    def model(self) -> Model:
+        build, draw = self._build, self._draw
+        model = build.model
+        model.params = params(draw, build.name)
+        build.envs = [Env({}, model.lets) for _ in range(draw.integer(1, 4))]
+        for param in model.params:
+            build.known[param.name] = param.sort
+            build.points *= finite_size(param.sort)
+            for env in build.envs:
+                env[param.name] = param.make(draw)
+                env["present", param.name] = env[param.name] is not None
+        dtype_indices(build, 1 if build.points > 16 else 2)
+        determining_inputs(build)
+        if draw.chance(20):
+            add(build, filled_by_list(build))
+        lets(build)
+        for _ in range(draw.integer(0, 3)):
+            self._compared_input()
+        for _ in range(draw.integer(1, 3)):
+            self._output()
+        combos(build)
+        rules(build)
+        self._reorder()
+        for env in build.envs:
+            model.complete(env)
+        model.scope = build.scope()
+        roofline(build)
+        for env in build.envs:
+            model.price(env)
+        rows(build)
+        model.yaml = write_entry(build)
+        return model
+
+    # ---- inputs that are only compared
+
+    def _compared_input(self) -> None:
+        draw, build = self._draw, self._build
+        presence = self._presence()
+        envs = [env for env in build.envs if presence is None or self._there(presence, env)]
+        role = "constant" if presence in (None, "own") and draw.chance(12) else "input"
+        if role == "input" and draw.chance(15):
+            tensor = drawn_at_random(build, presence, envs)
+        else:
+            tensor = Tensor(build.name("t"), role, "", lambda env: (), literal(None), presence=presence)
+            self._shape(tensor, envs)
+            tensor.dtype = build.dtype(envs)
+        if presence == "own":
+            build.points *= 2
+        add(build, tensor)
+        if role == "input":
+            tensor.contiguous = draw.chance(10)
+            tensor.on_cpu = tensor.on_cpu or draw.chance(6)
+            if tensor.generator is None and draw.chance(30):
+                self._effect(tensor)
+
+    def _presence(self) -> Any:
+        draw, build = self._draw, self._build
+        form = draw.weighted({"always": 4, "own": 3, "shared": 3})
+        if form == "own" and build.points * 2 <= MAX_POINTS:
+            return "own"
+        return build.presence() if form == "shared" else None
+
+    def _there(self, presence: Any, env: Env) -> bool:
+        return True if presence == "own" else presence.of(env)
+
+    def _shape(self, tensor: Tensor, envs: Sequence[Env]) -> None:
+        """Any axes; of a tensor with a shared tag at times one that determines an index of its own."""
+        draw, build = self._draw, self._build
+        if draw.chance(20) and (family := compared_family(build, envs)) is not None:
+            tensor.shape_text, tensor.axes = family
+            return
+        axes = build.axes(build.scope(), envs)
+        if isinstance(tensor.presence, Term) and draw.chance(40):
+            draw.use("index of a tensor that may be absent")
+            index = build.name("n")
+            for env in envs:
+                env[index] = size(build)
+            axes.insert(draw.integer(0, len(axes)), affine(build, index, list(envs)))
+            build.model.indices[index] = "Dim"
+            build.under[tensor.name] = {index: sorts.Integer(True)}
+        tensor.shape_text, tensor.axes = build.text(axes), lambda env: tuple(axes)
+
+    def _effect(self, tensor: Tensor) -> None:
+        draw, build = self._draw, self._build
+        condition = build.presence() if draw.chance(50) else None
+        tensor.mutated = literal(True) if condition is None else condition
+        tensor.write_only = draw.chance(30)
+        draw.use(f"{'write_only' if tensor.write_only else 'mutated'} {'always' if condition is None else 'where a condition holds'}")
+
+    # ---- outputs
+
+    def _output(self) -> None:
+        draw, build = self._draw, self._build
+        sources = [
+            one for one in build.model.of_role("input")
+            if one.mutated is not None and one.presence is None
+            and not any(other.alias == one.name for other in build.model.tensors.values())
+        ]  # fmt: skip
+        if sources and draw.chance(60):
+            draw.use("alias")
+            source = draw.choice(sources)
+            axes = source.axes
+            add(build, Tensor(build.name("o"), "output", source.shape_text, axes, source.dtype, alias=source.name))
+            return
+        presence: Any = build.presence() if draw.chance(30) else None
+        scope = build.scope()
+        shared = [name for name, tag in build.tags.items() if tag == "shared" and build.under.get(name)]
+        if shared and draw.chance(50):
+            with_index = draw.choice(shared)
+            draw.use("nullable where an input is present")
+            presence = build.make.conditions.present(with_index)  # which varies, as the input's own condition does
+            scope = scope.showing(with_index)
+        envs = [env for env in build.envs if presence is None or presence.of(env)]
+        tensor = Tensor(build.name("o"), "output", "", lambda env: (), literal(None), presence=presence)
+        if draw.chance(20) and (family := compared_family(build, envs)) is not None:
+            tensor.shape_text, tensor.axes = family
+        else:
+            axes: list[Axis] = build.axes(scope, envs)
+            tensor.shape_text, tensor.axes = build.text(axes), lambda env: tuple(axes)
+        tensor.dtype = build.dtype(envs)
+        tensor.buffer, tensor.contiguous = draw.chance(20), draw.chance(10)
+        if tensor.buffer:
+            draw.use("buffer out")
+        add(build, tensor)
+
+    def _reorder(self) -> None:
+        """Declared order: any, but for optional inputs, which come last."""
+        tensors = self._build.model.tensors
+        required = [t for t in tensors.values() if t.role != "output" and t.presence is None]
+        others = [t for t in tensors.values() if t.role != "output" and t.presence is not None]
+        outputs = [t for t in tensors.values() if t.role == "output"]
+        ordered = [*self._draw.shuffled(required), *self._draw.shuffled(others), *self._draw.shuffled(outputs)]
+        self._build.model.tensors = {tensor.name: tensor for tensor in ordered}

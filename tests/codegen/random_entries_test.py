@@ -1,0 +1,70 @@
+"""Random well-formed entries: emitted price = the generator's own value = a recount by tensor sizes.
+
+`random_entries_run` does the same over tens of thousands of entries.
+"""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tileops.tests.codegen.random_batch import Outcome, dump, run_batch
+
+# What a few hundred entries must have used, or the generator has lost a part of the language.
+FEATURES = (
+    "alias", "axis solved from a linear term", "axis that may be negative", "buffer out", "bytes(t)", "chained comparison",
+    "comprehension with a condition", "conditional", "conv.out", "domain restriction", "dtype coalesce", "dtype promote_types",
+    "dtype_combos", "family case by a finite field", "family case that applies a family", "family that determines indices",
+    "formula made >= 0 by plus", "guard by constructor", "guard by dtype", "guard by enumeration", "guard carried through or",
+    "index DType", "index Shape", "index of a tensor that may be absent", "keyword parameter", "known run beside what is solved",
+    "let boolean", "let sequence", "moe.capacity", "mutated always", "mutated where a condition holds", "negative divisor",
+    "nullable where an input is present", "parameter Maybe", "parameter adt", "parameter axes", "parameter opaque", "rank 0",
+    "requirement prefix_offsets", "roofline bytes derived", "roofline bytes written", "roofline func", "shape rule",
+    "tensor constant always", "tensor constant own", "tensor input own", "tensor input shared", "tensor output shared",
+    "unary sign", "write_only always", "write_only where a condition holds",
+)  # fmt: skip
+CHECKS = (
+    "calls with a passed buffer", "derived bytes recounted", "other calls accepted", "prices compared",
+    "refused: a call that does not fit", "refused: a parameter of the wrong type",
+)  # fmt: skip
+
+
+def _told(outcome: Outcome) -> str:
+    model, message = min(outcome.failures, key=lambda failure: len(dump({"op": failure[0].yaml})))
+    return f"{len(outcome.failures)} of {outcome.entries} entries; the shortest: {message}\n{dump({model.op: model.yaml})}"
+
+
+@pytest.fixture(scope="module")
+def seeded() -> Outcome:
+    outcome = Outcome()
+    for seed in range(6):
+        outcome.add(run_batch(random.Random(seed)))
+    return outcome
+
+
+def test_the_emitted_price_is_the_generators_own_and_that_of_the_tensors(seeded):
+    assert not seeded.failures, _told(seeded)
+
+
+@pytest.mark.parametrize("feature", FEATURES)
+def test_the_entries_use(seeded, feature):
+    assert seeded.features.get(feature), sorted(seeded.features)
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_the_entries_are_held_against(seeded, check):
+    assert seeded.checks.get(check), seeded.checks
+
+
+def test_rows_that_do_not_fit_are_refused_in_many_ways(seeded):
+    assert len([check for check in seeded.checks if check.startswith("row refused")]) >= 9, seeded.checks
+
+
+@settings(max_examples=20, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@given(st.randoms(use_true_random=False))
+def test_an_entry_that_hypothesis_draws_is_priced_as_its_model_says(source):
+    outcome = run_batch(source, 1)
+    assert not outcome.failures, _told(outcome)

@@ -1,0 +1,140 @@
+"""Random metadata tensors: a generator call, the contents that it must give, and the requirement that they meet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tileops.tests.codegen import random_scope as sorts
+from tileops.tests.codegen.random_build import Build
+from tileops.tests.codegen.random_indices import add
+from tileops.tests.codegen.random_model import Axis, Tensor
+from tileops.tests.codegen.random_terms import ATOM, Env, Term, all_reads, literal, name
+
+Contents = list[Any]
+
+
+def _sums(values: Sequence[int]) -> Contents:
+    return [sum(values[: at + 1]) for at in range(len(values))]
+
+
+def _chunked(lengths: Sequence[int], chunk: int) -> list[list[int]]:
+    """The tokens of each sequence in runs of at most `chunk`."""
+    return [[len(range(length)[at : at + chunk]) for at in range(0, length, chunk)] for length in lengths]
+
+
+def _padded(lengths: Sequence[int], pad: int) -> Contents:
+    return [0, *_sums([next(n for n in range(length, length + pad) if n % pad == 0) for length in lengths])]
+
+
+# Generators of one list: their other arguments, the contents, and the rows of the result for n items or a total.
+LISTS: dict[str, tuple[tuple[int, ...], Callable[..., Contents]]] = {
+    "as_tensor": ((), list),
+    "prefix_sum": ((), _sums),
+    "exclusive_prefix_sum": ((), lambda values: [0, *_sums(values)]),
+    "padded_exclusive_prefix_sum": ((4,), _padded),
+    "chunk_indices": ((2,), lambda v, c: [[s, at] for s, runs in enumerate(_chunked(v, c)) for at in range(len(runs))]),
+    "token_indices": ((), lambda v: [[s, at] for s, length in enumerate(v) for at in range(length)]),
+    "chunk_offsets": ((3,), lambda v, c: [0, *_sums([len(runs) for runs in _chunked(v, c)])]),
+}
+
+
+def filled_by_list(build: Build) -> Tensor:
+    """A required input whose contents a list of the row gives, and whose size determines an index that no row writes."""
+    draw = build.draw
+    function = draw.choice(list(LISTS))
+    others, contents = LISTS[function]
+    draw.use(f"generator {function}")
+    values = build.name("L")
+    build.model.indices[values] = "Seq[Int]"
+    for env in build.envs:
+        env[values] = tuple(draw.integer(0, 4) for _ in range(draw.integer(0, 3)))
+    tensor = Tensor(build.name("meta"), "input", "", lambda env: (), literal(None))
+    arguments = [name(values), *map(literal, others)]
+    tensor.generator = (
+        f"{function}({', '.join(argument.text for argument in arguments)})",
+        lambda env: contents(*(argument.of(env) for argument in arguments)),
+    )  # fmt: skip
+    tensor.list_index, tensor.generated = values, build.name("G")
+    _dtype(build, tensor)
+    rows = [len(tensor.generator[1](env)) for env in build.envs]
+    factor, offset = draw.choice([
+        (factor, offset) for factor in (1, 2) for offset in (0, 1)
+        if all(size >= offset and (size - offset) % factor == 0 for size in rows)
+    ])  # fmt: skip
+    term = name(tensor.generated, True)
+    term = build.write.arithmetic("*", literal(factor), term) if factor > 1 else term
+    term = build.write.arithmetic("+", term, literal(offset)) if offset else term
+    axes = [Axis(term, solves=(tensor.generated, factor, literal(offset)))]
+    if function in ("chunk_indices", "token_indices"):
+        axes.append(Axis(literal(2)))
+    tensor.shape_text, tensor.axes = build.text(axes), lambda env: tuple(axes)
+    for env, size in zip(build.envs, rows, strict=True):
+        env[tensor.generated] = (size - offset) // factor
+    build.model.indices[tensor.generated] = "Dim"
+    build.known[tensor.generated] = sorts.Integer(True)
+    if function == "exclusive_prefix_sum" and draw.chance(60):
+        draw.use("requirement prefix_offsets")
+        total = build.name("total")
+        build.model.indices[total] = "Dim"
+        for env in build.envs:
+            env[total] = sum(env[values])
+        tensor.requires = (f"prefix_offsets({total})", f"max_segment({total} + 1)")
+        _host(build, total)
+    elif draw.chance(50):
+        draw.use("requirement in_range")
+        tensor.requires = ("in_range(-1, 40)",)
+    return tensor
+
+
+def _host(build: Build, total: str) -> None:
+    """A data tensor that determines the total of the lists."""
+    axis = Axis(name(total, True), solves=(total, 1, literal(0)))
+    build.known[total] = sorts.Integer(True)
+    add(build, Tensor(build.name("packed"), "input", f"[{total}]", lambda env: (axis,), build.dtype(build.envs)))
+
+
+def drawn_at_random(build: Build, presence: Any, envs: Sequence[Env]) -> Tensor:
+    """A tensor that a seeded generator fills, of a shape that its own arguments state."""
+    draw = build.draw
+    function = draw.choice(("topk_ids", "paged_block_table", "nsa_block_counts", "local_expert_map"))
+    draw.use(f"generator {function}")
+    rows, columns = (_count(build, envs) for _ in range(2))
+    if function == "topk_ids":
+        pool = _sum(build, columns, literal(draw.integer(0, 2)))
+        text, axes, bound = f"topk_ids({rows.text}, {columns.text}, {pool.text})", (rows, columns), pool
+    elif function == "paged_block_table":
+        pool = build.write.arithmetic("*", rows, columns)
+        text, axes, bound = f"paged_block_table({rows.text}, {columns.text}, {pool.text})", (rows, columns), pool
+    elif function == "nsa_block_counts":
+        most = literal(draw.integer(1, 3))
+        text, axes, bound = f"nsa_block_counts({rows.text}, {columns.text}, {most.text})", (rows, columns), _sum(build, most, literal(1))
+    else:
+        text, axes, bound = f"local_expert_map({rows.text}, 0, 0)", (rows,), literal(1)
+    tensor = Tensor(build.name("ids"), "input", "", lambda env: (), literal(None), presence=presence)
+    found = [Axis(axis) for axis in axes]
+    tensor.shape_text, tensor.axes = build.text(found), lambda env: tuple(found)
+    tensor.generator = (text, lambda env: None)
+    _dtype(build, tensor)
+    if draw.chance(60):
+        draw.use("requirement in_range")
+        tensor.requires = (f"in_range(-1, {bound.text})",)
+    return tensor
+
+
+def _sum(build: Build, first: Term, second: Term) -> Term:
+    return build.write.arithmetic("+", first, second)
+
+
+def _count(build: Build, envs: Sequence[Env]) -> Term:
+    """A small count that is known by now."""
+    names = [term for term in build.scope().of(sorts.Integer) if term.dim]
+    if not names or build.draw.chance(30):
+        return literal(build.draw.integer(0, 3))
+    return build.draw.choice(names)
+
+
+def _dtype(build: Build, tensor: Tensor) -> None:
+    dtype = build.draw.choice(("int32", "int64"))
+    tensor.dtype = Term(dtype, ATOM, lambda env: dtype, all_reads())
+    tensor.on_cpu = build.draw.chance(10)

@@ -1,0 +1,129 @@
+"""Workload rows of a random entry, and the entry as the mapping that its spec file holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileops.tests.codegen import random_scope as sorts
+from tileops.tests.codegen.random_build import Build
+from tileops.tests.codegen.random_model import Model, Row, Tensor
+from tileops.tests.codegen.random_terms import Env, Term
+from tileops.tests.codegen.random_types import in_yaml
+
+FAMILY = "random"
+
+
+def rows(build: Build) -> None:
+    """A row for each call; calls that differ in their dtypes alone may share one."""
+    for at, env in enumerate(build.envs):
+        build.model.rows.append(_row(build, env, f"r{at}.{build.draw.choice(('a', 'B-1', 'x_y'))}"))
+
+
+def _row(build: Build, env: Env, label: str) -> Row:
+    draw, model = build.draw, build.model
+    bindings: dict[str, Any] = {}
+    for param in model.params:
+        if not param.defaulted or env[param.name] != param.default or type(env[param.name]) is not type(param.default) or draw.chance(30):
+            bindings[param.name] = in_yaml(env[param.name])
+    written = [param.name for param in model.params if param.name in bindings]
+    for index in written_indices(model, env):
+        bindings[index] = in_yaml(env[index])
+    some = [t.name for t in model.tensors.values() if t.presence == "own" and env["present", t.name]]
+    dtypes = {index: env[index] for index in model.dtype_indices}
+    row: dict[str, Any] = {"label": label, **dict(draw.shuffled(list(bindings.items())))}
+    if some or draw.chance(10):
+        row["some"] = draw.shuffled(some)
+    if dtypes:
+        row["dtype_cases"] = [dict(draw.shuffled(list(dtypes.items())))]
+    named = [
+        str(env[name]) for name in row if name in written
+        and isinstance(_unmaybe(next(p.sort for p in model.params if p.name == name)), sorts.DTypeName)
+    ]  # fmt: skip
+    return Row(env, label, row, dtypes, "-".join([label, *dtypes.values(), *named]))
+
+
+def _unmaybe(sort: sorts.Sort) -> sorts.Sort:
+    return sort.item if isinstance(sort, sorts.Maybe) else sort
+
+
+def written_indices(model: Model, env: Env) -> list[str]:
+    """The indices that a row of this call writes: those that the call has and no generator determines."""
+    present = [tensor for tensor in model.tensors.values() if env["present", tensor.name]]
+    generated = {tensor.generated for tensor in present if tensor.generated}
+    return [index for index in model.indices if index in env and index not in generated]
+
+
+def write_entry(build: Build) -> dict[str, Any]:
+    """The entry as its spec file holds it."""
+    model, draw = build.model, build.draw
+    signature: dict[str, Any] = {}
+    forall = {**model.indices, **{name: f"DType[{' | '.join(values)}]" for name, values in model.dtype_indices.items()}}
+    if forall:
+        signature["forall"] = forall
+    constants = [tensor for tensor in model.of_role("constant")]
+    declared: dict[str, dict[str, Any]] = {}
+    for param in model.params:
+        declared[param.name] = {"type": param.type}
+        if param.defaulted:
+            declared[param.name]["default"] = in_yaml(param.default)
+        if param.kw_only:
+            declared[param.name]["kw_only"] = True
+    for tensor in constants:
+        optional = tensor.presence == "own"
+        declared[tensor.name] = {
+            "type": f"torch.Tensor{' | None' if optional else ''}", "dtype": tensor.dtype.text, "shape": tensor.shape_text,
+            **({"default": None} if optional else {}),
+        }  # fmt: skip
+    # Parameters without a default first, keywords last: the order that Python asks for.
+    order = sorted(declared, key=lambda name: (declared[name].get("kw_only", False), "default" in declared[name]))
+    if declared:
+        signature["params"] = {name: declared[name] for name in order}
+    signature["inputs"] = {tensor.name: _input(tensor, draw.chance(50)) for tensor in model.of_role("input")}
+    signature["outputs"] = {tensor.name: _output(tensor) for tensor in model.of_role("output")}
+    if build.families:
+        signature["types"] = dict(draw.shuffled(list(build.families.items())))
+    if model.lets:
+        signature["let"] = {name: term.text for name, term in draw.shuffled(list(model.lets.items()))}
+    if model.rules:
+        signature["shape_rules"] = [term.text for term in model.rules]
+    if model.combos:
+        signature["dtype_combos"] = [dict(combo) for combo in model.combos]
+    block = {"func": model.func} if model.func else {"flops": model.flops.text}
+    if model.bytes is not None:
+        block["bytes"] = model.bytes.text
+    return {
+        "family": FAMILY, "status": "spec-only", "signature": signature, "workloads": [row.yaml for row in model.rows],
+        "roofline": block,
+    }  # fmt: skip
+
+
+def _input(tensor: Tensor, says_no: bool) -> dict[str, Any]:
+    found: dict[str, Any] = {"dtype": tensor.dtype.text, "shape": tensor.shape_text}
+    if tensor.presence is not None:
+        found["optional"] = True if tensor.presence == "own" else tensor.presence.text
+    if tensor.mutated is not None:
+        found["mutated"] = True if tensor.mutated.text == "True" else tensor.mutated.text
+    if tensor.write_only:
+        found["write_only"] = True
+    if tensor.generator is not None:
+        found["values"] = tensor.generator[0]
+        if tensor.requires:
+            found["requires"] = list(tensor.requires)
+    if tensor.contiguous:
+        found["contiguous"] = True
+    if tensor.on_cpu:
+        found["device"] = "cpu"
+    return found
+
+
+def _output(tensor: Tensor) -> dict[str, Any]:
+    found: dict[str, Any] = {"dtype": tensor.dtype.text, "shape": tensor.shape_text}
+    if isinstance(tensor.presence, Term):
+        found["nullable"] = tensor.presence.text
+    if tensor.buffer:
+        found["buffer"] = "out"
+    if tensor.alias:
+        found["alias"] = tensor.alias
+    if tensor.contiguous:
+        found["contiguous"] = True
+    return found

@@ -1,0 +1,104 @@
+"""Random lets, shape rules, domain restrictions and dtype combinations, all of which hold in every row's call."""
+
+from __future__ import annotations
+
+from tileops.tests.codegen import random_scope as sorts
+from tileops.tests.codegen.random_build import Build
+from tileops.tests.codegen.random_points import varies
+from tileops.tests.codegen.random_terms import COMPARE, Env, OutOfBounds, Term, literal
+
+_SMALL = 10**6
+
+
+def lets(build: Build) -> None:
+    """Names for derived values: integers, sequences and Bools over what every call knows."""
+    draw = build.draw
+    for _ in range(draw.weighted({0: 4, 1: 3, 2: 2, 3: 1})):
+        scope = build.scope()
+        form = draw.weighted({"integer": 5, "sequence": 2, "boolean": 2})
+        draw.use(f"let {form}")
+        if form == "integer":
+            term = build.accepted(
+                lambda: build.make.integer(scope, draw.integer(1, 3)), lambda value: abs(value) < _SMALL, lambda: literal(3),
+            )  # fmt: skip
+            sort: sorts.Sort = sorts.Integer(term.dim)
+        elif form == "sequence":
+            term = build.accepted(
+                lambda: build.make.sequence(scope, draw.integer(1, 2)),
+                lambda value: len(value) < 6 and all(abs(item) < _SMALL for item in value), lambda: literal((1, 2)),
+            )  # fmt: skip
+            sort = sorts.Sequence(term.dim)
+        else:
+            term = build.accepted(lambda: build.make.conditions.boolean(scope, 2), lambda value: True, lambda: literal(True))
+            sort = sorts.Flag()
+        found = build.name("l")
+        build.model.lets[found] = term
+        build.known[found] = sort
+
+
+def rules(build: Build) -> None:
+    """Conditions that happen to hold in every row; other calls may well break them."""
+    draw = build.draw
+    for _ in range(draw.weighted({0: 4, 1: 3, 2: 2})):
+        scope = build.scope()
+        for _ in range(8):
+            term = build.make.conditions.boolean(scope, draw.integer(1, 3))
+            if not term.reads or _defines(term):
+                continue
+            truths = [_truth(term, env) for env in build.envs]
+            if None in truths or (len(set(truths)) > 1):
+                continue
+            if not truths[0]:
+                term = build.write.negation(term)
+            if _leaves_choice(build, term):
+                draw.use("shape rule")
+                build.model.rules.append(term)
+                break
+    if draw.chance(20):
+        _restriction(build)
+
+
+def _defines(term: Term) -> bool:
+    """Whether the language takes the rule for a definition that should stand in a shape: an equality at its top."""
+    return term.level == COMPARE and "==" in term.text
+
+
+def _truth(term: Term, env: Env) -> bool | None:
+    try:
+        return term.of(env)
+    except (ArithmeticError, ValueError, IndexError, OutOfBounds):
+        return None
+
+
+def _leaves_choice(build: Build, *rules: Term) -> bool:
+    """Whether every condition of the entry still decides something where these rules, and those before them, hold."""
+    conditions = [
+        condition for tensor in build.model.tensors.values() for condition in (tensor.presence, tensor.mutated)
+        if isinstance(condition, Term) and condition.reads
+    ]  # fmt: skip
+    return all(varies(build.model, condition, [*build.model.rules, *rules]) for condition in conditions)
+
+
+def _restriction(build: Build) -> None:
+    """A rule over discriminants alone: branches that it rejects need not be served."""
+    for _ in range(4):
+        term = build.make.conditions.discriminant(build.finite(), 2)
+        if all(_truth(term, env) for env in build.envs) and varies(build.model, term, ()) and _leaves_choice(build, term):
+            build.draw.use("domain restriction")
+            build.model.rules.append(term)
+            return
+
+
+def combos(build: Build) -> None:
+    """The rows' dtypes, and at times others, as the combinations that the entry accepts."""
+    draw, model = build.draw, build.model
+    if len(model.dtype_indices) < 2 or not draw.chance(40):
+        return
+    names = draw.shuffled(list(model.dtype_indices))
+    found = [{name: env[name] for name in names} for env in build.envs]
+    found.append({name: draw.choice(model.dtype_indices[name]) for name in names})
+    model.combos = [dict(pairs) for pairs in dict.fromkeys(tuple(combo.items()) for combo in found)]
+    if not _leaves_choice(build):
+        model.combos = []
+    else:
+        draw.use("dtype_combos")

@@ -1,0 +1,86 @@
+"""The Python side of the random entries: the classes of their algebraic types, and their func formula."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from typing import Any
+
+from tileops.tests.codegen import random_scope as sorts
+
+MODULE = "tileops.tests.codegen.random_types"
+FORMULAS = "random_formulas"  # a formula of a manifest outside the project stands in a module of its own
+
+
+@dataclasses.dataclass(frozen=True)
+class Nopad:
+    """Rows of experts one after the other."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Padded:
+    """Rows of each expert rounded up."""
+
+    block: int
+    zeroed: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Masked:
+    """A slab for each expert."""
+
+    capacity: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Whole:
+    """One scale."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Blocked:
+    """A scale a block."""
+
+    rows: int
+    order: str
+
+
+CLASSES = {one.__name__: one for one in (Nopad, Padded, Masked, Whole, Blocked)}
+LAYOUT = sorts.Algebraic("Layout", {
+    "Nopad": {}, "Padded": {"block": sorts.Integer(), "zeroed": sorts.Flag()}, "Masked": {"capacity": sorts.Integer()},
+})  # fmt: skip
+SCALING = sorts.Algebraic("Scaling", {
+    "Whole": {}, "Blocked": {"rows": sorts.Integer(), "order": sorts.Word(("row", "column"))},
+})  # fmt: skip
+ALGEBRAIC = (LAYOUT, SCALING)
+
+
+def types_yaml() -> dict[str, Any]:
+    """types.yaml of the random entries."""
+    def field(sort: sorts.Sort) -> str:
+        if isinstance(sort, sorts.Word):
+            return " | ".join(f"'{value}'" for value in sort.values)
+        return "bool" if isinstance(sort, sorts.Flag) else "int"
+
+    return {
+        one.type: {"constructors": {
+            constructor: {"class": f"{MODULE}.{constructor}", "fields": {name: field(sort) for name, sort in fields.items()}}
+            for constructor, fields in one.constructors.items()
+        }}
+        for one in ALGEBRAIC
+    }  # fmt: skip
+
+
+def in_yaml(value: Any) -> Any:
+    """A parameter's value as a row writes it: sequences as lists, an algebraic value as {constructor: {field: value}}."""
+    if type(value).__name__ in CLASSES:
+        return {type(value).__name__: dict(vars(value))}
+    return [in_yaml(item) for item in value] if isinstance(value, tuple) else value
+
+
+def every_tensor(call: Any) -> tuple[int, int]:
+    """A func formula: how many tensors the call has, and their bytes."""
+    return len(call.tensors), call.bytes_of(*call.tensors)
+
+
+sys.modules[FORMULAS] = sys.modules[__name__]
