@@ -58,9 +58,14 @@ def matches(pattern: Pattern, value: Any) -> bool:
 
 
 def substitute(node: expr.Expr, args: dict[str, expr.Expr]) -> expr.Expr:
-    """The expression with names replaced by expressions; for the axes of a family case. Raises effort.Exhausted."""
+    """The expression with names replaced by expressions; for the axes of a family case. Raises effort.Exhausted.
+
+    The variable of a comprehension is no such name, and takes another where an argument reads its own.
+    """
 
     def argument(part: expr.Expr) -> expr.Expr | None:
+        if isinstance(part, expr.Comprehension):
+            return _comprehension(part, args)
         if isinstance(part, expr.Name):
             return args.get(part.id)
         if isinstance(part, (expr.Field, expr.Value)) and isinstance(arg := args.get(part.name), expr.Name):
@@ -68,3 +73,15 @@ def substitute(node: expr.Expr, args: dict[str, expr.Expr]) -> expr.Expr:
         return None
 
     return expr.substitute(node, argument)
+
+
+def _comprehension(node: expr.Comprehension, args: dict[str, expr.Expr]) -> expr.Comprehension:
+    inner = {name: arg for name, arg in args.items() if name != node.variable}
+    read = {name for arg in inner.values() for name in expr.names(arg)}
+    variable = node.variable
+    while variable in read:
+        variable += "_"
+    if variable != node.variable:
+        inner[node.variable] = expr.Name(variable)
+    condition = None if node.condition is None else substitute(node.condition, inner)
+    return expr.Comprehension(substitute(node.element, inner), variable, substitute(node.sequence, args), condition)

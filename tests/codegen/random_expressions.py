@@ -83,9 +83,9 @@ class Expressions:
 
     def divisor(self, scope: Scope, depth: int) -> Term:
         """An integer that no discriminant alone makes zero; often negative."""
+        names = scope.open()
         if self.draw.chance(25):
-            return self.write.arithmetic("+", self.draw.choice(scope.of(sorts.Integer) or [literal(2)]), literal(1))
-        names = [term for term in scope.of(sorts.Integer) if "." not in term.text]
+            return self.write.arithmetic("+", self.draw.choice(names or [literal(2)]), literal(1))
         if names and self.draw.chance(40):
             return self.draw.choice(names)
         if depth > 1 and self.draw.chance(20):
@@ -156,10 +156,12 @@ class Expressions:
             return self._per_axis(scope)
         if form == "moe.capacity":
             return self._capacity(scope, depth)
-        length, window = self.positive(scope, deeper), [literal(draw.integer(1, 3)) for _ in range(2)]
-        if draw.chance(30):
-            window = [self.positive(scope, 0) for _ in window]
-        padding, dilation = literal(draw.integer(0, 1)), literal(draw.integer(1, 2))
+        # A length that facts may decide is long enough for every window drawn; another may well be too short.
+        known = scope.open()
+        length = draw.choice(known) if known and draw.chance(60) else self.write.arithmetic("+", self.positive(scope, deeper), literal(7))
+        kernel = draw.integer(1, 4)
+        window = literal(kernel), literal(draw.integer(1, 3))
+        padding, dilation = literal(draw.integer(0, kernel // 2)), literal(draw.integer(1, 2))
         if form == "conv.out":
             return call("conv.out", primitives.conv_out, length, *window, padding, dilation, dim=True)
         modes = scope.of(sorts.Flag)

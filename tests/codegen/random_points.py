@@ -8,7 +8,7 @@ from typing import Any
 
 from tileops.tests.codegen import random_scope as sorts
 from tileops.tests.codegen.random_model import Model
-from tileops.tests.codegen.random_terms import Env, Term
+from tileops.tests.codegen.random_terms import Env, OutOfBounds, Term
 from tileops.tests.codegen.random_types import CLASSES
 
 MOST = 3000
@@ -17,13 +17,16 @@ MOST = 3000
 def varies(model: Model, term: Term, rules: Sequence[Term]) -> bool:
     """Whether the condition holds at some point that the rules accept and fails at another."""
     reads = _closure(model, term)
-    acting = [rule for rule in rules if _finite(model, rule) and _closure(model, rule) <= reads]
+    acting = [rule for rule in rules if finite(model, rule) and _closure(model, rule) <= reads]
     found = set()
     for env in points(model, reads):
-        if all(rule.of(env) for rule in acting):
-            found.add(bool(term.of(env)))
-            if len(found) == 2:
-                return True
+        try:
+            if all(rule.of(env) for rule in acting):
+                found.add(bool(term.of(env)))
+        except (ArithmeticError, ValueError, IndexError, OutOfBounds):
+            continue
+        if len(found) == 2:
+            return True
     return False
 
 
@@ -33,7 +36,7 @@ def points(model: Model, reads: frozenset[str]) -> Iterator[Env]:
         reads |= model.combos[0].keys()
     domains = [(name, values) for name in sorted(reads) if (values := _values(model, name))]
     for chosen in itertools.islice(itertools.product(*(values for _, values in domains)), MOST):
-        env = Env({}, {})
+        env = Env({}, model.lets)
         for (name, _), value in zip(domains, chosen, strict=True):
             if name in model.tensors:
                 env["present", name] = value
@@ -52,20 +55,26 @@ def points(model: Model, reads: frozenset[str]) -> Iterator[Env]:
 
 
 def _closure(model: Model, term: Term) -> frozenset[str]:
-    """What the condition reads, a tensor with a condition of its own standing for what that reads."""
+    """What the condition reads, a tensor with a condition of its own and a let, standing for what that reads."""
     found, waiting = set(), set(term.reads)
     while waiting:
         name = waiting.pop()
         tensor = model.tensors.get(name)
         if tensor is not None and isinstance(tensor.presence, Term):
             waiting |= tensor.presence.reads
+        elif name in model.lets:
+            waiting |= model.lets[name].reads
         else:
             found.add(name)
     return frozenset(found)
 
 
-def _finite(model: Model, rule: Term) -> bool:
-    return all(_values(model, name) or name in model.tensors for name in rule.reads)
+def finite(model: Model, term: Term) -> bool:
+    """Whether finite facts alone decide the term, at least in part of its branches."""
+    return all(
+        _values(model, name) or name in model.tensors or (name in model.lets and finite(model, model.lets[name]))
+        for name in term.reads
+    )  # fmt: skip
 
 
 def _values(model: Model, name: str) -> tuple[Any, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tileops.tests.codegen import random_scope as sorts
 from tileops.tests.codegen.random_build import Build
-from tileops.tests.codegen.random_points import varies
+from tileops.tests.codegen.random_points import finite, varies
 from tileops.tests.codegen.random_terms import COMPARE, Env, OutOfBounds, Term, literal
 
 _SMALL = 10**6
@@ -33,6 +33,8 @@ def lets(build: Build) -> None:
             sort = sorts.Flag()
         found = build.name("l")
         build.model.lets[found] = term
+        if isinstance(sort, sorts.Integer) and finite(build.model, term):
+            sort = sorts.Integer(term.dim, decided=True)
         build.known[found] = sort
 
 
@@ -50,7 +52,8 @@ def rules(build: Build) -> None:
                 continue
             if not truths[0]:
                 term = build.write.negation(term)
-            if _leaves_choice(build, term):
+            decides = not finite(build.model, term) or varies(build.model, term, ())
+            if decides and _leaves_choice(build, term) and term.text not in [rule.text for rule in build.model.rules]:
                 draw.use("shape rule")
                 build.model.rules.append(term)
                 break

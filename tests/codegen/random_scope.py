@@ -15,9 +15,10 @@ class Sort:
 
 @dataclasses.dataclass(frozen=True)
 class Integer(Sort):
-    """An integer; `dim` where the language knows that it is >= 0."""
+    """An integer; `dim` where the language knows that it is >= 0, `decided` where finite facts alone may decide it."""
 
     dim: bool = False
+    decided: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -153,6 +154,13 @@ class Scope:
                     if isinstance(inner, sorts):
                         found.append(_field(base, field))
         return found
+
+    def open(self) -> list[Term]:
+        """Integers that no discriminant point decides: indices, parameters, and lets over them."""
+        return [
+            _read(base, text, sort) for base, text, sort in self.plain()
+            if isinstance(sort, Integer) and not sort.decided and base not in self.variables
+        ]  # fmt: skip
 
     def algebraic(self) -> list[tuple[str, Algebraic]]:
         """Algebraic names that are known to have a value."""
