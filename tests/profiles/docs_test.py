@@ -1,0 +1,55 @@
+"""docs/profiles.md: its commands take the flags that it gives, its example is a profile, its table is whole."""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+from google.protobuf import text_format
+import pytest
+
+from tileops.proto import gpu_profile_pb2
+from tileops.tests.profiles import rules
+
+_TEXT = pathlib.Path("docs/profiles.md").read_text(encoding="utf-8")
+_COMMANDS = re.findall(r"\./bazelw run //perf:(\w+) -- (.+)", _TEXT) + re.findall(
+    r"python3 (\w+)_zip\.zip (--[^`]+)`", _TEXT
+)
+
+
+def test_commands_are_found():
+    assert {program for program, _ in _COMMANDS} == {"roofline", "calibrate"}
+
+
+@pytest.mark.parametrize("program", sorted({program for program, _ in _COMMANDS}))
+def test_a_command_takes_the_flags_that_are_given(program):
+    done = subprocess.run(
+        [sys.executable, "-m", f"tileops.perf.{program}", "--helpfull"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    known = set(re.findall(r"--(?:\[no\])?(\w+)", done.stdout))
+    given = {
+        flag for name, flags in _COMMANDS if name == program for flag in re.findall(r"--(\w+)", flags)
+    }
+    assert given and given <= known
+
+
+def test_the_example_is_a_profile_that_keeps_the_rules():
+    (example,) = re.findall(r"```\n(gpu: .+?)```", _TEXT, re.DOTALL)
+    assert rules.lint(text_format.Parse(example, gpu_profile_pb2.GpuProfile())) == []
+
+
+def test_every_field_of_a_profile_is_explained():
+    table = _TEXT.split("## What each number means")[1].split("## ")[0]
+    explained = set(re.findall(r"`(\w+)`", table))
+    messages = [gpu_profile_pb2.GpuProfile, gpu_profile_pb2.Hbm, gpu_profile_pb2.AccessMix]
+    messages += [gpu_profile_pb2.ComputeUnit, gpu_profile_pb2.Provenance]
+    for message in messages:
+        assert {field.name for field in message.DESCRIPTOR.fields} <= explained
+    for basis in gpu_profile_pb2.FigureBasis.keys()[1:]:
+        assert basis in explained
+
+
+@pytest.mark.parametrize("path", re.findall(r"`((?:perf|tests|profiles)/[\w/.]*)`", _TEXT))
+def test_a_named_file_is_there(path):
+    assert pathlib.Path(path).exists()
