@@ -66,10 +66,21 @@ def call_in_graph(op: Op, inputs: Sequence[Any], buffers: Sequence[Any]) -> Any:
     """
     if len(buffers) < len(op.BUFFER_NAMES) and all(buffer is None for buffer in buffers):
         buffers = (None,) * len(op.BUFFER_NAMES)
+    if torch.compiler.is_compiling():
+        _let_into_graphs()
     return in_graph(op.handle, *inputs, *op.held_constants.values(), *buffers)
 
 
-@torch.compiler.allow_in_graph
+def _let_into_graphs() -> None:
+    """Have TorchDynamo take calls of `in_graph` into its graphs as they are."""
+    torch.compiler.allow_in_graph(in_graph)
+
+
+# TorchDynamo runs a function with this mark for real when it comes by it. What sets the mark, and what the function
+# calls, import TorchDynamo: seconds that a process which traces nothing should not pay when it imports ops.
+_let_into_graphs._dynamo_marked_constant = True
+
+
 def in_graph(handle: str, *tensors: torch.Tensor | None) -> Any:
     """One call as a part of a graph, without a look inside.
 
