@@ -94,6 +94,8 @@ class _CallCheck:
         self._roof(op, case)
         if self._no_price:
             return None
+        if not self._stages(op, case):
+            return None
         self._data_terms(op, case)
         price = self._asked(op.eval_roofline, "eval_roofline", "C016", case)
         if price is not None:
@@ -112,6 +114,26 @@ class _CallCheck:
         key = self._asked(op.roof_key, "roof_key", "C014", case)
         if key is not None and key not in ROOF_KEYS:
             self._add("roof_key", "C014", f"gives {key!r} on the row {case.case_id}; keys are {', '.join(ROOF_KEYS)}")
+
+    def _stages(self, op: Op, case: WorkloadCase) -> bool:
+        """Whether the reference calls the ops of the composition's stages, and no others, wherever the row runs."""
+        if not op.STAGES:
+            return True
+        try:
+            stages = op.last_call.stages
+        except Exception as error:  # what completes the stages follows an author's code
+            self._of_reference("C019", f"the stages of the row {case.case_id} cannot be followed: {describe(error)}")
+            return False
+        missing = [stage for stage in op.STAGES if stage.op and not stage.optional and not stages[stage.name]]
+        for stage in missing:
+            message = f"calls no {stage.op} in stage {stage.name!r} on the row {case.case_id}: call it, or make the stage optional"
+            self._of_reference("C019", message)
+        return not missing
+
+    def _of_reference(self, code: str, message: str) -> None:
+        reference = self._class.implementations()[0]
+        place = place_of(reference.function) or self._subject.place
+        self._findings.add(place, self._subject.entry, f"implementation {reference.name}", code, message)
 
     def _data_terms(self, op: Op, case: WorkloadCase) -> None:
         terms = self._asked(op.roofline_data_terms, "roofline_data_terms", "C018", case)
@@ -149,14 +171,11 @@ class _CallCheck:
                     break
 
     def _reference(self, case: WorkloadCase) -> None:
-        reference = self._class.implementations()[0]
-        member, place = f"implementation {reference.name}", place_of(reference.function) or self._subject.place
         try:
-            op = workloads.construct(self._class, case, target=reference.name)
+            op = workloads.construct(self._class, case, target=self._class.implementation_names()[0])
             op(**workloads.build_inputs(self._class, case, "cpu"))
         except Exception as error:  # an author's code may raise anything
-            message = f"is the reference, and raises {describe(error)} on the row {case.case_id} on the CPU"
-            self._findings.add(place, self._subject.entry, member, "C012", message)
+            self._of_reference("C012", f"is the reference, and raises {describe(error)} on the row {case.case_id} on the CPU")
 
 
 def _judges(when: Any, call: CheckedCall) -> str:

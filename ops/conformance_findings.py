@@ -24,6 +24,7 @@ CODES: dict[str, str] = {
     "C016": "a row cannot be priced",
     "C017": "a read half is no part of the price",
     "C018": "data terms are no counts",
+    "C019": "stages differ from the composition",
 }
 
 

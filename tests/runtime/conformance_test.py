@@ -92,6 +92,18 @@ def scale(body: str) -> str:
     return f"{RIGHT}\n{body}\n"
 
 
+# A composite with the op of each stage.
+TWICE = simple("OwnBytesFwdOp") + simple("PricedFwdOp") + """
+class TwiceFwdOp(generated.TwiceFwdOp):
+    @implementation("torch")
+    def _torch(self, call, x):
+        return PricedFwdOp()(OwnBytesFwdOp()(x))
+
+    @implementation("fused")
+    def _fused(self, call, x):
+        return x.clone()
+"""
+
 # what the plugin says, of which entry, the code expected, words of the message
 WRONG = [
     ("", "ScaleFwdOp", "C002", "no module has a class ScaleFwdOp"),
@@ -140,6 +152,10 @@ WRONG = [
     (simple("PricedFwdOp", "    def eval_roofline_read_bytes(self):\n        return 33"), "PricedFwdOp", "C017", "gives 33 on the row plain, and reads are an int between 0 and the 32 bytes"),
     (simple("PricedFwdOp", "    def eval_roofline_read_bytes(self):\n        return self.last_call.bytes"), "PricedFwdOp", "C017", "raises AttributeError"),
     (simple("PricedFwdOp", "    def roofline_data_terms(self):\n        return {'rows': 4.0}"), "PricedFwdOp", "C018", "gives {'rows': 4.0} on the row plain; write a dict of names to ints"),
+    (TWICE.replace("PricedFwdOp()(OwnBytesFwdOp()(x))", "OwnBytesFwdOp()(x)"), "TwiceFwdOp", "C019",
+     "calls no PricedFwdOp in stage 'second' on the row plain: call it, or make the stage optional"),
+    (TWICE.replace("PricedFwdOp()(OwnBytesFwdOp()(x))", "MissingFormulaFwdOp()(x)") + simple("MissingFormulaFwdOp"), "TwiceFwdOp", "C019",
+     "a sub-op MissingFormulaFwdOp was called, and none of its stages"),
 ]  # fmt: skip
 
 
@@ -174,6 +190,11 @@ def test_a_class_that_a_plugin_only_imports_is_C004(said, tmp_path, monkeypatch)
     monkeypatch.syspath_prepend(str(tmp_path))
     found = said("from tileops_conformance_elsewhere import ScaleFwdOp").findings
     assert [one.code for one in found] == ["C004"] and "define it where it is offered" in found[0].message
+
+
+def test_a_composite_whose_reference_runs_its_stages_conforms_whatever_a_fused_one_does(said):
+    report = said(TWICE, "TwiceFwdOp")
+    assert [str(one) for one in report.findings] == [] and report.unreached == ()
 
 
 def test_an_op_without_a_read_half_is_listed_and_no_defect(said):
