@@ -73,6 +73,17 @@ def test_4_4_1_it_is_emitted_per_discriminant_point():
         assert called(entry, meta(3, 5), train=train, wide=wide).eval_roofline()[0] == flops
 
 
+def test_4_4_1_each_formula_says_where_it_stands_in_the_spec_file():
+    entry = demo({"flops": "M", "bytes": "N"})
+    lines = text_of(entry).splitlines()
+    at = {name: lines.index(f"    {name}: {text}") + 1 for name, text in (("flops", "M"), ("bytes", "N"))}
+    body = [line.strip() for line in source_of(entry).splitlines()]
+    for name, local in (("flops", "M"), ("bytes", "N")):
+        assert body[body.index(f"# demo.yaml:{at[name]}: {name}") + 1].endswith(f"= {local}")
+    func = source_of(demo({"func": "math.frexp"}))
+    assert f"# demo.yaml:{text_of(demo({'func': 'math.frexp'})).splitlines().index('    func: math.frexp') + 1}: func" in func
+
+
 def test_4_4_1_points_that_fold_to_the_same_thing_are_one_branch():
     body = source_of(demo({"flops": "(M if train else M) * (2 if wide else 2)"}, params=FLAGS))
     assert "if " not in body.partition("def eval_roofline(self)")[2].partition("CASES")[0]
