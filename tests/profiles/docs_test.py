@@ -1,5 +1,6 @@
 """docs/profiles.md: its commands take the flags that it gives, its example is a profile, its table is whole."""
 
+import os
 import pathlib
 import re
 import subprocess
@@ -25,6 +26,7 @@ def test_commands_are_found():
 def test_a_command_takes_the_flags_that_are_given(program):
     done = subprocess.run(
         [sys.executable, "-m", f"tileops.perf.{program}", "--helpfull"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     known = set(re.findall(r"--(?:\[no\])?(\w+)", done.stdout))
