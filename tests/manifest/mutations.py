@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import random
 from collections.abc import Callable
 from typing import Any
@@ -46,6 +45,13 @@ def places(value: Any, path: Path = ()) -> list[Path]:
     """The path of every value inside a document."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     return [found for key, item in items for found in ((*path, key), *places(item, (*path, key)))]
+
+
+def _apart(value: Any) -> Any:
+    """A copy in which nothing stands in two places, so that no swap puts a value into itself."""
+    if isinstance(value, dict):
+        return {key: _apart(item) for key, item in value.items()}
+    return [_apart(item) for item in value] if isinstance(value, list) else value
 
 
 def _at(entry: Any, path: Path) -> Any:
@@ -114,7 +120,7 @@ def _swap(entry: Any, path: Path, draw: random.Random) -> None:
 
 def _copy(entry: Any, path: Path, draw: random.Random) -> None:
     """A value stands in another place too; one item of a list twice."""
-    value = copy.deepcopy(_at(entry, path))
+    value = _apart(_at(entry, path))
     place = _at(entry, path[:-1])
     if isinstance(place, list):
         place.insert(path[-1], value)
@@ -130,7 +136,7 @@ DATA_DAMAGE: dict[str, Callable[[Any, Path, random.Random], None]] = {
 
 def damage_data(entry: Any, kind: str, draw: random.Random) -> Any:
     """A copy of an entry with one to three of its values damaged in one way."""
-    entry = copy.deepcopy(entry)
+    entry = _apart(entry)
     for _ in range(draw.randint(1, 3)):
         found = places(entry)
         if found:
