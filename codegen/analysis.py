@@ -7,16 +7,19 @@ accumulating (a judgment that a missing fact makes unreachable is recorded as un
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Iterator
 from typing import Any
 
+from tileops.codegen.decisions import MAX_BRANCHES, Part, bytes_read, parts, tree_of
 from tileops.manifest import declarations, effort, expr, kind_check, kinds
 from tileops.manifest.check_signature import scope
 from tileops.manifest.constants import without_value
 from tileops.manifest.diagnostics import Diagnostics
+from tileops.manifest.domain import Domain
 from tileops.manifest.forms import ROOFLINE
 from tileops.manifest.kind_check import FORM, KIND, NAME, PRESENCE
-from tileops.manifest.model import Entry, RooflineField
-from tileops.manifest.points import Point, TooManyPoints, decide, discriminants, domain_restrictions, enumerate_points
+from tileops.manifest.model import Entry, RooflineField, Signature
+from tileops.manifest.points import Parts, Point, TooManyPoints, decide, discriminants
 from tileops.manifest.presence import conditions_of, is_its_input, resolve, substitute_presence
 from tileops.manifest.python_paths import formula_problem
 
@@ -29,7 +32,7 @@ class Formula:
     """A checked inline formula, decided at every point.
 
     Attributes:
-      tree: the folded expression, or a points.Split with one such at each leaf.
+      tree: the folded expression, a points.Split with one such at each leaf, or points.Parts of such trees.
       integer: whether its kind alone makes it an integer >= 0; otherwise the value is checked when it is evaluated.
       line: where it stands in the spec file.
     """
@@ -56,7 +59,7 @@ class Analysis:
       func: the path of the formula in func mode, "" in inline mode.
       flops: the inline formula.
       bytes: the inline formula, None where the bytes follow from the signature.
-      traffic: where they follow from it, a Traffic or a points.Split with one at each leaf.
+      traffic: where they follow from it, a Traffic, a points.Split with one at each leaf, or points.Parts of such trees.
       unreached: judgments that were not reached, each naming the fact that was missing.
     """
 
@@ -85,6 +88,7 @@ class _Analyser:
     def __init__(self, entry: Entry, diagnostics: Diagnostics) -> None:
         self._entry = resolve(entry)
         self._diagnostics = diagnostics
+        self._domain = Domain(self._entry.signature)
         self._failed = False
         self._unreached: list[str] = []
 
@@ -172,59 +176,97 @@ class _Analyser:
         signature = self._entry.signature
         conditions = conditions_of(signature)
         node = substitute_presence(node, conditions)
-        read = [part.args[0].id for part in expr.walk(node) if isinstance(part, expr.Call) and part.function == "bytes"]
-        guards = {name: conditions[name] for name in read if name in conditions}
-        points = self._points([node, *guards.values()], path, field.line)
-        if not points:
+        guards = {name: conditions[name] for name in bytes_read(node) if name in conditions}
+        found = self._apart(lambda: parts(signature, self._domain, node, guards), path, field.line)
+        if not found:
             return None
-        decisions = [(point, point.fold(node)) for point in points]
         absent = {
-            name for point, folded in decisions for name, guard in guards.items()
+            name for part in found for point, folded in part.decisions for name, guard in guards.items()
             if point.fold(guard) == expr.Literal(False) and _reads_bytes(folded, name)
         }  # fmt: skip
         for name in sorted(absent):
             self._report(path, field.line, "R013", f"bytes({name}) is read where {name} is absent")
-        for point, folded in decisions:
-            if isinstance(folded, expr.Literal) and not (type(folded.value) is int and folded.value >= 0):
-                self._report(path, field.line, "R014", f"is {folded.value!r} ({point}), not a finite non-negative integer")
+        for value, where in _least_constants(found):
+            if not (type(value) is int and value >= 0):
+                self._report(path, field.line, "R014", f"is {value!r} ({where}), not a finite non-negative integer")
         for problem in without_value(signature, node):
             self._report(path, field.line, "R014", f"has no value: {problem}")
-        return Formula(tree=decide(decisions), integer=isinstance(kind, kinds.Dim), line=field.line)
+        return Formula(tree=tree_of(found), integer=isinstance(kind, kinds.Dim), line=field.line)
 
-    def _points(self, terms: list[expr.Expr], path: str, line: int) -> list[Point]:
-        """The points that the terms tell apart; none where they are too many, or where the entry accepts no call."""
-        signature = self._entry.signature
+    def _apart(self, enumerate_parts: Callable[[], list[Any]], path: str, line: int) -> list[Any]:
+        """What is enumerated; nothing where there are too many points, or where the entry accepts no call."""
         try:
-            points = enumerate_points(discriminants(signature, terms), domain_restrictions(signature))
+            found = enumerate_parts()
         except TooManyPoints as error:
             self._report(path, line, "M042", f"{error.args[0]} discriminant points are too many")
             return []
-        if not points:
+        if not found:
             self._unreached.append(f"{path}: the shape rules reject every call")
-        return points
+        return found
 
     def _derived(self) -> Any:
         """Each input read and output written once; a mutated input both, on the branch where it is written."""
         signature = self._entry.signature
-        conditions = [tensor.mutated.expr for tensor in signature.inputs.values() if tensor.mutated is not None]
+        written = {name: tensor.mutated.expr for name, tensor in signature.inputs.items() if tensor.mutated is not None}
         aliased = {name: where for name, output in signature.outputs.items() if (where := is_its_input(signature, output))}
-        conditions += aliased.values()
-        points = self._points(conditions, "roofline", self._entry.roofline_line)
-        if not points:
-            return None
-        decisions = []
-        for point in points:
-            read, written = list(signature.constants), []
-            for tensor in signature.inputs.values():
-                mutated = tensor.mutated is not None and point.fold(tensor.mutated.expr) == expr.Literal(True)
-                if not (mutated and tensor.write_only):
-                    read.append(tensor.name)
-                if mutated:
-                    written.append(tensor.name)
-            # An output that is a written input is one storage, which the input is charged for.
-            own = [name for name in signature.outputs if name not in aliased or point.fold(aliased[name]) != expr.Literal(True)]
-            decisions.append((point, Traffic(read=tuple(read), written=(*written, *own))))
-        return decide(decisions)
+        conditions = [*written.values(), *aliased.values()]
+        charges: list[tuple[list[expr.Expr], list[str]]] = []
+        number = 1
+        for one in discriminants(signature, conditions):
+            number *= len(one.values)
+        for name in signature.tensors:
+            own = [where for where in (written.get(name), aliased.get(name)) if where is not None]
+            charges.append((own if number > MAX_BRANCHES else conditions, [name]))
+        found = []
+        for terms, names in _joined(signature, charges):
+            points = self._apart(lambda terms=terms: self._domain.points(terms), "roofline", self._entry.roofline_line)
+            if not points:
+                return None
+            found.append(decide([(point, self._traffic(point, names, written, aliased)) for point in points]))
+        return found[0] if len(found) == 1 else Parts(tuple(found))
+
+    def _traffic(self, point: Point, names: list[str], written: dict[str, expr.Expr], aliased: dict[str, expr.Expr]) -> Traffic:
+        """What some tensors are charged at a point."""
+        signature = self._entry.signature
+        true = expr.Literal(True)
+        mutated = [name for name in names if name in written and point.fold(written[name]) == true]
+        read = [
+            name for name in names
+            if name in signature.bound and not (name in mutated and signature.inputs[name].write_only)
+        ]  # fmt: skip
+        # An output that is a written input is one storage, which the input is charged for.
+        own = [name for name in names if name in signature.outputs and not (name in aliased and point.fold(aliased[name]) == true)]
+        return Traffic(read=tuple(read), written=(*mutated, *own))
+
+
+def _joined(signature: Signature, charges: list[tuple[list[expr.Expr], list[str]]]) -> list[tuple[list[expr.Expr], list[str]]]:
+    """Charges whose conditions read a discriminant in common, together; those that always hold are one group, the first."""
+    groups: list[tuple[frozenset[str], list[expr.Expr], list[str]]] = []
+    for terms, names in charges:
+        read = frozenset(one.name for one in discriminants(signature, terms))
+        mine = [group for group in groups if group[0] & read or not (group[0] or read)]
+        for group in mine:
+            read, terms, names = read | group[0], [*group[1], *terms], [*group[2], *names]
+        groups = [group for group in groups if group not in mine] + [(read, terms, names)]
+    order = list(signature.tensors)
+    return [(terms, sorted(names, key=order.index)) for _, terms, names in sorted(groups, key=lambda group: bool(group[0]))]
+
+
+def _least_constants(found: list[Part]) -> Iterator[tuple[Any, str]]:
+    """(value, where) of what a formula folds to, where it is a constant: at each point of one part, of several the least."""
+    if len(found) == 1:
+        for point, folded in found[0].decisions:
+            if isinstance(folded, expr.Literal):
+                yield folded.value, str(point)
+        return
+    chosen = []
+    for part in found:
+        constant = [(folded.value, point) for point, folded in part.decisions if isinstance(folded, expr.Literal)]
+        numbers = [one for one in constant if isinstance(one[0], (int, float))]
+        if not numbers:
+            return
+        chosen.append(min(numbers, key=lambda one: one[0]))
+    yield sum(value for value, _ in chosen), ", ".join(str(point) for _, point in chosen if point.assigned) or "every call"
 
 
 def _reads_bytes(node: expr.Expr, name: str) -> bool:

@@ -12,10 +12,9 @@ from typing import Any
 from tileops.codegen.analysis import Analysis
 from tileops.manifest import expr, kinds
 from tileops.manifest.adt import AdtValue
+from tileops.manifest.domain import Domain
 from tileops.manifest.model import Entry, Param, Signature
-from tileops.manifest.points import (
-    Discriminant, Point, Split, decide, discriminants, domain_restrictions, enumerate_points,
-)  # fmt: skip
+from tileops.manifest.points import Discriminant, Point, Split, decide, domain_restrictions, trees
 from tileops.manifest.rows import Case
 from tileops.manifest.shapes import shape_at
 
@@ -61,11 +60,11 @@ def _partitions(entry: Entry, analysis: Analysis) -> list[_Partition]:
         return _opaque(entry.signature)
     found = []
     if analysis.flops is not None:
-        found.append(_of_tree("flops", analysis.flops.tree))
+        found += _of_trees("flops", analysis.flops.tree)
     if analysis.bytes is not None:
-        found.append(_of_tree("bytes", analysis.bytes.tree))
+        found += _of_trees("bytes", analysis.bytes.tree)
     elif analysis.traffic is not None:
-        found.append(_of_tree("bytes", analysis.traffic))
+        found += _of_trees("bytes", analysis.traffic)
         found += _charges(entry.signature)
     return found
 
@@ -82,9 +81,7 @@ def _charges(signature: Signature) -> list[_Partition]:
     ]
     for tensor in signature.tensors.values():
         if isinstance(tensor.shape.expr, expr.FamilyTerm):
-            points = enumerate_points(
-                discriminants(signature, [tensor.shape.expr]), domain_restrictions(signature)
-            )
+            points = Domain(signature).points([tensor.shape.expr])
             tree = decide([(point, shape_at(signature, tensor, point)) for point in points])
             if isinstance(tree, Split):
                 found.append(_of_tree(f"bytes({tensor.name})", tree))
@@ -143,6 +140,11 @@ def _is_present(case: Case, name: str) -> bool:
     return any(tensor.name == name for tensor in (*case.constants, *case.inputs, *case.outputs)) or bool(
         case.present.get(name)
     )
+
+
+def _of_trees(formula: str, tree: Any) -> list[_Partition]:
+    """A partition for each tree that adds up and tells something apart; one at least."""
+    return [_of_tree(formula, part) for part in trees(tree) if isinstance(part, Split)] or [_of_tree(formula, trees(tree)[0])]
 
 
 def _of_tree(formula: str, tree: Any) -> _Partition:

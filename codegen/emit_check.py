@@ -361,9 +361,10 @@ def kind_of(signature: Signature, discriminant: Discriminant) -> kinds.Kind | No
 
 
 def emit_split(
-    split: Split, lines: Lines, constructors: Mapping[str, str], leaf: Callable[[Any], None], present_test: Callable[[str], str]
+    split: Split, lines: Lines, constructors: Mapping[str, str], leaf: Callable[[Any], None], present_test: Callable[[str], str],
+    silent: Callable[[Any], bool] = lambda leaf: False,
 ) -> None:
-    """Emit a decision tree as if / elif / else over one discriminant after the other.
+    """Emit a decision tree as if / elif / else over one discriminant after the other; a branch that emits nothing is left out.
 
     Args:
       split: the tree.
@@ -371,12 +372,21 @@ def emit_split(
       constructors: how the module writes the constructors of an algebraic discriminant.
       leaf: emits a branch.
       present_test: Python that says whether a tensor or parameter is there.
+      silent: whether a leaf emits nothing.
     """
-    for position, (value, branch) in enumerate(split.branches):
-        last = position == len(split.branches) - 1
+    said = [(value, branch) for value, branch in split.branches if not _silent(branch, silent)]
+    for position, (value, branch) in enumerate(said):
+        last = position == len(said) - 1 and position > 0 and len(said) == len(split.branches)
         test = "else:" if last else f"{'elif' if position else 'if'} {_test(split.discriminant, value, constructors, present_test)}:"
         with lines.block(test):
             leaf(branch)
+
+
+def _silent(node: Any, silent: Callable[[Any], bool]) -> bool:
+    """Whether no leaf of a tree emits anything."""
+    if isinstance(node, Split):
+        return all(_silent(branch, silent) for _, branch in node.branches)
+    return silent(node)
 
 
 def _test(

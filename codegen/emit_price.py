@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import pathlib
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from tileops.codegen.analysis import Analysis, Formula
+from tileops.codegen.analysis import Analysis, Formula, Traffic
 from tileops.codegen.emit_check import emit_split, kind_of
 from tileops.codegen.outside import Outside
 from tileops.codegen.python_form import can_raise, is_not_none, python_form
 from tileops.codegen.source_text import Lines, assign, call, literal
 from tileops.manifest import expr
 from tileops.manifest.model import Entry
-from tileops.manifest.points import Split
+from tileops.manifest.points import Parts, Split, trees
 
 
 def emit_price(entry: Entry, analysis: Analysis, outside: Outside, lines: Lines) -> None:
@@ -41,8 +42,29 @@ class _PriceEmitter:
             self._lines.add("")
             with self._lines.block("def eval_roofline_read_bytes(self) -> int:"):
                 self._lines.add('"""Bytes of the last call\'s price that are reads."""', "_call = self.last_call")
-                self._bind(_tree_tests(self._analysis.traffic))
-                self._tree(self._analysis.traffic, lambda traffic: self._lines.add(f"return {_bytes_of(traffic.read)}"))
+                self._read_bytes()
+
+    def _read_bytes(self) -> None:
+        every = trees(self._analysis.traffic)
+        found = [tree for tree in every if not isinstance(tree, Traffic) or tree.read] or every[:1]
+        if len(found) == 1:
+            self._bind(_tree_tests(found[0]))
+            self._tree(found[0], lambda traffic: self._lines.add(f"return {_bytes_of(traffic.read)}"))
+            return
+        self._bind(set().union(*map(_tree_tests, found)))
+        self._charges(found, ("_read",))
+        self._lines.add("return _read")
+
+    def _charges(self, found: Sequence[Any], sums: tuple[str, ...]) -> None:
+        """Emit the sums `_read` and `_written` of the trees of a traffic."""
+        for position, tree in enumerate(found):
+            by = "+=" if position else "="
+
+            def charged(traffic: Traffic) -> list[str]:
+                sides = {"_read": traffic.read, "_written": traffic.written}
+                return [f"{name} {by} {_bytes_of(sides[name])}" for name in sums if sides[name] or by == "="]
+
+            self._tree(tree, lambda traffic: self._lines.add(*charged(traffic)), lambda traffic: not charged(traffic))
 
     def _func(self) -> None:
         path = self._analysis.func
@@ -54,8 +76,8 @@ class _PriceEmitter:
     def _inline(self) -> None:
         analysis = self._analysis
         self._lines.add("_call = self.last_call")
-        trees = [formula.tree for formula in (analysis.flops, analysis.bytes) if formula]
-        self._bound = _tree_tests(analysis.traffic).union(*map(_tree_tests, trees), *map(_common_names, trees))
+        found = [formula.tree for formula in (analysis.flops, analysis.bytes) if formula]
+        self._bound = _tree_tests(analysis.traffic).union(*map(_tree_tests, found), *map(_common_names, found))
         self._bind(self._bound)
         self._formula("flops", analysis.flops)
         if analysis.bytes is not None:
@@ -63,10 +85,7 @@ class _PriceEmitter:
             self._result("_bytes", analysis.bytes)
             return
         self._lines.add("# bytes: from the signature, each input read and each output written once")
-        self._tree(
-            analysis.traffic,
-            lambda traffic: self._lines.add(f"_read = {_bytes_of(traffic.read)}", f"_written = {_bytes_of(traffic.written)}"),
-        )
+        self._charges(trees(analysis.traffic), ("_read", "_written"))
         self._result("_read + _written", None)
 
     def _bind(self, read: set[str]) -> None:
@@ -77,17 +96,21 @@ class _PriceEmitter:
 
     def _formula(self, name: str, formula: Formula) -> None:
         self._lines.add(f"# {self._place}:{formula.line}: {name}")
-        self._tree(formula.tree, lambda node: self._value(name, node, formula.line))
+        for position, tree in enumerate(trees(formula.tree)):
+            by = "+=" if position else "="
+            self._tree(
+                tree, lambda node: self._value(name, node, formula.line, by), lambda node: by == "+=" and node == expr.Literal(0),
+            )
 
-    def _value(self, name: str, node: expr.Expr, line: int) -> None:
-        """`_flops = expression`, a value that the formula does not have told as the formula's."""
+    def _value(self, name: str, node: expr.Expr, line: int, by: str) -> None:
+        """`_flops = expression`, or the same added to it; a value that the formula does not have told as the formula's."""
         self._bind(set(expr.names(node)) - self._bound)  # an index of a tensor that other branches lack
         form = python_form(node, self._names, self._present)
         if not can_raise(node):
-            self._lines.add(*assign(f"_{name}", form, self._lines.room))
+            self._lines.add(*assign(f"_{name}", form, self._lines.room, by))
             return
         with self._lines.block("try:"):
-            self._lines.add(*assign(f"_{name}", form, self._lines.room))
+            self._lines.add(*assign(f"_{name}", form, self._lines.room, by))
         with self._lines.block("except _checks.DOMAIN_ERRORS as _error:"):
             self._lines.add(f"raise _checks.price_error({literal(self._entry.op)}, {self._formula_name(name, line)}, _error) from None")
 
@@ -110,11 +133,12 @@ class _PriceEmitter:
             return value
         return f"_checks.price({literal(self._entry.op)}, {self._formula_name(name, formula.line)}, {value})"
 
-    def _tree(self, node: Any, leaf) -> None:
+    def _tree(self, node: Any, leaf: Callable[[Any], None], silent: Callable[[Any], bool] = lambda leaf: False) -> None:
+        """Emit a tree by what its leaves emit; nothing where all of it is silent."""
         if isinstance(node, Split):
             constructors = self._outside.constructors(kind_of(self._entry.signature, node.discriminant))
-            emit_split(node, self._lines, constructors, lambda branch: self._tree(branch, leaf), lambda name: expr.to_source(self._present(name)))
-        else:
+            emit_split(node, self._lines, constructors, lambda branch: self._tree(branch, leaf, silent), lambda name: expr.to_source(self._present(name)), silent)
+        elif not silent(node):
             leaf(node)
 
 
@@ -124,13 +148,17 @@ def _bytes_of(names: tuple[str, ...]) -> str:
 
 def _common_names(node: Any) -> set[str]:
     """Names that every leaf of a formula's tree reads."""
+    if isinstance(node, Parts):
+        return set().union(*map(_common_names, node.trees))
     if isinstance(node, Split):
         return set.intersection(*(_common_names(branch) for _, branch in node.branches))
     return set(expr.names(node))
 
 
 def _tree_tests(node: Any) -> set[str]:
-    """Parameters and dtype indices that the tests of a tree read."""
+    """Parameters and dtype indices that the tests of a tree, or of trees that add up, read."""
+    if isinstance(node, Parts):
+        return set().union(*map(_tree_tests, node.trees))
     if not isinstance(node, Split):
         return set()
     return {node.discriminant.name}.union(*(_tree_tests(branch) for _, branch in node.branches))

@@ -13,7 +13,7 @@ from tileops.codegen.pipeline import analyse_files, chosen_spec_files
 from tileops.codegen.source_text import Lines
 from tileops.manifest import expr, plan
 from tileops.manifest.check import Checked
-from tileops.manifest.points import Split
+from tileops.manifest.points import Parts, Split
 from tileops.perf import command
 
 _OP = flags.DEFINE_string("op", None, "the op to explain", required=True)
@@ -58,7 +58,9 @@ def explanation(checked: Checked, analysis: Analysis) -> list[str]:
 
 
 def _tree(name: str, node, show, where: str = "") -> list[str]:
-    """A line for each leaf of a decision tree."""
+    """A line for each leaf of a decision tree, or of each that adds up."""
+    if isinstance(node, Parts):
+        return [line for tree in node.trees for line in _tree(f"{name}, added up", tree, show)]
     if not isinstance(node, Split):
         return [f"  {name}{f' where {where}' if where else ''}: {show(node)}"]
     lines = []

@@ -115,9 +115,9 @@ def quoted(head: str, text: str, room: int) -> list[str]:
     return [f"{head}(", *(f"    {literal(part)}" for part in (*parts, part)), ")"]
 
 
-def assign(name: str, node: expr.Expr, room: int) -> list[str]:
-    """`name = expression`, broken before its outermost + or - where it does not fit on a line."""
-    flat = f"{name} = {expr.to_source(node)}"
+def assign(name: str, node: expr.Expr, room: int, by: str = "=") -> list[str]:
+    """`name = expression`, or with another operator of assignment; broken before its outermost + or - where it does not fit."""
+    flat = f"{name} {by} {expr.to_source(node)}"
     if len(flat) <= room or not (isinstance(node, expr.Binary) and node.op in "+-"):
         return [flat]
     terms: list[str] = []
@@ -125,4 +125,4 @@ def assign(name: str, node: expr.Expr, room: int) -> list[str]:
     while isinstance(first, expr.Binary) and first.op in "+-":
         terms.append(f"{first.op} {expr.to_source(first.right, expr.SUM + 1)}")
         first = first.left
-    return [f"{name} = (", f"    {expr.to_source(first, expr.SUM)}", *(f"    {term}" for term in reversed(terms)), ")"]
+    return [f"{name} {by} (", f"    {expr.to_source(first, expr.SUM)}", *(f"    {term}" for term in reversed(terms)), ")"]

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 
 from tileops.manifest import constants as values
 from tileops.manifest import expr, kinds
+from tileops.manifest.domain import Domain
 from tileops.manifest.model import Entry, Expression, Signature, Tensor
-from tileops.manifest.points import TooManyPoints, discriminants, domain_restrictions, enumerate_points
+from tileops.manifest.points import TooManyPoints, domain_restrictions
 from tileops.manifest.text import shown
 
 Report = Callable[[str, int, str, str], None]  # field path, line, code, message
@@ -71,8 +72,8 @@ def constants(entry: Entry, report: Report) -> None:
                 message = "holds in every call, and says nothing" if always else "rejects every call"
                 report(f"signature.shape_rules[{position}]", rule.line, "M027", f"{shown(rule.text)} {message}")
                 return
-        restrictions = domain_restrictions(signature)
-        if restrictions and not enumerate_points(discriminants(signature, restrictions), restrictions):
+        domain = Domain(signature)
+        if not all(domain.points([rule]) for rule in domain_restrictions(signature)):
             line = entry.line_of("signature.shape_rules")
             report("signature.shape_rules", line, "M027", "the rules together reject every call")
             return

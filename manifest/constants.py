@@ -11,6 +11,7 @@ from tileops.manifest.model import Signature, Tensor
 from tileops.manifest.points import Discriminant, Point, discriminants, domain_restrictions, enumerate_points
 from tileops.manifest.primitives import PRIMITIVE_FUNCTIONS
 from tileops.manifest.shapes import NoCase, shape_at, substitute
+from tileops.manifest.sums import strict_parts
 
 _DTYPES = {dtype: expr.Literal(dtype) for dtype in BITS}
 # Arguments that have to be positive whatever the others are, by position.
@@ -28,18 +29,26 @@ def without_value(signature: Signature, node: expr.Expr, tensor: Tensor | None =
     Raises:
       TooManyPoints: the facts that the expression reads have too many combinations.
     """
+    found: list[str] = []
+    for part in strict_parts(node):
+        found += _without_value(signature, part, tensor)
+    return found[:1]  # of one expression, the first says what to mend
+
+
+def _without_value(signature: Signature, node: expr.Expr, tensor: Tensor | None) -> list[str]:
     terms = [node, *_lets(signature, node)]
     if not any(_may_fail(part) for term in (*terms, *_cases(signature, node)) for part in expr.walk(term)):
         return []
     found: dict[str, None] = {}
     for point in _points(signature, terms):
         try:
-            folded = shape_at(signature, tensor, point) if tensor is not None else node
+            applied = tensor is not None and isinstance(node, expr.FamilyTerm)
+            folded = shape_at(signature, tensor, point) if applied else node
         except NoCase:
             continue  # which the inference plan reports
         for problem in _problems(_folded(signature, folded, point)):
             found.setdefault(f"{problem} ({point})")
-    return list(found)[:1]  # of one expression, the first says what to mend
+    return list(found)
 
 
 def constant(signature: Signature, node: expr.Expr) -> bool | None:

@@ -32,9 +32,13 @@ class Effort:
         if self._left < 0:
             raise Exhausted(f"takes more than {self.limit} steps to judge; no op needs it: make it smaller or split it")
 
+    def allow(self, steps: int) -> None:
+        """Add to what is left: for work whose amount something else bounds."""
+        self._left += steps
+
     @property
     def spent(self) -> int:
-        """Steps counted so far."""
+        """Steps counted so far, less what was allowed beyond the limit."""
         return self.limit - self._left
 
     @property

@@ -238,6 +238,23 @@ class Split:
     branches: tuple[tuple[Any, Any], ...]
 
 
+@dataclasses.dataclass(frozen=True)
+class Parts:
+    """What is decided apart, each a Split or a leaf, and adds up."""
+
+    trees: tuple[Any, ...]
+
+
+def trees(node: Any) -> tuple[Any, ...]:
+    """The trees that add up: those of Parts, or the one there is."""
+    return node.trees if isinstance(node, Parts) else (node,)
+
+
+def leaves(node: Any) -> int:
+    """Number of leaves of a tree."""
+    return sum(leaves(branch) for _, branch in node.branches) if isinstance(node, Split) else 1
+
+
 def decide(decisions: list[tuple[Point, Any]]) -> Any:
     """Group points by equal decisions: the decision itself where all agree, else the smallest Split in point order."""
     first = decisions[0][1]

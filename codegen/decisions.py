@@ -1,0 +1,87 @@
+"""What a formula is at the points it tells apart: one tree where they are few, one for each independent addend of a sum.
+
+Addends that read no discriminant in common are decided apart, so that seventeen flags make seventeen small trees and not
+one of 131,072 leaves. A part that still has many branches is left as it was written, its conditions in it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from tileops.manifest import expr
+from tileops.manifest.domain import Domain
+from tileops.manifest.model import Signature
+from tileops.manifest.points import Parts, Point, decide, discriminants, leaves
+from tileops.manifest.sums import related
+
+MAX_BRANCHES = 16  # of one tree: a reader of the generated code follows no more
+MAX_DECIDED = 4096  # points that are grouped by what they decide
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """Addends that discriminants relate: their sum, and what it folds to at each of their points.
+
+    Attributes:
+      alike: whether every point's reads the same indices, so that a call which knows those of one knows those of all.
+    """
+
+    node: expr.Expr
+    decisions: tuple[tuple[Point, expr.Expr], ...]
+    alike: bool
+
+    @property
+    def tree(self) -> Any:
+        """A folded expression, a points.Split with one at each leaf, or the sum as written where it has many branches."""
+        if self.alike and len(self.decisions) > MAX_DECIDED:
+            return self.node
+        tree = decide(list(self.decisions))
+        return self.node if self.alike and leaves(tree) > MAX_BRANCHES else tree
+
+
+def parts(signature: Signature, domain: Domain, node: expr.Expr, guards: Mapping[str, expr.Expr]) -> list[Part]:
+    """The independent parts of a formula, one where it has few points; none where the entry accepts no call.
+
+    Args:
+      signature: the entry's.
+      domain: its points.
+      node: the formula.
+      guards: the presence conditions of the tensors whose bytes it reads, by tensor.
+
+    Raises:
+      TooManyPoints: the discriminants of one part span too many.
+    """
+    groups = related(node, lambda part: _names(signature, part, guards))
+    number = 1
+    for one in discriminants(signature, [node, *guards.values()]):
+        number *= len(one.values)
+    sums = [node] if number <= MAX_BRANCHES or len(groups) == 1 else groups
+    made = []
+    for part in sums:
+        points = domain.points([part, *(guards[name] for name in bytes_read(part) if name in guards)])
+        if not points:
+            return []
+        decisions = tuple((point, point.fold(part)) for point in points)
+        indices = signature.forall.keys() | signature.lets.keys()
+        alike = len({frozenset(expr.names(folded)) & indices for _, folded in decisions}) == 1
+        made.append(Part(part, decisions, alike))
+    return made
+
+
+def tree_of(found: list[Part]) -> Any:
+    """What emission writes of a formula: one tree, or points.Parts with those of independent parts."""
+    return found[0].tree if len(found) == 1 else Parts(tuple(part.tree for part in found))
+
+
+def _names(signature: Signature, part: expr.Expr, guards: Mapping[str, expr.Expr]) -> frozenset[str]:
+    """Names of the discriminants that decide an addend."""
+    read = [guards[name] for name in bytes_read(part) if name in guards]
+    return frozenset(one.name for one in discriminants(signature, [part, *read]))
+
+
+def bytes_read(node: expr.Expr) -> list[str]:
+    """Tensors whose bytes an expression reads, each once."""
+    read = (part.args[0].id for part in expr.walk(node) if isinstance(part, expr.Call) and part.function == "bytes")
+    return list(dict.fromkeys(read))
