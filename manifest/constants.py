@@ -111,10 +111,9 @@ def _promoted(terms: Iterable[expr.Expr]) -> list[str]:
 def _folded(signature: Signature, node: expr.Expr, point: Point) -> expr.Expr:
     """The expression at a point, with the lets that the point decides."""
     values = dict(point.values)
-    words = _DTYPES | {name: expr.Literal(None) for name, value in values.items() if value is None}
 
     def at_point(term: expr.Expr) -> expr.Expr:
-        return fold(substitute(term, words), values, point.present)
+        return fold(substitute(term, _DTYPES), values, point.present)
 
     waiting = dict(signature.lets)
     while decided := {

@@ -202,6 +202,10 @@ def fold(node: expr.Expr, values: Mapping[str, Any], present: Mapping[str, bool]
         if isinstance(test, expr.Literal):
             return again(node.then if test.value else node.otherwise)
         return expr.Conditional(test, again(node.then), again(node.otherwise))
+    if isinstance(node, expr.Comprehension) and node.variable in values:  # the variable is its own, not the name outside
+        inner = {name: value for name, value in values.items() if name != node.variable}
+        condition = None if node.condition is None else fold(node.condition, inner, present)
+        return expr.Comprehension(fold(node.element, inner, present), node.variable, again(node.sequence), condition)
     return expr.rebuild(node, again)
 
 def _constant(node: expr.Expr) -> expr.Expr:

@@ -16,11 +16,14 @@ from tileops.tests.codegen.random_scope import Scope
 from tileops.tests.codegen.random_terms import ATOM, Env, Term, literal, name
 
 MAX_AXIS = 12
-MAX_POINTS = 96
+MAX_POINTS = 48
 # Names of any sort, among them such as generated code and Python use themselves.
 NAMES = (
     "x", "y", "a", "b", "c", "w", "M", "N", "K", "B", "S", "T", "U", "rows", "scale", "bias", "offset", "count", "mode", "flag",
     "kind_", "left", "right", "axis", "dim0", "z9", "longer_name_of_something", "Q", "state", "ids", "layout", "alpha",
+    "len", "sum", "max", "prod", "range", "abs", "all", "min", "call", "checks", "primitives", "torch", "math", "super",
+    "int", "isinstance", "type", "str", "Op", "TensorRecord", "Layout", "Nopad", "params", "indices", "tensors", "device_",
+    "x_shape", "x_dtype", "a_shape", "self_", "inputs", "buffers", "error", "read", "written", "flops", "nbytes", "kind", "value",
 )  # fmt: skip
 
 
@@ -53,7 +56,7 @@ class Build:
         found = self.draw.choice(pool) if plain and pool and self.draw.chance(70) else f"{prefix}{len(self._taken)}"
         while found in self._taken:
             found = f"{prefix}{len(self._taken)}_"
-        self._taken.update((found, f"{found}_shape", f"{found}_dtype"))
+        self._taken.add(found)
         return found
 
     def scope(self, sizes: bool = False) -> Scope:

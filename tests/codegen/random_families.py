@@ -155,11 +155,19 @@ def _case(
         axes.append(Axis(term, solves=(index, factor, literal(offset))))
     for _ in range(draw.integer(0 if hosts else 1, 2)):
         one = draw.choice(names)
-        form = draw.choice(("name", "literal", "times", "plus", "ceil_div"))
+        form = draw.choice(("name", "literal", "times", "plus", "ceil_div", "comprehension"))
         if form == "literal":
             axes.append(Axis(literal(draw.integer(0, 3))))
         elif form == "ceil_div":
             axes.append(Axis(write.call("ceil_div", primitives.ceil_div, one, literal(draw.integer(1, 3)), dim=True)))
+        elif form == "comprehension":
+            # Its variable may be called as an index that stands in the argument: it is another.
+            free = [name_ for name_ in (*build.model.indices, *build.known, "i") if name_ not in {*params, *(m.param for m in matches)}]
+            variable = draw.choice(free)
+            element = write.arithmetic("+", one, name(variable, True))
+            run = write.call("range", primitives.indices_below, literal(2), dim=True)
+            draw.use("family case with a comprehension")
+            axes.append(Axis(write.comprehension("sum", sum, element, variable, run, None)))
         elif form == "name":
             axes.append(Axis(one))
         else:

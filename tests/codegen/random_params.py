@@ -14,6 +14,7 @@ DTYPES = (
     "bool", "uint8", "int8", "int16", "int32", "int64", "float8_e4m3fn", "float8_e5m2", "float16", "bfloat16", "float32",
     "float64", "complex64",
 )  # fmt: skip
+MOST_POINTS = 24  # that the parameters of one entry span: a branch of the emitted code is cheap, hundreds are not
 WORDS = ("mean", "sum", "nchw", "row major", "a-b", "None ", "x1", "True", "é")
 
 
@@ -102,7 +103,7 @@ def _kinds(draw: Draw) -> tuple[str, sorts.Sort, Callable[[Draw], Any], Any]:
 
 def params(draw: Draw, names: Callable[[str], str]) -> list[Param]:
     """Up to five parameters, those with defaults after those without, keywords anywhere behind."""
-    found = []
+    found, points = [], 1
     for _ in range(draw.weighted({0: 1, 1: 3, 2: 4, 3: 4, 4: 2, 5: 1})):
         text, sort, make, wrong = _kinds(draw)
         maybe = isinstance(sort, sorts.Opaque)
@@ -111,6 +112,9 @@ def params(draw: Draw, names: Callable[[str], str]) -> list[Param]:
             text, sort, make = f"{text} | None", sorts.Maybe(sort), _maybe(make)
         defaulted = maybe or draw.chance(55)
         default = make(draw) if defaulted else None
+        if points * finite_size(sort) > MOST_POINTS:
+            continue
+        points *= finite_size(sort)
         found.append(Param(names("p"), text, sort, make, wrong, defaulted, default, draw.chance(25)))
     positional = [param for param in found if not param.kw_only]
     ordered = [p for p in positional if not p.defaulted] + [p for p in positional if p.defaulted]

@@ -53,12 +53,17 @@ def rules(build: Build) -> None:
             if not truths[0]:
                 term = build.write.negation(term)
             decides = not finite(build.model, term) or varies(build.model, term, ())
-            if decides and _leaves_choice(build, term) and term.text not in [rule.text for rule in build.model.rules]:
+            if decides and _leaves_choice(build, term) and _bare(term) not in map(_bare, build.model.rules):
                 draw.use("shape rule")
                 build.model.rules.append(term)
                 break
     if draw.chance(20):
         _restriction(build)
+
+
+def _bare(term: Term) -> str:
+    """The term's text but for parentheses and quotes, which may be drawn otherwise the next time."""
+    return "".join(char for char in term.text if char not in "()'\"")
 
 
 def _defines(term: Term) -> bool:
