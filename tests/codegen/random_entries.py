@@ -130,12 +130,12 @@ class _Entry:
         draw, build = self._draw, self._build
         sources = [
             one for one in build.model.of_role("input")
-            if one.mutated is not None and one.presence is None
+            if one.mutated is not None and one.name not in build.under and self._everywhere(one)
             and not any(other.alias == one.name for other in build.model.tensors.values())
         ]  # fmt: skip
         if sources and draw.chance(60):
-            draw.use("alias")
             source = draw.choice(sources)
+            draw.use("alias" if source.presence is None else "alias of an input that may be absent")
             axes = source.axes
             add(build, Tensor(build.name("o"), "output", source.shape_text, axes, source.dtype, alias=source.name))
             return
@@ -159,6 +159,13 @@ class _Entry:
         if tensor.buffer:
             draw.use("buffer out")
         add(build, tensor)
+
+    def _everywhere(self, tensor: Tensor) -> bool:
+        """Whether the tensor's shape has a value in calls that lack the tensor too."""
+        try:
+            return all(min(self._build.model.shape(tensor, env), default=0) >= 0 for env in self._build.envs)
+        except (ArithmeticError, ValueError, IndexError, OutOfBounds):
+            return False
 
     def _reorder(self) -> None:
         """Declared order: any, but for optional inputs, which come last."""
