@@ -315,3 +315,44 @@ def test_a_prediction_says_that_it_is_one(tmp_path):
 
 def test_a_bound_of_next_to_nothing_is_not_shown_as_zero(tmp_path):
     assert "<0.01 us" in table(make_report(tmp_path, builders.record(bytes=8, flops=1)))
+
+
+def test_rows_stand_by_family_and_the_most_time_to_win_below(tmp_path):
+    def record(op, family, headroom_us, **fields):
+        return builders.record(op=op, family=family, ns=50_000 + headroom_us * 1_000, **fields)
+
+    text = table(
+        make_report(
+            tmp_path,
+            record("AFwdOp", "x", 30),
+            record("BFwdOp", "y", 50),
+            record("CFwdOp", "x", 10),
+            record("BFwdOp", "y", 1, case_id="b"),
+            builders.record(op="Tiny", family="x", ns=9_000, bytes=8_000),
+        )
+    )
+    lines = [line.split()[0] for line in text.splitlines() if line[:1].isalpha()]
+    assert lines[2:10] == ["op", "y", "BFwdOp", "BFwdOp", "x", "AFwdOp", "CFwdOp", "Tiny"]
+    assert "\ny (2 rows)\n" in text
+    below = text[text.index("most time to win") :]
+    ranked = [line.split() for line in below.splitlines() if "FwdOp" in line]
+    assert [line[0] for line in ranked] == ["BFwdOp", "AFwdOp", "CFwdOp"]
+    assert ranked[0][-2:] == ["51.00", "us"]
+    # A faster kernel would not show where latency dominates.
+    assert "Tiny" not in below
+    (family,) = lines_of(text, "x  ")
+    assert family.split() == ["x", "3", "1", "72.9%", "40.00", "us"]
+
+
+def test_several_runs_show_the_course_of_each_row(tmp_path):
+    runs = [
+        builders.write_run(tmp_path / f"{number}", builders.record(ns=ns), started_s=number)
+        for number, ns in ((1, 100_000), (2, 200_000), (3, 150_000))
+    ]
+    text = table(builders.report(runs, builders.profile(tmp_path)))
+    row = lines_of(text, "SiluFwdOp  ")[0]
+    assert row.rstrip().endswith("\u2581\u2588\u2584 -25.0%")
+    # The same time again is a flat line; a single run has none.
+    text = table(builders.report([runs[0], runs[0]], builders.profile(tmp_path)))
+    assert "course" in text and "\u2581\u2581 +0.0%" in text
+    assert "course" not in table(builders.report(runs[:1], builders.profile(tmp_path)))

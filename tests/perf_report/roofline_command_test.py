@@ -384,3 +384,40 @@ def test_an_assumed_factor_that_is_no_fraction_is_bad_usage(tmp_path, roofline):
     flags = ("--run=run.binpb", "--profile=gpu.textproto", "--assume_calibration=85")
     status, _, err = roofline(*flags)
     assert status == 2 and "85 is no fraction" in err
+
+
+def test_one_run_of_everything_is_read_as_the_model_says_in_every_form(tmp_path, roofline):
+    """Impossible, unknown clock, no bytes, a tie, latency-bound; and a torn end."""
+    path = builders.write_run(
+        tmp_path / "run.binpb",
+        builders.record(case_id="impossible", bytes=200_000_000),
+        builders.record(case_id="zero", bytes=0),
+        builders.record(case_id="events", source=benchmark_pb2.TIMING_SOURCE_CUDA_EVENTS),
+        builders.record(case_id="tie", flops=250_000_000),
+        builders.record(case_id="tiny", bytes=8_000, ns=9_000),
+        builders.record(case_id="lost"),
+    )
+    path.write_bytes(path.read_bytes()[:-40])
+    flags = ("--run=run.binpb", "--profile=gpu.textproto", "--implementation=all")
+    status, out, err = roofline(*flags, "--format=json")
+    document = json.loads(out)
+    assert status == 1 and document["health"] == "failed"
+    assert "run.binpb: at byte" in err
+    rows = {row["case_id"]: row for row in document["rows"]}
+    assert {name: (row["verdict"], row["blank_reason"]) for name, row in rows.items()} == {
+        "impossible": ("formula_error", None),
+        "zero": ("blank", "zero_bytes"),
+        "events": ("blank", "no_cupti"),
+        "tie": ("below", None),
+        "tiny": ("latency_bound", None),
+    }
+    assert rows["tie"]["bound"] == "memory"
+    assert document["summary"]["rows"] == 5
+    for form, said in (("table", "formula error: SiluFwdOp impossible"), ("html", 'id="errors"')):
+        status, out, _ = roofline(*flags, f"--format={form}")
+        assert status == 1 and said in out
+    # The same rows of a GPU that no profile names: nothing is priced, nothing fails.
+    builders.write_run(path, builders.record(bytes=2**60), device="Unknown GPU")
+    status, out, _ = roofline("--run=run.binpb", "--format=json")
+    (row,) = json.loads(out)["rows"]
+    assert (status, row["blank_reason"]) == (0, "no_profile")
