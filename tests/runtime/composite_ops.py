@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-import types
 from typing import Any
 
 import torch
 
-from tileops.codegen.pipeline import analyse_files
 from tileops.ops.implementations import implementation
 from tileops.ops.stages import stage
-from tileops.perf import paths
+from tileops.tests.runtime import entry_classes
 
 
-def _generated() -> types.SimpleNamespace:
-    analysed = analyse_files([str(paths.data_path("tests", "runtime", "composites.yaml"))])
-    if len(analysed.diagnostics):
-        raise ValueError("\n".join(str(found) for found in analysed.diagnostics))
-    (source,) = analysed.modules().values()
-    module = types.ModuleType("tileops_composites")
-    exec(compile(source, module.__name__, "exec"), vars(module))  # noqa: S102  # our own emission
-    return module
-
-
-generated: Any = _generated()
+generated: Any = entry_classes.generated("composites.yaml")
 
 
 class RouterFwdOp(generated.RouterFwdOp):

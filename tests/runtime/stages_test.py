@@ -13,7 +13,7 @@ import torch
 from tileops.ops.errors import OpCallError, OpNotAvailableError
 from tileops.ops.implementations import implementation
 from tileops.ops.stages import Stage, stage
-from tileops.tests.runtime import composite_formulas
+from tileops.tests.runtime import entry_formulas
 from tileops.tests.runtime.composite_ops import (
     BlockFwdOp, CombineFwdOp, DenseFwdOp, GroupedFwdOp, LayerFwdOp, PermuteFwdOp, RoutedLayerFwdOp, RouterFwdOp,
 )  # fmt: skip
@@ -504,4 +504,4 @@ def test_the_generated_class_lists_its_composition():
     assert LayerFwdOp.STAGES[0] == Stage(name="scores", op="DenseFwdOp")
     assert LayerFwdOp.STAGES[4] == Stage(name="activation", kernel="acme_relu")
     assert LayerFwdOp.STAGES[6] == Stage(name="shared", op="DenseFwdOp", optional=True)
-    assert composite_formulas.layer.__name__ in LayerFwdOp.FUNC
+    assert entry_formulas.layer.__name__ in LayerFwdOp.FUNC

@@ -54,3 +54,8 @@ def _flops(call: CheckedCall) -> int:
     if call.op == "CombineFwdOp":
         return 2 * index["M"] * index["K"] * index["H"]
     return grouped(call)[0]
+
+
+def distinct_ids(call: CheckedCall) -> tuple[int, int]:
+    """Bytes: as many rows as the ids name, and the ids; for SelectFwdOp of traced.yaml."""
+    return 0, int(np.unique(call.values("ids")).size)
