@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from tileops.manifest import check_effects, check_families, check_rules, declarations, expr, kind_check, kinds, plan, presence
 from tileops.manifest.diagnostics import Diagnostics
@@ -83,6 +83,23 @@ def let_order(signature: Signature) -> list[str]:
             if waits[reader] == 0:
                 order.append(reader)
     return order
+
+
+def values_read(node: expr.Expr, lets: Mapping[str, Expression]) -> list[str]:
+    """Names whose values an expression reads, directly or through lets; a presence is no value."""
+    found: dict[str, None] = {}
+    waiting = [node]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, expr.Call) and part.function == "present":
+            continue
+        if isinstance(part, (expr.Name, expr.Value, expr.Field)):
+            name = part.id if isinstance(part, expr.Name) else part.name
+            if name in lets and name not in found:
+                waiting.append(lets[name].expr)
+            found[name] = None
+        waiting.extend(expr.children(part))
+    return list(found)
 
 
 def type_terms(signature: Signature) -> list[expr.Expr]:
@@ -179,7 +196,18 @@ class SignatureCheck:
         if kind is not None and wanted is not None and not kinds.fits(kind, wanted):
             self._report(path, expression.line, "M022", f"must be {wanted}, and is {kind}")
 
+    def _parts(self, path: str, expression: Expression) -> None:
+        """What takes no part in types decides none, neither itself nor through lets."""
+        lets = self._signature.lets
+        for name in values_read(expression.expr, lets):
+            param = self._signature.params.get(name)
+            kind = None if param is None else param.kind.item if isinstance(param.kind, Maybe) else param.kind
+            if isinstance(kind, (kinds.Real, kinds.Text, kinds.Opaque)):
+                self._report(path, expression.line, "M022", f"{name!r} is {kind}, which takes no part in types")
+
     def _tensor(self, path: str, tensor: Tensor) -> None:
+        for field, expression in (("dtype", tensor.dtype), ("shape", tensor.shape)):
+            self._parts(f"{path}.{field}", expression)
         names = scope(self._entry, dtypes=True)
         dtype = kind_check.check(tensor.dtype.expr, names, self._reporter(f"{path}.dtype", tensor.dtype.line))
         if dtype is not None and not isinstance(dtype.item if isinstance(dtype, Maybe) else dtype, kinds.DType):

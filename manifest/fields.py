@@ -8,7 +8,8 @@ from collections import abc
 from typing import Any
 
 from tileops.manifest.diagnostics import Diagnostics
-from tileops.manifest.forms import NAME, RESERVED_NAMES, Form
+from tileops.manifest.forms import Form
+from tileops.manifest.names import NAME, RESERVED_NAMES
 from tileops.manifest.source import Mapping, Node, Scalar, Sequence
 from tileops.manifest.text import odd_character, shown
 

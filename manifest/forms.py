@@ -7,17 +7,9 @@ import re
 from collections.abc import Mapping
 
 from tileops.manifest.dtypes import BITS
+from tileops.manifest.names import NAME, RESERVED_NAMES
 
 OP_NAME = re.compile(r"[A-Z][A-Za-z0-9]*(Fwd|Bwd)?Op")
-NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,79}")
-# Names with a meaning of their own wherever a name of an entry may stand, and what that meaning is. Generated code begins
-# every name of its own with an underscore, so none is kept for it but the arguments that a caller passes by name.
-RESERVED_NAMES: dict[str, str] = {
-    "out": "the argument that passes the storage of a result",
-    "self": "the op itself in its methods",
-    "inf": "infinity",
-    **{dtype: "a dtype" for dtype in BITS},
-}
 # Rows write indices and parameters, and `__init__` takes parameters.
 _RESERVED_INDICES = RESERVED_NAMES | dict.fromkeys(("label", "some", "dtype_cases"), "a field of a workload row")
 _RESERVED_PARAMS = _RESERVED_INDICES | {"target": "the argument of __init__ that names an implementation"}

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from tileops.manifest import declarations, expr, forms, kinds
+from tileops.manifest import declarations, expr, forms, kinds, names
 from tileops.manifest.dtypes import BITS
 
 Json = dict[str, Any]
@@ -122,18 +122,18 @@ class _Writer:
         body: Json = {"type": "object"}
         if members.least:
             body["minProperties"] = members.least
-        if members.names is forms.NAME:
+        if members.names is names.NAME:
             body["propertyNames"] = self._name(members.reserved)
-        if members.names in (None, forms.NAME):
+        if members.names in (None, names.NAME):
             return {**body, "additionalProperties": self._held(members.of)}
         return {**body, "patternProperties": {_whole(members.names): self._held(members.of)}, "additionalProperties": False}
 
     def _name(self, reserved: Mapping[str, str]) -> Json:
         """A name; where more are reserved than everywhere, what is besides."""
         everywhere = self._shared("name", {
-            "pattern": f"^{forms.NAME.pattern}$", "not": {"enum": sorted({*keyword.kwlist, *forms.RESERVED_NAMES})},
+            "pattern": f"^{names.NAME.pattern}$", "not": {"enum": sorted({*keyword.kwlist, *names.RESERVED_NAMES})},
         })  # fmt: skip
-        besides = sorted(reserved.keys() - forms.RESERVED_NAMES.keys())
+        besides = sorted(reserved.keys() - names.RESERVED_NAMES.keys())
         return {"allOf": [everywhere, {"not": {"enum": besides}}]} if besides else everywhere
 
     def _Form(self, form: forms.Form) -> Json:

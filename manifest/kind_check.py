@@ -10,6 +10,7 @@ from tileops.manifest.evaluate import evaluate
 from tileops.manifest.kinds import (
     BOOL, DIM, INT, NONE, REAL, TEXT, Adt, Bool, Dim, DType, Enum, Int, Kind, Maybe, Opaque, Real, Seq, Union,
 )
+from tileops.manifest.names import may_be_variable
 from tileops.manifest.narrowing import NOTHING, Facts, learn
 from tileops.manifest.text import shown
 
@@ -177,7 +178,11 @@ class _Checker:
         found = [self.kind(operand, facts) for operand in node.operands]
         if any(kind is None for kind in found):
             return None
-        for op, left, right in zip(node.ops, found, found[1:], strict=False):
+        for position, (op, left, right) in enumerate(zip(node.ops, found, found[1:], strict=False)):
+            never = _never_equal(op, left, node.operands[position + 1]) or _never_equal(op, right, node.operands[position])
+            if never is not None:
+                self._fail(KIND, f"{left} {op} {right}: nothing there equals {shown(never.value)}")
+                return None
             if op in ("in", "not in"):
                 fine = isinstance(right, Seq) and _comparable(left, right.item)
             elif op in ("==", "!="):
@@ -307,8 +312,10 @@ class _Checker:
         if not isinstance(sequence, Seq):
             self._fail(KIND, f"a comprehension runs over a sequence, not {sequence}")
             return None
-        if node.variable in self._scope.names or node.variable in self._variables:
-            self._fail(NAME, f"the variable {node.variable!r} hides a name of the entry")
+        hidden = node.variable in self._scope.names or node.variable in self._scope.tensors or node.variable in self._variables
+        if hidden or not may_be_variable(node.variable):
+            what = "hides a name of the entry" if hidden else "is no name that an entry could give"
+            self._fail(NAME, f"the variable {shown(node.variable)} {what}")
             return None
         self._variables[node.variable] = sequence.item
         condition = BOOL if node.condition is None else self.kind(node.condition, facts)
@@ -331,6 +338,24 @@ class _Checker:
             return found
         self._fail(KIND, f"{where} takes {wanted}, not {found}")
         return None
+
+
+def _never_equal(op: str, kind: Kind, other: expr.Expr) -> expr.Literal | None:
+    """The literal among what a value is compared with that no value of the kind can equal."""
+    inner = kind.item if isinstance(kind, Maybe) else kind
+    if op in ("in", "not in"):
+        literals = other.items if isinstance(other, expr.Tuple) else ()
+    else:
+        literals = (other,) if op in ("==", "!=") else ()
+    for literal in literals:
+        if not isinstance(literal, expr.Literal):
+            continue
+        value = literal.value
+        if isinstance(inner, (Enum, DType)) and isinstance(value, str) and value not in inner.values:
+            return literal
+        if isinstance(inner, Int) and isinstance(value, float) and not value.is_integer():
+            return literal
+    return None
 
 
 def _comparable(left: Kind, right: Kind) -> bool:

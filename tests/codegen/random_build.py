@@ -59,9 +59,14 @@ class Build:
         self._taken.add(found)
         return found
 
-    def scope(self, sizes: bool = False) -> Scope:
-        """All that is known by now."""
-        return Scope(dict(self.known), dict(self.tags), dict(self.under), sizes)
+    def scope(self, sizes: bool = False, types: bool = True) -> Scope:
+        """All that is known by now; where `types` may depend on it, without what takes no part in types."""
+        apart = (sorts.Number, sorts.Text) if types else ()
+        known = {
+            found: sort for found, sort in self.known.items()
+            if not isinstance(sort.item if isinstance(sort, sorts.Maybe) else sort, apart)
+        }  # fmt: skip
+        return Scope(known, dict(self.tags), dict(self.under), sizes)
 
     def finite(self, maybes: bool = True) -> Scope:
         """The facts that decide a branch: finite parameters, dtype indices, presence of optional tensors."""

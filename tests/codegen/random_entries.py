@@ -60,7 +60,7 @@ class _Entry:
         self._reorder()
         for env in build.envs:
             model.complete(env)
-        model.scope = build.scope()
+        model.scope = build.scope(types=False)
         roofline(build)
         for env in build.envs:
             model.price(env)

@@ -27,7 +27,7 @@ def roofline(build: Build) -> None:
 def _formula(build: Build, sizes: bool) -> Term:
     """An integer over everything that a formula may read, made >= 0 in one of the ways in which authors do."""
     draw, write = build.draw, build.write
-    scope = build.scope(sizes)
+    scope = build.scope(sizes, types=False)
     term = build.accepted(
         lambda: build.make.integer(scope, draw.integer(1, 4)), lambda value: abs(value) < MAX_VALUE // 1000, lambda: literal(1),
     )  # fmt: skip

@@ -42,7 +42,7 @@ def rules(build: Build) -> None:
     """Conditions that happen to hold in every row; other calls may well break them."""
     draw = build.draw
     for _ in range(draw.weighted({0: 4, 1: 3, 2: 2})):
-        scope = build.scope()
+        scope = build.scope(types=False)
         for _ in range(8):
             term = build.make.conditions.boolean(scope, draw.integer(1, 3))
             if not term.reads or _defines(term):

@@ -52,6 +52,13 @@ SINGLE_FAULTS = [
     ("signature.let.L", "N + flip", "M022"),
     ("signature.shape_rules.0", "N + 1", "M022"),
     ("signature.shape_rules.0", "T == 'int32'", "M022"),
+    ("signature.shape_rules.0", "T in ('float16', 'int32')", "M022"),
+    ("signature.shape_rules.0", "N == 3.5", "M022"),
+    ("signature.shape_rules.0", "present(x)", "M027"),
+    ("signature.shape_rules.0", "all(x > 0 for x in B)", "M021"),
+    ("signature.shape_rules.0", "all(_len > 0 for _len in B)", "M021"),
+    ("signature.shape_rules.0", "all(inf > 0 for inf in B)", "M021"),
+    ("signature.shape_rules.0", "T not in ('float16', 'float32')", "M027"),
     ("signature.inputs.x.dtype", "N", "M022"),
     ("signature.inputs.state.mutated", "N", "M022"),
     ("signature.inputs.ids.values", "topk_ids(4, 2)", "M022"),
@@ -172,6 +179,30 @@ def test_an_output_is_one_input_that_is_written_and_nothing_else(effects):
         "workloads": [{"label": "a", "N": 5}], "roofline": {"flops": "N"},
     }  # fmt: skip
     assert codes(entry) == ["M050"]
+
+
+@pytest.mark.parametrize("kind", ["float", "Number", "str"])
+@pytest.mark.parametrize("place", ["shape", "dtype", "let"])
+def test_what_takes_no_part_in_types_decides_none(kind, place):
+    entry = variant("signature.params.p", {"type": kind, "default": "a" if kind == "str" else 1.5})
+    test = "p == 'a'" if kind == "str" else "p > 1"
+    entry["signature"]["shape_rules"].append(test)
+    entry["roofline"]["flops"] = f"N if {test} else 2 * N"
+    assert codes(entry) == []
+    path, value = {
+        "shape": ("outputs", f"[*B, N if {test} else 1]"), "dtype": ("outputs", f"float16 if {test} else T"),
+        "let": ("let", f"N + 1 if {test} else 2"),
+    }[place]  # fmt: skip
+    if place == "let":
+        entry["signature"]["let"]["L"] = value
+    else:
+        entry["signature"][path]["y"][place] = value
+        entry["signature"]["let"].clear()
+        entry["signature"]["outputs"]["y"].setdefault("shape", "[N]")
+        if place == "dtype":
+            entry["signature"]["outputs"]["y"]["shape"] = "[N]"
+            entry["signature"]["params"].pop("dtype")
+    assert codes(entry) == ["M022"]
 
 
 def test_a_bad_op_name_is_M013():
