@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tileops.codegen.outside import Outside
 from tileops.codegen.python_form import can_raise, is_not_none, python_form
-from tileops.codegen.source_text import Lines, call, literal, mapping
+from tileops.codegen.source_text import Lines, call, declared, literal, mapping, plain
 from tileops.manifest import expr, kinds, plan
 from tileops.manifest.adt import AdtValue
 from tileops.manifest.check import Checked
@@ -27,6 +28,7 @@ class _CheckEmitter:
     def __init__(self, checked: Checked, outside: Outside, lines: Lines) -> None:
         self._entry = checked.entry
         self._op = literal(checked.entry.op)
+        self._place = pathlib.PurePath(checked.entry.file).name
         self._signature = checked.entry.signature
         self._plans = checked.plans
         self._lines = lines
@@ -100,10 +102,8 @@ class _CheckEmitter:
         metadata = tuple(name for name, tensor in bound.items() if tensor.values is not None)
         on_cpu = tuple(name for name, tensor in bound.items() if tensor.on_cpu)
         arguments = [self._op, _text(laid)]
-        if metadata or on_cpu:
-            arguments.append(literal(metadata))
-        if on_cpu:
-            arguments.append(literal(on_cpu))
+        arguments += [f"metadata={literal(metadata)}"] if metadata else []
+        arguments += [f"on_cpu={literal(on_cpu)}"] if on_cpu else []
         self._lines.add(*call("_device = _checks.call_device", arguments, self._lines.room))
 
     def _guarded(self, tensor: Tensor, body: Sequence[str]) -> None:
@@ -123,10 +123,19 @@ class _CheckEmitter:
             if tensor.when is not None:
                 self._conditional(tensor, plan.present_at(tensor, point))
         for position, step in enumerate(made.steps):
-            self._step(step, made.steps[position - 1] if position else None)
+            before = made.steps[position - 1] if position else None
+            if not isinstance(step, plan.SolveLet) and getattr(before, "tensor", None) != step.tensor:
+                self._heading(self._signature.bound[step.tensor], point)
+            self._step(step, before)
         self._combos(point)
         self._rules([rule for rule in self._signature.rules if rule not in self._restrictions])
         self._result(point)
+
+    def _heading(self, tensor: Tensor, point: Point) -> None:
+        """A comment that says what the checks below it are of: the tensor's type at the point, where it fits."""
+        shape = expr.to_source(shape_at(self._signature, tensor, point))
+        text = f"# {tensor.name}: {plain(declared(tensor.dtype.text, shape))}"
+        self._lines.add(text if len(text) <= self._lines.room else f"# {tensor.name}")
 
     def _conditional(self, tensor: Tensor, present: bool) -> None:
         """An input with a shared presence tag: passed exactly where its condition holds."""
@@ -154,6 +163,7 @@ class _CheckEmitter:
     def _step(self, step: plan.Step, before: plan.Step | None) -> None:
         if isinstance(step, plan.SolveLet):
             let = self._signature.lets[step.name]
+            self._lines.add(f"# {self._place}:{let.line}: let {step.name}")
             self._evaluated(step.name, step.term, f"let {step.name} = {let.text}")
             return
         tensor = self._signature.bound[step.tensor]
@@ -192,7 +202,8 @@ class _CheckEmitter:
         elif isinstance(step, plan.SolveRun):
             front, back = self._length(step.front), self._length(step.back)
             stop = "" if back == "0" else f" _len({shape}) - {_tight(back)}"
-            lines.add(f"{step.index} = {shape}" if front == "0" and not stop else f"{step.index} = {shape}[{front} :{stop}]")
+            run = f"{front}:" if not stop and front.isdigit() else f"{front} :{stop}"
+            lines.add(f"{step.index} = {shape}" if front == "0" and not stop else f"{step.index} = {shape}[{run}]")
         elif isinstance(step, plan.CheckAxis):
             wanted = self._valued("_size", step.term, f"an axis of {name}, {expr.to_source(step.term)}")
             with lines.block(f"if {shape}[{self._at(step, shape)}] != {wanted}:"):
@@ -244,6 +255,7 @@ class _CheckEmitter:
             negated = self._source(expr.Unary("not", rule.expr))
             arguments = [self._op, literal(rule.text), bindings, self._shapes()]
             raising = call("raise _checks.rule_error", arguments, self._lines.room - 4)
+            self._lines.add(f"# {self._place}:{rule.line}: shape rule")
             if can_raise(rule.expr):
                 self._evaluated("_holds", rule.expr, f"the rule {rule.text}")
                 negated = "not _holds"
@@ -286,6 +298,8 @@ class _CheckEmitter:
                 extents[name] = self._source(value)
                 continue
             extents[name] = f"_{name}_shape"
+            if obliged:
+                lines.add(f"# {name}: no axis may come out negative")
             self._evaluated(extents[name], value, f"the shape of {name}, {expr.to_source(shape)}")
             if obliged:
                 arguments = [self._op, literal(name), literal(expr.to_source(shape)), extents[name], self._shapes()]
@@ -293,25 +307,22 @@ class _CheckEmitter:
         here = [tensor for tensor in signature.bound.values() if plan.present_at(tensor, point)]
         required = [tensor for tensor in here if not tensor.optional]
         optional = [tensor for tensor in here if tensor.optional]
-        passed = _records(required)
-        if optional:
-            lines.add(*mapping("_inputs = ", passed, lines.room))
-            for tensor in optional:
-                with lines.block(f"if {tensor.name} is not None:"):
-                    lines.add(f'_inputs["{tensor.name}"] = {_record(tensor)}')
+        lines.add("# What this call binds, and what it promises to return.")
+        lines.add(*mapping("_inputs = ", _records(required), lines.room))
+        for tensor in optional:
+            with lines.block(f"if {tensor.name} is not None:"):
+                lines.add(f'_inputs["{tensor.name}"] = {_record(tensor)}')
         known = plan.known_at(signature, point)
         indices = [name for name in (*signature.forall, *signature.lets) if name in known]
         outputs = [
             f'"{name}": _TensorRecord({extents[name]}, {self._source(tensor.dtype.expr)})'
             for name, tensor in outputs_here.items()
         ]
-        room = lines.room - 5
-        lines.add(*call("return _CheckedCall", [
-            self._op, "self.params",
-            _text(mapping("", [f'"{name}": {name}' for name in indices], room)),
-            "_inputs" if optional else _text(mapping("", passed, room)),
-            _text(mapping("", outputs, room)), "_device", self._metadata(here), *self._storage(outputs_here, extents, point),
-        ], lines.room))
+        lines.add(*mapping("_indices = ", [f'"{name}": {name}' for name in indices], lines.room))
+        lines.add(*mapping("_outputs = ", outputs, lines.room))
+        held = [self._metadata(here), *self._storage(outputs_here, extents, point)]
+        bound = [self._op, "self.params", "_indices", "_inputs", "_outputs", "_device"]
+        lines.add(*call("return _CheckedCall", [*bound, *held], lines.room))
 
     def _storage(self, outputs: dict[str, Tensor], extents: dict[str, str], point: Point) -> list[str]:
         """Source of the tensors that outputs have to be: inputs that are written, buffers that the caller passes."""
@@ -319,11 +330,12 @@ class _CheckEmitter:
             f'"{name}": {tensor.alias}' for name, tensor in outputs.items()
             if (where := is_its_input(self._signature, tensor)) and point.fold(where) == expr.Literal(True)
         ]  # fmt: skip
-        held = f"{{{', '.join(aliases)}}}"
-        buffered = [name for name in outputs if name in self._buffers]
-        if not buffered:
-            return [held] if aliases else []
         lines = self._lines
+        buffered = [name for name in outputs if name in self._buffers]
+        if aliases or buffered:
+            lines.add(f"_aliases = {{{', '.join(aliases)}}}")
+        if not buffered:
+            return ["_aliases"] if aliases else []
         lines.add("_buffers = {}")
         with lines.block("if out is not None:"):
             passed = {self._buffers[0]: "out"}
@@ -335,15 +347,15 @@ class _CheckEmitter:
                 record = f"_TensorRecord({extents[name]}, {self._source(outputs[name].dtype.expr)})"
                 arguments = [self._op, literal(name), passed[name], record, "_device"]
                 lines.add(*call(f'_buffers["{name}"] = _checks.check_buffer', arguments, lines.room))
-        return [held, "_buffers"]
+        return ["_aliases", "_buffers"]
 
     def _metadata(self, here: Sequence[Tensor]) -> str:
-        """Source of the call's metadata tensors; optional ones are added to a local first."""
+        """Source of the call's metadata tensors: none, or a local that holds them."""
         metadata = [tensor for tensor in here if tensor.values is not None]
         always = "{" + ", ".join(f'"{tensor.name}": {tensor.name}' for tensor in metadata if not tensor.optional) + "}"
         sometimes = [tensor for tensor in metadata if tensor.optional]
-        if not sometimes:
-            return always
+        if not metadata:
+            return "{}"
         self._lines.add(f"_metadata = {always}")
         for tensor in sometimes:
             with self._lines.block(f"if {tensor.name} is not None:"):

@@ -11,7 +11,7 @@ from tileops.codegen.emit_check import emit_check, may_be_absent
 from tileops.codegen.emit_library import operator_schema, returned_names
 from tileops.codegen.emit_price import emit_price
 from tileops.codegen.outside import Outside
-from tileops.codegen.source_text import LINE_LENGTH, Lines, call, literal, quoted
+from tileops.codegen.source_text import LINE_LENGTH, Lines, call, declared, literal, plain, quoted
 from tileops.manifest import expr, kinds
 from tileops.manifest.adt import AdtValue
 from tileops.manifest.check import Checked
@@ -82,11 +82,11 @@ def _docstring(checked: Checked, lines: Lines) -> None:
     lines.add("Outputs:", *(f"  {_declared(tensor)}" for tensor in signature.outputs.values()))
     if signature.params:
         lines.add("Parameters:", *(
-            f"  {param.name}: {_plain(param.type)}{'' if param.required else f', default {_plain(_default(param.default))}'}"
+            f"  {param.name}: {plain(param.type)}{'' if param.required else f', default {plain(_default(param.default))}'}"
             for param in signature.params.values()
         ))
     where = [f"  {name}: {kind}" for name, kind in signature.forall.items()]
-    where += [f"  {name} = {_plain(let.text)}" for name, let in signature.lets.items()]
+    where += [f"  {name} = {plain(let.text)}" for name, let in signature.lets.items()]
     where += [
         f"  {family.name}[{', '.join(family.params)}] = "
         + ", ".join(f"{expr.to_source(case.shape)} where {_where(family, case)}" for case in family.cases)
@@ -95,7 +95,7 @@ def _docstring(checked: Checked, lines: Lines) -> None:
     if where:
         lines.add("Where:", *where)
     if signature.rules:
-        lines.add("Rules:", *(f"  {_plain(rule.text)}" for rule in signature.rules))
+        lines.add("Rules:", *(f"  {plain(rule.text)}" for rule in signature.rules))
     lines.add('"""', "")
 
 
@@ -117,11 +117,11 @@ def _where(family: TypeFamily, case: FamilyCase) -> str:
 
 
 def _declared(tensor: Tensor) -> str:
-    notes = [f"{_plain(tensor.dtype.text)}{_plain(tensor.shape.text)}"]
+    notes = [plain(declared(tensor.dtype.text, tensor.shape.text))]
     if tensor.optional:
         notes.append("optional")
     if tensor.when is not None:
-        notes.append(f"present where {_plain(tensor.when.text)}")
+        notes.append(f"present where {plain(tensor.when.text)}")
     if tensor.alias:
         notes.append(f"the input {tensor.alias} itself where that is written")
     if tensor.buffer:
@@ -131,16 +131,11 @@ def _declared(tensor: Tensor) -> str:
     if tensor.on_cpu:
         notes.append("on the cpu")
     if tensor.mutated is not None:
-        when = "" if tensor.mutated.expr == expr.Literal(True) else f" where {_plain(tensor.mutated.text)}"
+        when = "" if tensor.mutated.expr == expr.Literal(True) else f" where {plain(tensor.mutated.text)}"
         notes.append(f"{'written' if tensor.write_only else 'read and written'}{when}")
     if tensor.values is not None:
         notes.append("its values decide the work")
     return f"{tensor.name}: {', '.join(notes)}"
-
-
-def _plain(text: str) -> str:
-    """Text of a spec file inside a docstring: on one line, unable to end it."""
-    return " ".join(text.split()).replace("\\", "\\\\").replace('"', "'")
 
 
 def _init(checked: Checked, outside: Outside, lines: Lines) -> None:
@@ -230,7 +225,8 @@ def _forward(checked: Checked, lines: Lines) -> None:
     with lines.block(f"def forward({', '.join(arguments)}):"):
         passed = ", ".join(inputs)
         checks = ", ".join([*inputs, "out"] if has_buffer else inputs)
-        with lines.block("if self._is_compiling():"):
+        lines.add('"""Check, run and record one call."""')
+        with lines.block("if self._is_compiling():  # one operator of the graph that is being traced"):
             lines.add(*call("return self._in_graph", [*inputs, *["out=out"] * has_buffer], lines.room))
         both = [f"self.check({checks})", f"({passed}{',' if len(inputs) == 1 else ''})"]
         lines.add(*call("return self._complete", both, lines.room))

@@ -54,7 +54,10 @@ def explanation(checked: Checked, analysis: Analysis) -> list[str]:
         )
     emitted = Lines()
     emit_class(checked, analysis, Outside([checked.entry], [analysis.func] if analysis.func else []), emitted)
-    return [*lines, "", "emitted class:", "", emitted.text()]
+    code, _, cases = emitted.text().partition("    CASES = (\n")
+    if cases:  # long, and what the rows say already
+        code += f"    CASES = (...)  # the {len(checked.cases)} cases of its workload rows\n"
+    return [*lines, "", "emitted class:", "", code]
 
 
 def _tree(name: str, node, show, where: str = "") -> list[str]:
@@ -71,20 +74,37 @@ def _tree(name: str, node, show, where: str = "") -> list[str]:
 
 
 def _step(step: plan.Step) -> str:
+    """What a step finds out (`:=`) or compares with what is known by then."""
     if isinstance(step, plan.Rank):
-        return f"{step.tensor}: as many axes as {step.term}"
+        return f"{step.tensor} has {'at least ' if step.open else ''}{_length(step.least)} axes, for {step.term}"
     if isinstance(step, plan.SolveDType):
         return f"{step.index} := dtype of {step.tensor}, one of {', '.join(step.allowed)}"
     if isinstance(step, plan.CheckDType):
         return f"dtype of {step.tensor} is {expr.to_source(step.term)}"
     if isinstance(step, plan.SolveAxis):
-        return f"{step.index} := solved from axis {expr.to_source(step.term)} of {step.tensor}"
+        term = expr.to_source(step.term)
+        return f"{step.index} := {_axis(step)} of {step.tensor}" + (f", which is {term}" if term != step.index else "")
     if isinstance(step, plan.SolveRun):
-        return f"{step.index} := the axes of {step.tensor} that *{step.index} stands for"
+        return f"{step.index} := the axes of {step.tensor} that no other term takes"
     if isinstance(step, plan.SolveLet):
         return f"{step.name} := {expr.to_source(step.term)}"
-    star = "*" if isinstance(step, plan.CheckRun) else ""
-    return f"{step.tensor}: axis {star}{expr.to_source(step.term)} as found"
+    if isinstance(step, plan.CheckRun):
+        return f"the axes of {step.tensor} from {_axis(step)} on are *{expr.to_source(step.term)}"
+    return f"{_axis(step)} of {step.tensor} is {expr.to_source(step.term)}"
+
+
+def _axis(step: plan.SolveAxis | plan.CheckAxis | plan.CheckRun) -> str:
+    """Which axis, as a tensor's shape is indexed."""
+    at = _length(step.at)
+    if not step.from_back:
+        return f"axis {at}"
+    return f"axis -({at})" if " + " in at else f"axis -{at}"
+
+
+def _length(offset: plan.Offset) -> str:
+    """How many axes."""
+    runs = [f"len({expr.to_source(run)})" for run in offset.runs]
+    return " + ".join([str(offset.axes)] * (offset.axes > 0 or not runs) + runs)
 
 
 if __name__ == "__main__":

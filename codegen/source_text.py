@@ -126,3 +126,13 @@ def assign(name: str, node: expr.Expr, room: int, by: str = "=") -> list[str]:
         terms.append(f"{first.op} {expr.to_source(first.right, expr.SUM + 1)}")
         first = first.left
     return [f"{name} {by} (", f"    {expr.to_source(first, expr.SUM)}", *(f"    {term}" for term in reversed(terms)), ")"]
+
+
+def declared(dtype: str, shape: str) -> str:
+    """A tensor's type as documentation writes it: `T[M, N]`, or `T Mat[flag, M, N]` for a type family's shape."""
+    return f"{dtype}{shape}" if shape.startswith("[") else f"{dtype} {shape}"
+
+
+def plain(text: str) -> str:
+    """Text of a spec file inside a docstring: on one line, unable to end it."""
+    return " ".join(text.split()).replace("\\", "\\\\").replace('"', "'")
