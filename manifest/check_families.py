@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from tileops.manifest import declarations, expr, kind_check, kinds
 from tileops.manifest.kind_check import FORM, KIND, NAME, PRESENCE, Scope
@@ -16,10 +16,13 @@ Report = Callable[[str, int, str, str], None]
 
 
 def check_axes(
-    term: expr.ShapeTerm, names: Scope, report: Callable[[str, str], None], facts: Facts = NOTHING
+    term: expr.ShapeTerm, names: Scope, report: Callable[[str, str], None], facts: Facts = NOTHING, families: Collection[str] = ()
 ) -> None:
-    """Each axis is an integer, each run a sequence of integers."""
+    """Each axis is an integer, each run a sequence of integers, and none an application of one of the families."""
     for axis in term.axes:
+        if isinstance(axis, expr.Subscript) and isinstance(axis.sequence, expr.Name) and axis.sequence.id in families:
+            report(FORM, f"{expr.to_source(axis)}: a type family is the whole shape, and no axis of one")
+            continue
         kind = kind_check.check(axis, names, report, facts)
         if kind is not None and not isinstance(axis, expr.Splice) and not declarations.is_integer(kind):
             report(KIND, f"axis {expr.to_source(axis)!r} must be Dim or Int, and is {kind}")
@@ -48,7 +51,9 @@ class FamilyCheck:
         for name in cycles(references):
             self._report(f"signature.types.{name}", self._signature.families[name].line, "M041", "refers to itself")
         reached = applied.union(*(_reachable(name, references) for name in applied))
-        unclear = self._entry.malformed or applied - set(self._signature.families)  # the application may be misspelt
+        inside = {name for tensor in self._signature.tensors.values() for name in expr.names(tensor.shape.expr)}
+        # The application may be misspelt, or stand where none may; either is reported there.
+        unclear = self._entry.malformed or applied - set(self._signature.families) or inside & set(self._signature.families)
         for family in self._signature.families.values():
             if family.name not in reached and not unclear:
                 self._report(f"signature.types.{family.name}", family.line, "M030", "is applied by no tensor")

@@ -216,7 +216,7 @@ class SignatureCheck:
             self._report(f"{path}.dtype", tensor.dtype.line, "M025", f"{tensor.dtype.text} may be None; write coalesce_dtype")
         report = self._reporter(f"{path}.shape", tensor.shape.line)
         if isinstance(tensor.shape.expr, expr.ShapeTerm):
-            check_families.check_axes(tensor.shape.expr, scope(self._entry), report)
+            check_families.check_axes(tensor.shape.expr, scope(self._entry), report, families=self._signature.families)
         if tensor.values is not None:
             self._generator(path, tensor, dtype)
 

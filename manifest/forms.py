@@ -176,7 +176,7 @@ OUTPUT = Form("output", "An output of every call.", {
 TYPE_FAMILY = Form("type_family", "A shape that finite facts choose.", {
     "params": Field(Members(FamilyKind()), "The family's parameters and their kinds.", True),
     "match": Field(Items(Text(), least=1), "The parameters that choose the case.", True),
-    "cases": Field(Members(ShapeText(), names=None), "A literal for each parameter in `match`, and the shape there.", True),
+    "cases": Field(Members(ShapeText(), least=1, names=None), "A literal for each parameter in `match`, and the shape there.", True),
 })  # fmt: skip
 
 SIGNATURE = Form("signature", "What a call takes and gives.", {

@@ -283,6 +283,8 @@ def parameter_kind(text: str, adts: Mapping[str, Adt] = MappingProxyType({})) ->
         items.append(found)
     if not items:
         return f"{shown(text)} names no type"
+    if len(items) > 1 and any(isinstance(item, (Adt, Opaque)) for item in items):
+        return f"{shown(text)}: an algebraic type or an object stands by itself, or beside None"
     kind = items[0] if len(items) == 1 else Union(tuple(items))
     return Maybe(kind) if optional else kind
 

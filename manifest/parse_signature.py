@@ -104,7 +104,7 @@ class _SignatureParser:
             plain = self._fields.plain(default_node, f"{place}.default", mappings=isinstance(inner, kinds.Adt))
             default = values.as_algebraic(plain, kind)
             if not values.fits(default, kind):
-                self._fields.report(f"{place}.default", default_node.line, "M012", f"{values.shown(default)} is no {text}")
+                self._fields.report(f"{place}.default", default_node.line, "M012", values.misfit(default, kind, text))
         return Param(
             name=name, type=text, kind=kind, required=default_node is None, default=default, line=node.line,
             kw_only=bool(self._fields.scalar(get("kw_only"), f"{place}.kw_only", bool)),

@@ -65,8 +65,10 @@ def parse_family(fields: Fields, name: str, node: Node, place: str, adts: Mappin
     )  # fmt: skip
     if "match" in body.entries and not match and f"{place}.match" not in fields.malformed:
         fields.report(f"{place}.match", body.entries["match"].line, "M010", "must name at least one parameter")
-    for text in match:
-        if text in params and not isinstance(params[text], (kinds.Bool, kinds.Enum, kinds.Adt)):
+    for position, text in enumerate(match):
+        if text in match[:position]:
+            fields.report(f"{place}.match", body.line, "M030", f"{shown(text)} stands twice")
+        elif text in params and not isinstance(params[text], (kinds.Bool, kinds.Enum, kinds.Adt)):
             fields.report(f"{place}.match", body.line, "M030", f"{text!r} is {params[text]}, which has no finite set of values")
         elif text not in params and not {f"{place}.params", f"{place}.params.{text}"} & fields.malformed:
             fields.report(f"{place}.match", body.line, "M030", f"{text!r} is no parameter of the family")
@@ -78,6 +80,8 @@ def parse_family(fields: Fields, name: str, node: Node, place: str, adts: Mappin
             case = _case(fields, key, value, f"{place}.cases", width)
             if case is not None:
                 cases.append(case)
+        if not cases_node.entries:
+            fields.report(f"{place}.cases", cases_node.line, "M010", "must hold at least one case")
     elif cases_node is not None:
         fields.report(f"{place}.cases", cases_node.line, "M012", "must be a mapping from literals to shapes")
     if len(fields.malformed) > before:

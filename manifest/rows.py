@@ -197,7 +197,7 @@ class _Instance:
             if kind is None or isinstance(index, kinds.DType) or name in signature.constants:
                 raise _Refused(name, f"{name!r} is no parameter or index that a row writes")
             if not values.fits(value, kind):
-                raise _Refused(name, f"{values.shown(value)} is no {param.type if param else kind}")
+                raise _Refused(name, values.misfit(value, kind, param.type if param else str(kind)))
         params = {}
         for name, param in signature.params.items():
             if name in signature.constants:

@@ -20,6 +20,17 @@ def odd_character(text: str) -> str:
 
 
 def shown(value: Any) -> str:
-    """A value as a message shows it: its literal form, cut in the middle where it is longer than MAX_SHOWN."""
-    text = repr(value) if isinstance(value, str) else str(value)
+    """A value as a message shows it: as YAML would write it, cut in the middle where it is longer than MAX_SHOWN."""
+    text = literal(value)
     return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 25]}...{text[-20:]}"
+
+
+def literal(value: Any) -> str:
+    """A plain value in YAML's flow style, text in quotes."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, (tuple, list)):
+        return f"[{', '.join(map(literal, value))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key}: {literal(item)}' for key, item in value.items())}}}"
+    return repr(value) if isinstance(value, str) else str(value)

@@ -57,6 +57,20 @@ def as_algebraic(value: Any, kind: kinds.Kind) -> Any:
     return value
 
 
+def misfit(value: Any, kind: kinds.Kind, declared: str) -> str:
+    """Says that a value is not of a kind, which the entry declares with the words `declared`, and what to write instead."""
+    inner = kind.item if isinstance(kind, kinds.Maybe) else kind
+    problem = f"{shown(value)} is no {declared}"
+    if not isinstance(inner, kinds.Adt):
+        return problem
+    forms = {
+        one.name: f"{{{one.name}: {{{', '.join(f'{field}: {found}' for field, found in one.fields)}}}}}" for one in inner.constructors
+    }
+    named = value.kind if isinstance(value, AdtValue) else next(iter(value), None) if isinstance(value, dict) and len(value) == 1 else value
+    known = isinstance(named, str) and named in forms
+    return f"{problem}; write {forms[named] if known else ' or '.join(forms.values())}"
+
+
 def shown(value: Any) -> str:
     """A value in a message, with the hint that a common slip of YAML needs."""
     slip = isinstance(value, str) and re.fullmatch(r"\d+e-?\d+", value)

@@ -51,6 +51,7 @@ FAULTS = [
     Fault("norms", '"tuple[int, ...]"', '"tuple[int ...]"', "M023"),
     Fault("paged", 'window: {type: "int | None", default: null}', 'window: {type: "int | None", default: wide}', "M012"),
     Fault("grouped", "default: {Nopad: {}}", "default: {Flat: {}}", "M012"),
+    Fault("grouped", "layout: {type: Layout, ", "layout: {type: Layout | int, ", "M023"),
     Fault("grouped", "default: {PerTensor: {}}", "default: {PerTensor: {rows: 1}}", "M012"),
     Fault("norms", "default: train", "default: training", "M012"),
     Fault("reductions", 'empty: {type: "\'full\' | \'noop\' | \'reject\'"', 'empty: {type: "\'full\' | \'none\'"', "M022",
