@@ -142,7 +142,10 @@ def _body(
     yield report_html_sections.errors(head, errors)
     yield report_html_sections.warnings(head)
     yield report_html_sections.chips(head, predicted)
-    yield '<div class="two">' + report_html_sections.to_win(head, summaries) + report_html_sections.families(head, summaries) + "</div>"
+    yield '<div class="two">'
+    yield report_html_sections.to_win(head, summaries)
+    yield report_html_sections.families(head, summaries)
+    yield "</div>"
     yield _PLOT
     if head.summary.rows > report_cells.MOST_POINTS:
         yield (

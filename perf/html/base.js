@@ -85,7 +85,8 @@ function courseOf(points, width, height, labelled) {
   const line = points.map((point, place) => `${x(place).toFixed(1)},${y(point[1]).toFixed(1)}`).join(" ");
   const last = points[points.length - 1];
   const words = `${points.length} runs, from ${microseconds(times[0])} to ${microseconds(last[1])} microseconds`;
-  const svg = drawn("svg", { class: "course", width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": words },
+  const size = { width, height, viewBox: `0 0 ${width} ${height}` };
+  const svg = drawn("svg", { class: "course", role: "img", "aria-label": words, ...size },
     drawn("polyline", { points: line }), drawn("circle", { cx: x(points.length - 1), cy: y(last[1]), r: 2.5 }));
   if (labelled) {
     points.forEach((point, place) => svg.append(drawn("circle", { cx: x(place), cy: y(point[1]), r: 2 })));

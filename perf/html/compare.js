@@ -36,7 +36,8 @@ const state = { text: "" };
 
 // A row shows where its verdict is pressed, or its changed price is.
 function passes(row) {
-  const pressed = (name) => document.querySelector(`.chip[data-verdict="${name}"]`).getAttribute("aria-pressed") === "true";
+  const chip = (name) => document.querySelector(`.chip[data-verdict="${name}"]`);
+  const pressed = (name) => chip(name).getAttribute("aria-pressed") === "true";
   return (pressed(row.verdict) || (row.price !== "" && pressed("price_changed")))
     && (!state.text || state.text.split(/\s+/).every((word) => row.searched.includes(word)));
 }

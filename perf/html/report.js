@@ -25,14 +25,16 @@ function listOf(pairs) {
 function timed(seconds) { return seconds === null ? "" : `${microseconds(seconds)} µs`; }
 
 function rowFacts(row) {
+  const intensity = row.arithmetic_intensity;
+  const reached = [engineering(row.achieved_flops_per_s, "FLOP/s"), engineering(row.achieved_bytes_per_s, "B/s")];
   return [
     element("strong", {}, row.op),
     element("div", {}, [row.case_id, row.implementation].filter(Boolean).join(" · ")),
     listOf([
       ["verdict", verdictText(row)], ["efficiency", percent(row.efficiency)], ["time", timed(row.actual_time_s)],
       ["SOL time", timed(row.sol_time_s)], ["headroom", timed(row.headroom_s)], ["bound", row.bound || ""],
-      ["intensity", row.arithmetic_intensity === null ? "" : `${Number(row.arithmetic_intensity.toPrecision(4))} FLOP/B`],
-      ["reached", [engineering(row.achieved_flops_per_s, "FLOP/s"), engineering(row.achieved_bytes_per_s, "B/s")].filter(Boolean).join(", ")],
+      ["intensity", intensity === null ? "" : `${Number(intensity.toPrecision(4))} FLOP/B`],
+      ["reached", reached.filter(Boolean).join(", ")],
       ...Object.entries(row.data_terms).map(([term, value]) => [term, String(value)]),
       ["note", row.message],
     ]),
@@ -40,8 +42,9 @@ function rowFacts(row) {
 }
 
 function cellFacts(cell) {
+  const rows = `${fixed(cell.count, 0)} ${cell.count === 1 ? "row" : "rows"}`;
   return [
-    element("strong", {}, `${fixed(cell.count, 0)} ${cell.count === 1 ? "row" : "rows"}, ${cell.verdict.replace("_", " ")}`),
+    element("strong", {}, `${rows}, ${cell.verdict.replace("_", " ")}`),
     listOf([
       ["for example", [cell.op, cell.case_id, cell.implementation].filter(Boolean).join(" · ")],
       ["efficiency", cell.least === null ? "" : `${percent(cell.least)} to ${percent(cell.most)}`],
@@ -64,13 +67,23 @@ function details(row) {
   ];
   for (const [roof, implied, ceiling] of row.breaches) {
     const unit = roof === "hbm" ? "B/s" : "FLOP/s";
-    made.push(element("p", { class: "warning" }, `implies ${engineering(implied, unit)} of ${roof}, whose theoretical ceiling is ${engineering(ceiling, unit)}`));
+    const rates = [engineering(implied, unit), engineering(ceiling, unit)];
+    const said = `implies ${rates[0]} of ${roof}, whose theoretical ceiling is ${rates[1]}`;
+    made.push(element("p", { class: "warning" }, said));
   }
   if (row.history.length > 1) {
-    const runs = row.history.map(([run, time]) => [`${data.runs[run].started_at.slice(0, 10) || "undated"} ${data.runs[run].file}`, timed(time)]);
+    const nameOfRun = ({ started_at: start, file }) => `${start.slice(0, 10) || "undated"} ${file}`;
+    const runs = row.history.map(([run, time]) => [nameOfRun(data.runs[run]), timed(time)]);
     made.push(element("h4", {}, "over the runs, in µs"), courseOf(row.history, 420, 90, true), listOf(runs));
   }
   return made;
+}
+
+const hasCourses = data.rows.some((row) => row.history.length > 1);
+
+// How much longer the last of a row's times is than the first.
+function drift(row) {
+  return row.history.length ? row.history[row.history.length - 1][1] / row.history[0][1] : null;
 }
 
 const columns = [
@@ -83,18 +96,24 @@ const columns = [
   { title: "efficiency", value: (row) => row.efficiency, number: true, measured: true },
   { title: "bound", value: (row) => row.bound, wide: true },
   { title: "verdict", value: (row) => verdictText(row) },
-  { title: "course", value: (row) => row.history.length ? row.history[row.history.length - 1][1] / row.history[0][1] : null, number: true, course: true },
-].filter((column) => !(column.measured && data.isPrediction) && (!column.course || data.rows.some((row) => row.history.length > 1)));
+  { title: "course", value: drift, number: true, measured: true, course: true },
+].filter((column) => !(column.measured && data.isPrediction) && (!column.course || hasCourses));
 
 function cellOf(column, row) {
-  if (column.title === "op") return element("td", { class: "name" }, element("button", { type: "button", class: "plain" }, ...breakable(row.op)));
+  if (column.title === "op") {
+    const button = element("button", { type: "button", class: "plain" }, ...breakable(row.op));
+    return element("td", { class: "name" }, button);
+  }
   if (column.title === "case") return element("td", { class: "name" }, ...breakable(row.case_id));
   if (column.title === "verdict") {
     const note = row.message ? element("div", { class: "note" }, row.message) : null;
-    const verdict = element("span", { class: `verdict v-${kindOf(row)}` }, glyph(data.shapes, kindOf(row)), " ", verdictText(row));
+    const kind = kindOf(row);
+    const verdict = element("span", { class: `verdict v-${kind}` }, glyph(data.shapes, kind), " ", verdictText(row));
     return element("td", {}, verdict, note);
   }
-  if (column.course) return element("td", { class: "n" }, row.history.length > 1 ? courseOf(row.history, 80, 18, false) : "");
+  if (column.course) {
+    return element("td", { class: "n" }, row.history.length > 1 ? courseOf(row.history, 80, 18, false) : "");
+  }
   if (column.title === "efficiency" && row.efficiency !== null) {
     const bar = element("span", { class: `bar v-${kindOf(row)}`, "aria-hidden": "true" }, element("i"));
     bar.firstChild.style.width = `${Math.min(row.efficiency, 1) * 100}%`;
@@ -111,7 +130,11 @@ function tableRow(row) {
   return made;
 }
 
-const state = { text: "", op: null, family: "", implementation: "", verdicts: new Set(Object.keys(data.shapes)), zoomed: false, chosen: null };
+function noFilters() {
+  return { text: "", op: null, family: "", implementation: "", verdicts: new Set(Object.keys(data.shapes)) };
+}
+
+const state = { ...noFilters(), zoomed: false, chosen: null };
 
 function passes(row) {
   return state.verdicts.has(kindOf(row))
@@ -121,7 +144,8 @@ function passes(row) {
     && (!state.text || state.text.split(/\s+/).every((word) => row.searched.includes(word)));
 }
 
-function cellPasses(cell) { return state.verdicts.has(cell.verdict) && (!state.family || cell.family === state.family); }
+// A cell holds rows of several ops and families: its verdict alone is that of them all.
+function cellPasses(cell) { return state.verdicts.has(cell.verdict); }
 
 function update() {
   const rows = data.rows.filter(passes);
@@ -138,7 +162,9 @@ function choose(row) {
   const box = byId("details");
   box.hidden = !row;
   box.replaceChildren(...(row ? details(row) : []));
-  for (const each of byId("rows").tBodies[0].rows) each.classList.toggle("chosen", row !== null && each.dataset.i === String(row.i));
+  for (const each of byId("rows").tBodies[0].rows) {
+    each.classList.toggle("chosen", row !== null && each.dataset.i === String(row.i));
+  }
   plot.refresh(plot.visible, state.zoomed, state.chosen);
 }
 
@@ -151,11 +177,14 @@ function startControls() {
   };
   options("family", "family");
   options("implementation", "implementation");
-  byId("search").addEventListener("input", (event) => { state.text = event.target.value.trim().toLowerCase(); update(); });
+  byId("search").addEventListener("input", (event) => {
+    state.text = event.target.value.trim().toLowerCase();
+    update();
+  });
   byId("zoom").addEventListener("change", (event) => { state.zoomed = event.target.checked; update(); });
   byId("op-filter").addEventListener("click", () => { state.op = null; update(); });
   byId("clear").addEventListener("click", () => {
-    Object.assign(state, { text: "", op: null, family: "", implementation: "", verdicts: new Set(Object.keys(data.shapes)) });
+    Object.assign(state, noFilters());
     for (const id of ["search", "family", "implementation"]) byId(id).value = "";
     for (const chip of document.querySelectorAll(".chip")) chip.setAttribute("aria-pressed", "true");
     choose(null);
@@ -179,7 +208,10 @@ function startControls() {
   }
 }
 
-for (const row of data.rows) row.searched = [row.op, row.family, row.case_id, row.implementation, row.message, row.roof_key].join(" ").toLowerCase();
+for (const row of data.rows) {
+  const texts = [row.op, row.family, row.case_id, row.implementation, row.message, row.roof_key];
+  row.searched = texts.join(" ").toLowerCase();
+}
 const plot = new Plot(byId("plot"), data, (mark) => {
   state.op = mark.cell ? mark.cell.op : mark.row.op;
   update();

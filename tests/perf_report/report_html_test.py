@@ -189,7 +189,7 @@ def test_every_row_is_on_the_plot_and_in_the_table(tmp_path):
           marks: byId("plot").querySelectorAll("path.pt").length,
           rows: byId("rows").tBodies[0].rows.length,
           inside: plot.marks.every((mark) => mark.inside && isFinite(mark.px) && isFinite(mark.py)),
-          roofs: byId("plot").querySelectorAll("path.roof").length,
+          roofs: byId("plot").querySelectorAll(".roof").length,
           ridges: [...byId("plot").querySelectorAll(".ridge title")].map((each) => each.textContent),
           title: document.title,
           names: [...byId("rows").querySelectorAll("tbody button.plain")].map((each) => each.textContent),
@@ -258,7 +258,8 @@ def test_heads_sort_and_absent_values_stay_last(tmp_path):
         """const heads = [...byId("rows").tHead.rows[0].cells];
         const head = heads.find((each) => each.textContent.startsWith("efficiency"));
         const place = heads.indexOf(head);
-        const read = () => [...byId("rows").tBodies[0].rows].map((row) => parseFloat(row.cells[place].textContent) || null);
+        const value = (row) => parseFloat(row.cells[place].textContent) || null;
+        const read = () => [...byId("rows").tBodies[0].rows].map(value);
         head.firstChild.click();
         const down = read(), sort = head.getAttribute("aria-sort");
         head.firstChild.click();
@@ -275,7 +276,8 @@ def test_heads_sort_and_absent_values_stay_last(tmp_path):
 def test_dark_colours_differ_and_can_be_read(tmp_path):
     answer = browser.ask(
         html_of(tmp_path, *records()),
-        """const read = () => [document.body, document.querySelector(".chips .v-below"), document.querySelector(".chips .v-blank")]
+        """const inked = (name) => document.querySelector(`.chips .v-${name}`);
+        const read = () => [document.body, ...["below", "blank", "at_ceiling", "formula_error"].map(inked)]
           .flatMap((each) => [getComputedStyle(each).color, getComputedStyle(document.body).backgroundColor]);
         const first = read();
         byId("theme").click();
@@ -323,7 +325,8 @@ def test_predictions_are_hollow_marks_on_the_roof(tmp_path):
     text = html_of(tmp_path, *records(), is_prediction=True)
     answer = browser.ask(
         text,
-        """return { heads: byId("rows").tHead.textContent, hollow: document.querySelectorAll(".pt.v-predicted.hollow").length };""",
+        """const hollow = document.querySelectorAll(".pt.v-predicted.hollow").length;
+        return { heads: byId("rows").tHead.textContent, hollow };""",
     )
     assert "efficiency" not in answer["heads"] and "SOL time" in answer["heads"]
     assert answer["hollow"] == 9
@@ -338,7 +341,8 @@ def test_cells_answer_as_points_do(tmp_path, monkeypatch):
         """const mark = plot.marks.find((each) => each.cell.rail === null && each.verdict === "below");
         const box = plot.svg.getBoundingClientRect();
         plot.hover({ clientX: box.left + mark.px, clientY: box.top + mark.py });
-        return { tip: byId("tip").textContent, marks: document.querySelectorAll("path.pt").length, cells: data.cells.length };""",
+        const marks = document.querySelectorAll("path.pt").length;
+        return { tip: byId("tip").textContent, marks, cells: data.cells.length };""",
     )
     assert "1 row, below" in answer["tip"] and "for example" in answer["tip"]
     assert answer["marks"] == answer["cells"]
@@ -353,7 +357,8 @@ def test_a_narrow_window_does_not_scroll_sideways(tmp_path, width):
         '<meta http-equiv="Content-Security-Policy" content=""><body>'
         f'<iframe width="{width}" height="800" srcdoc="{inner}"></iframe></body></html>',
         """const frame = document.querySelector("iframe");
-        while (!frame.contentDocument?.documentElement?.dataset.ready) await new Promise((done) => setTimeout(done, 20));
+        const pause = () => new Promise((done) => setTimeout(done, 20));
+        while (!frame.contentDocument?.documentElement?.dataset.ready) await pause();
         const inner = frame.contentDocument;
         return [inner.documentElement.clientWidth, inner.documentElement.scrollWidth];""",
     )
