@@ -45,26 +45,22 @@ class _PriceEmitter:
                 self._read_bytes()
 
     def _read_bytes(self) -> None:
-        every = trees(self._analysis.traffic)
-        found = [tree for tree in every if not isinstance(tree, Traffic) or tree.read] or every[:1]
-        if len(found) == 1:
-            self._bind(_tree_tests(found[0]))
-            self._tree(found[0], lambda traffic: self._lines.add(f"return {_bytes_of(traffic.read)}"))
-            return
+        every = [_side(tree, "read") for tree in trees(self._analysis.traffic)]
+        found = [tree for tree in every if tree] or every[:1]
         self._bind(set().union(*map(_tree_tests, found)))
-        self._charges(found, ("_read",))
+        if len(found) == 1:
+            self._tree(found[0], lambda names: self._lines.add(f"return {_bytes_of(names)}"))
+            return
+        self._charges("read", found)
         self._lines.add("return _read")
 
-    def _charges(self, found: Sequence[Any], sums: tuple[str, ...]) -> None:
-        """Emit the sums `_read` and `_written` of the trees of a traffic."""
+    def _charges(self, side: str, found: Sequence[Any]) -> None:
+        """Emit `_read` or `_written`, the sum over trees of that side."""
         for position, tree in enumerate(found):
             by = "+=" if position else "="
-
-            def charged(traffic: Traffic) -> list[str]:
-                sides = {"_read": traffic.read, "_written": traffic.written}
-                return [f"{name} {by} {_bytes_of(sides[name])}" for name in sums if sides[name] or by == "="]
-
-            self._tree(tree, lambda traffic: self._lines.add(*charged(traffic)), lambda traffic: not charged(traffic))
+            self._tree(
+                tree, lambda names: self._lines.add(f"_{side} {by} {_bytes_of(names)}"), lambda names: by == "+=" and not names,
+            )
 
     def _func(self) -> None:
         path = self._analysis.func
@@ -84,8 +80,9 @@ class _PriceEmitter:
             self._formula("bytes", analysis.bytes)
             self._result("_bytes", analysis.bytes)
             return
-        self._lines.add("# bytes: from the signature, each input read and each output written once")
-        self._charges(trees(analysis.traffic), ("_read", "_written"))
+        self._lines.add("# bytes: from the signature; what is read once each, then what is written")
+        for side in ("read", "written"):
+            self._charges(side, [_side(tree, side) for tree in trees(analysis.traffic)])
         self._result("_read + _written", None)
 
     def _bind(self, read: set[str]) -> None:
@@ -140,6 +137,15 @@ class _PriceEmitter:
             emit_split(node, self._lines, constructors, lambda branch: self._tree(branch, leaf, silent), lambda name: expr.to_source(self._present(name)), silent)
         elif not silent(node):
             leaf(node)
+
+
+def _side(node: Split | Traffic, name: str) -> Any:
+    """The tree of one side of a traffic's tree: names of tensors at its leaves, branches that agree being one."""
+    if not isinstance(node, Split):
+        return getattr(node, name)
+    branches = tuple((value, _side(branch, name)) for value, branch in node.branches)
+    same = all(branch == branches[0][1] for _, branch in branches)
+    return branches[0][1] if same else Split(node.discriminant, branches)
 
 
 def _bytes_of(names: tuple[str, ...]) -> str:
