@@ -64,8 +64,11 @@ class Expressions:
             if self.draw.chance(50):
                 self.draw.use("len")
                 return self.write.call("len", len, run, dim=True)
+            runs = scope.indexable()
+            if not runs:
+                return literal(1)
             self.draw.use("subscript")
-            return self.write.subscript(run, literal(self.draw.choice((0, 0, -1, 1))))
+            return self.write.subscript(self.draw.choice(runs), literal(self.draw.choice((0, 0, -1, 1))))
         return literal(self.draw.choice((0, 1, 1, 2, 3, 5, 7, 10, 64)))
 
     def _atom(self, scope: Scope, depth: int) -> Term:

@@ -27,7 +27,7 @@ def lets(build: Build) -> None:
                 lambda: build.make.sequence(scope, draw.integer(1, 2)),
                 lambda value: len(value) < 6 and all(abs(item) < _SMALL for item in value), lambda: literal((1, 2)),
             )  # fmt: skip
-            sort = sorts.Sequence(term.dim)
+            sort = sorts.Sequence(term.dim, derived=True)
         else:
             term = build.accepted(lambda: build.make.conditions.boolean(scope, 2), lambda value: True, lambda: literal(True))
             sort = sorts.Flag()

@@ -52,10 +52,11 @@ class Text(Sort):
 
 @dataclasses.dataclass(frozen=True)
 class Sequence(Sort):
-    """A sequence of integers; of known length where `length` says so."""
+    """A sequence of integers; of known length where `length` says so, `derived` where it is a let."""
 
     dim: bool = False
     length: int | None = None
+    derived: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -161,6 +162,10 @@ class Scope:
             _read(base, text, sort) for base, text, sort in self.plain()
             if isinstance(sort, Integer) and not sort.decided and base not in self.variables
         ]  # fmt: skip
+
+    def indexable(self) -> list[Term]:
+        """Sequences whose items may be read by number: those whose length no constant decides."""
+        return [_read(base, text, sort) for base, text, sort in self.plain() if isinstance(sort, Sequence) and not sort.derived]
 
     def algebraic(self) -> list[tuple[str, Algebraic]]:
         """Algebraic names that are known to have a value."""
