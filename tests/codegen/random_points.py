@@ -16,8 +16,8 @@ MOST = 3000
 
 def varies(model: Model, term: Term, rules: Sequence[Term]) -> bool:
     """Whether the condition holds at some point that the rules accept and fails at another."""
-    reads = _closure(model, term)
-    acting = [rule for rule in rules if finite(model, rule) and _closure(model, rule) <= reads]
+    acting = [rule for rule in rules if finite(model, rule)]
+    reads = _closure(model, term).union(*(_closure(model, rule) for rule in acting))
     found = set()
     for env in points(model, reads):
         try:
