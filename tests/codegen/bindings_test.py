@@ -18,7 +18,10 @@ def op(tmp_path):
     def made(flops="N", row=(), **signature):
         signature = {"forall": {"N": "Dim"}, "outputs": {"y": {"dtype": "float32", "shape": "[N]"}}} | signature
         workload = {"label": "a", "N": 5} | dict(row)
-        entry = {"family": "demo", "status": "spec-only", "signature": signature, "workloads": [workload], "roofline": {"flops": flops}}
+        entry = {
+            "family": "demo", "status": "spec-only", "signature": signature, "workloads": [workload],
+            "roofline": {"flops": flops},
+        }  # fmt: skip
         return build(tmp_path, {"DemoFwdOp": entry})["DemoFwdOp"]
 
     return made
@@ -34,7 +37,8 @@ def called(instance, *inputs):
 
 
 X = {"x": {"dtype": "float32", "shape": "[N]"}}
-FLAG, WORDS, MAYBE = {"type": "bool", "default": False}, {"type": "'a' | 'b' | 'c'"}, {"type": "bool | None", "default": None}
+FLAG, MAYBE = {"type": "bool", "default": False}, {"type": "bool | None", "default": None}
+WORDS = {"type": "'a' | 'b' | 'c'"}
 TYPED = {"forall": {"N": "Dim", "T": "DType[float16 | float32]"}, "inputs": {"x": {"dtype": "T", "shape": "[N]"}}}
 ROW = {"dtype_cases": [{"T": "float16"}]}
 
@@ -146,8 +150,11 @@ def test_a_sum_broken_over_lines_keeps_its_first_term_together(op):
 
 
 def test_a_run_that_is_a_conditional_is_compared_as_a_whole(op):
-    inputs = {"x": {"dtype": "float32", "shape": "[*S]"}, "w": {"dtype": "float32", "shape": "[*(S if len(S) > 1 else (N, N)), N]"},
-              "v": {"dtype": "float32", "shape": "[N]"}}  # fmt: skip
+    inputs = {
+        "x": {"dtype": "float32", "shape": "[*S]"},
+        "w": {"dtype": "float32", "shape": "[*(S if len(S) > 1 else (N, N)), N]"},
+        "v": {"dtype": "float32", "shape": "[N]"},
+    }
     found = op(row={"S": [5]}, forall={"N": "Dim", "S": "Shape"}, inputs=inputs)()
     found(meta(5), meta(3, 3, 3), meta(3))
     found(meta(5, 4), meta(5, 4, 3), meta(3))
@@ -175,7 +182,7 @@ def test_the_variable_of_a_comprehension_may_be_called_as_a_dtype(op):
 def test_an_output_of_negative_length_is_refused(op):
     found = op(inputs=X, outputs={"y": {"dtype": "float32", "shape": "[N - 3]"}})()
     assert found(meta(5)).shape == (2,)
-    with pytest.raises(OpCallError, match=r"'y' is declared \[N - 3\], which is \[-1\] in this call, and no axis is negative"):
+    with pytest.raises(OpCallError, match=r"'y' is declared \[N - 3\], which is \[-1\] .*, and no axis is negative"):
         found(meta(2))
 
 

@@ -1,4 +1,4 @@
-"""Batches of random entries: one spec file, one analysis, one emitted module, and everything held against the models."""
+"""Batches of random entries: one spec file, one emitted module, and everything held against the models."""
 
 from __future__ import annotations
 
@@ -80,7 +80,8 @@ def run_batch(source: random.Random, count: int = BATCH) -> Outcome:
 
 def _check_faults(models: list[Model], draw: Draw, outcome: Outcome) -> None:
     """Some of the entries with a row that does not fit: exactly one defect, of that row."""
-    wrong = {model.op: (model, found) for model in models if draw.chance(25) and (found := fault(model, draw)) is not None}
+    chosen = ((model, fault(model, draw)) for model in models if draw.chance(25))
+    wrong = {model.op: (model, found) for model, found in chosen if found is not None}
     said = list(_analysed({op: found[1] for op, (_, found) in wrong.items()}).diagnostics) if wrong else []
     for op, (model, (what, written, code)) in wrong.items():
         row = f"workloads[{len(written['workloads']) - 1}]"
@@ -88,9 +89,8 @@ def _check_faults(models: list[Model], draw: Draw, outcome: Outcome) -> None:
         if len(found) == 1 and found[0].code == code and str(found[0]).find(f": {row}") > 0:
             outcome.checks[f"row refused: {what}"] = outcome.checks.get(f"row refused: {what}", 0) + 1
         else:
-            outcome.failures.append((
-                dataclasses.replace(model, yaml=written), f"a row with {what} must give {code} at {row} alone: {[str(one) for one in found]}",
-            ))  # fmt: skip
+            message = f"a row with {what} must give {code} at {row} alone: {[str(one) for one in found]}"
+            outcome.failures.append((dataclasses.replace(model, yaml=written), message))
 
 
 def _analysed(entries: dict[str, Any]) -> pipeline.Analysed:

@@ -19,11 +19,12 @@ MAX_AXIS = 12
 MAX_POINTS = 48
 # Names of any sort, among them such as generated code and Python use themselves.
 NAMES = (
-    "x", "y", "a", "b", "c", "w", "M", "N", "K", "B", "S", "T", "U", "rows", "scale", "bias", "offset", "count", "mode", "flag",
-    "kind_", "left", "right", "axis", "dim0", "z9", "longer_name_of_something", "Q", "state", "ids", "layout", "alpha",
-    "len", "sum", "max", "prod", "range", "abs", "all", "min", "call", "checks", "primitives", "torch", "math", "super",
-    "int", "isinstance", "type", "str", "Op", "TensorRecord", "Layout", "Nopad", "params", "indices", "tensors", "device_",
-    "x_shape", "x_dtype", "a_shape", "self_", "inputs", "buffers", "error", "read", "written", "flops", "nbytes", "kind", "value",
+    "x", "y", "a", "b", "c", "w", "M", "N", "K", "B", "S", "T", "U", "rows", "scale", "bias", "offset", "count",
+    "mode", "flag", "kind_", "left", "right", "axis", "dim0", "z9", "longer_name_of_something", "Q", "state", "ids",
+    "layout", "alpha", "len", "sum", "max", "prod", "range", "abs", "all", "min", "call", "checks", "primitives",
+    "torch", "math", "super", "int", "isinstance", "type", "str", "Op", "TensorRecord", "Layout", "Nopad", "params",
+    "indices", "tensors", "device_", "x_shape", "x_dtype", "a_shape", "self_", "inputs", "buffers", "error", "read",
+    "written", "flops", "nbytes", "kind", "value",
 )  # fmt: skip
 
 
@@ -75,7 +76,7 @@ class Build:
             if found not in self.model.lets and (
                 isinstance(sort, (sorts.Flag, sorts.Word, sorts.Algebraic))
                 or (isinstance(sort, sorts.DTypeName) and len(sort.values) < 6)
-                or (maybes and isinstance(sort, sorts.Maybe) and not isinstance(sort.item, sorts.Opaque) and _finite_item(sort.item))
+                or (maybes and isinstance(sort, sorts.Maybe) and _finite_item(sort.item))
             )
         }  # fmt: skip
         inputs = {tensor.name for tensor in self.model.of_role("constant", "input")}
@@ -84,7 +85,8 @@ class Build:
     # ---- terms of axes
 
     def accepted(
-        self, make: Callable[[], Term], holds: Callable[[Any], bool], fallback: Callable[[], Term], envs: Sequence[Env] | None = None
+        self, make: Callable[[], Term], holds: Callable[[Any], bool], fallback: Callable[[], Term],
+        envs: Sequence[Env] | None = None,
     ) -> Term:
         """A term that fits every call of the rows."""
         return self.make.accepted(make, self.envs if envs is None else envs, holds, fallback)
@@ -149,7 +151,8 @@ class Build:
 
     def text(self, axes: Sequence[Axis]) -> str:
         """The axes as a shape is written."""
-        return f"[{', '.join(f'*{self.write.place(axis.term, ATOM)}' if axis.run else axis.term.text for axis in axes)}]"
+        texts = [f"*{self.write.place(axis.term, ATOM)}" if axis.run else axis.term.text for axis in axes]
+        return f"[{', '.join(texts)}]"
 
     # ---- dtypes
 
@@ -163,7 +166,10 @@ class Build:
         if form == "constant" or not plain:
             return _constant(draw.choice(DTYPES))
         if form == "coalesce":
-            maybes = [found for found, sort in self.known.items() if isinstance(sort, sorts.Maybe) and isinstance(sort.item, sorts.DTypeName)]
+            maybes = [
+                found for found, sort in self.known.items()
+                if isinstance(sort, sorts.Maybe) and isinstance(sort.item, sorts.DTypeName)
+            ]  # fmt: skip
             if maybes:
                 fallback = name(draw.choice(plain)[0]) if draw.chance(70) else _constant(draw.choice(DTYPES))
                 return write.call("coalesce_dtype", primitives.coalesce_dtype, name(draw.choice(maybes)), fallback)
@@ -183,7 +189,7 @@ class Build:
 
 
 def _finite_item(sort: sorts.Sort) -> bool:
-    return not isinstance(sort, sorts.DTypeName) or len(sort.values) < 6
+    return not isinstance(sort, sorts.Opaque) and (not isinstance(sort, sorts.DTypeName) or len(sort.values) < 6)
 
 
 def _constant(dtype: str) -> Term:

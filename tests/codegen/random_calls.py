@@ -17,9 +17,11 @@ def other_call(model: Model, env: Env, shapes: Found, draw: Draw) -> Found | Non
     fresh = Env({p.name: env[p.name] for p in model.params}, model.lets)
     for index, kind in model.indices.items():
         if kind == "Dim":
-            fresh[index] = draw.weighted({0: 1, 1: 2, 2: 3, 3: 3, 6: 1, 30: 1}) if draw.chance(60) else env.get(index, 2)
+            size = draw.weighted({0: 1, 1: 2, 2: 3, 3: 3, 6: 1, 30: 1})
+            fresh[index] = size if draw.chance(60) else env.get(index, 2)
         elif kind == "Shape":
-            fresh[index] = tuple(draw.integer(0, 3) for _ in range(draw.integer(0, 3))) if draw.chance(50) else env[index]
+            run = tuple(draw.integer(0, 3) for _ in range(draw.integer(0, 3)))
+            fresh[index] = run if draw.chance(50) else env[index]
     for index, values in model.dtype_indices.items():
         fresh[index] = draw.choice(values) if draw.chance(50) else env[index]
     found: Found = {}

@@ -1,4 +1,4 @@
-"""Holds an emitted class against its entry's model: cases, calls, what they record, their prices, and what is refused."""
+"""Holds an emitted class against its entry's model: cases, calls, records, prices, and what is refused."""
 
 from __future__ import annotations
 
@@ -113,7 +113,8 @@ class _Checker:
         return {"out": made[0] if len(made) == 1 else tuple(made)}
 
     def _new(self, tensor: Tensor, env: Env, device: str) -> torch.Tensor:
-        return torch.empty(self._model.shape(tensor, env), dtype=primitives.torch_dtype(tensor.dtype.of(env)), device=device)
+        dtype = primitives.torch_dtype(tensor.dtype.of(env))
+        return torch.empty(self._model.shape(tensor, env), dtype=dtype, device=device)
 
     def tensors(self, env: Env, device: str) -> dict[str, torch.Tensor | None]:
         """The bound tensors of a call as the model shapes them; None for an absent one."""
@@ -125,7 +126,8 @@ class _Checker:
 
     def _device(self, tensors: Mapping[str, torch.Tensor | None]) -> str:
         """Where the call is: where its data is, metadata deciding only where there is no data."""
-        bound = [(self._model.tensors[name], tensor.device.type) for name, tensor in tensors.items() if tensor is not None]
+        given = [(name, tensor.device.type) for name, tensor in tensors.items() if tensor is not None]
+        bound = [(self._model.tensors[name], device) for name, device in given]
         data = [device for tensor, device in bound if not tensor.on_cpu and not tensor.generator]
         metadata = [device for tensor, device in bound if not tensor.on_cpu and tensor.generator]
         return (data + metadata + ["cpu"])[0]
@@ -141,8 +143,11 @@ class _Checker:
                 value = primitives.torch_dtype(value)
             if not (param.defaulted and params[param.name] == param.default and self._draw.chance(50)):
                 given[param.name] = value
-        constants = [tensor for tensor in self._model.of_role("constant") if tensor.presence is None or tensors.get(tensor.name) is not None]
-        return self._class(**given, **{tensor.name: tensors.get(tensor.name) for tensor in constants})
+        constants = {
+            tensor.name: tensors.get(tensor.name) for tensor in self._model.of_role("constant")
+            if tensor.presence is None or tensors.get(tensor.name) is not None
+        }  # fmt: skip
+        return self._class(**given, **constants)
 
     def inputs(self, tensors: Mapping[str, Any]) -> list[Any]:
         """Positional arguments of a call."""
@@ -180,7 +185,8 @@ class _Checker:
         same("device of the call", call.device, device)
         for param in model.params:
             same(f"recorded parameter {param.name}", call.params[param.name], env[param.name])
-        known = {name for name in (*model.indices, *model.dtype_indices, *model.lets) if name in env and not self._is_list(name)}
+        names = (*model.indices, *model.dtype_indices, *model.lets)
+        known = {name for name in names if name in env and model.indices.get(name) != "Seq[Int]"}
         same("recorded indices", set(call.indices), known)
         for name in known:
             same(f"recorded {name}", call.indices[name], env[name])
@@ -192,9 +198,6 @@ class _Checker:
                 self._record(f"recorded {tensor.name}", (record.shape, record.dtype), tensor, env)
                 same(f"recorded bytes of {tensor.name}", record.bytes, env["bytes", tensor.name])
         self.priced(op, env, lambda name: tensors[name].numel() * tensors[name].element_size())
-
-    def _is_list(self, name: str) -> bool:
-        return self._model.indices.get(name) == "Seq[Int]"
 
     def priced(self, op: Op, env: Env, size: Callable[[str], int]) -> None:
         """The emitted price, against the model's formulas and, where bytes are derived, a recount of the tensors."""
@@ -239,8 +242,10 @@ class _Checker:
         self._wrong_parameter(params, tensors)
 
     def _nearby(self, op: Op, params: Mapping[str, Any], found: dict[str, tuple[Any, str]] | None) -> None:
-        if found is None or any(primitives.prod([max(size, 1) for size in shape]) > 10**6 for shape, _ in found.values()):
+        if found is None:
             return
+        if any(primitives.prod([max(size, 1) for size in shape]) > 10**6 for shape, _ in found.values()):
+            return  # which no tiny call has
         constants = {t.name for t in self._model.of_role("constant")}
         fresh = any(op.constants.get(name) is not None or name in found for name in constants)
         before, price = op.last_call, self._price(op)
@@ -250,10 +255,10 @@ class _Checker:
             return
         except Refused as error:
             env, reason = None, str(error)
-        tensors = {
-            name: torch.empty(shape, dtype=primitives.torch_dtype(dtype), device="cpu" if self._model.tensors[name].on_cpu else "meta")
-            for name, (shape, dtype) in found.items()
-        }  # fmt: skip
+        tensors = {}
+        for name, (shape, dtype) in found.items():
+            home = "cpu" if self._model.tensors[name].on_cpu else "meta"
+            tensors[name] = torch.empty(shape, dtype=primitives.torch_dtype(dtype), device=home)
 
         def run() -> Any:
             nonlocal op
@@ -290,7 +295,8 @@ class _Checker:
             return
         param = self._draw.choice(wrong)
         constants = {t.name: tensors[t.name] for t in self._model.of_role("constant") if tensors[t.name] is not None}
-        self._refused("a parameter of the wrong type", lambda: self._class(**{**params, param.name: param.wrong}, **constants))
+        given = {**params, param.name: param.wrong, **constants}
+        self._refused("a parameter of the wrong type", lambda: self._class(**given))
 
 
 def _holds_dtype(param: Param) -> bool:

@@ -17,8 +17,11 @@ FINITE = -1  # the depth that asks for a test of finite facts alone
 
 
 class Conditions:
-    """Draws conditions. A finite name that a test has read is compared with nothing behind it, unless what is left of it
-    is known: the language refuses a comparison that can no longer hold."""
+    """Draws conditions.
+
+    A finite name that a test has read is compared with nothing behind it, unless what is left of it is known: the
+    language refuses a comparison that can no longer hold.
+    """
 
     def __init__(self, expressions: Expressions) -> None:
         self._of = expressions
@@ -75,7 +78,7 @@ class Conditions:
         """`x != None`, or `x == None` with the arms the other way round."""
         maybes = [
             base for base, sort in scope.names.items()
-            if isinstance(sort, sorts.Maybe) and base not in scope.shown | scope.blocked and base not in scope.allowed
+            if isinstance(sort, sorts.Maybe) and base not in scope.shown and scope.untouched(base)
             and (depth >= 0 or isinstance(sort.item, (sorts.Flag, sorts.Word, sorts.DTypeName)))
         ]  # fmt: skip
         if not maybes:
@@ -115,7 +118,7 @@ class Conditions:
 
     def _constructor(self, scope: Scope, depth: int) -> Guard | None:
         """`layout.kind == 'Padded'`: the arm may read Padded's fields."""
-        known = [(base, sort) for base, sort in scope.algebraic() if base not in scope.allowed and base not in scope.blocked]
+        known = [(base, sort) for base, sort in scope.algebraic() if scope.untouched(base)]
         if not known:
             return None
         base, sort = self._draw.choice(known)
@@ -135,8 +138,8 @@ class Conditions:
             flags = scope.of(sorts.Flag)
             return self._draw.choice(flags) if flags and self._draw.chance(60) else self._comparison(scope, 0)
         form = self._draw.weighted({
-            "comparison": 6, "logic": 4, "negation": 2, "flag": 3, "finite": 3, "member": 2, "primitive": 3, "conditional": 1,
-            "all": 1, "float": 1,
+            "comparison": 6, "logic": 4, "negation": 2, "flag": 3, "finite": 3, "member": 2, "primitive": 3,
+            "conditional": 1, "all": 1, "float": 1,
         })  # fmt: skip
         return getattr(self, f"_{form}")(scope, depth)
 
@@ -182,23 +185,30 @@ class Conditions:
 
     def _member(self, scope: Scope, depth: int) -> Term:
         self._draw.use("operator in")
-        options = self._of.sequence(scope, 0) if self._draw.chance(40) else literal(tuple(self._draw.some(range(-1, 9), 1, 3)))
-        return self._write.comparison(self._of.integer(scope, depth - 1), (self._draw.choice(("in", "not in")), options))
+        listed = literal(tuple(self._draw.some(range(-1, 9), 1, 3)))
+        options = self._of.sequence(scope, 0) if self._draw.chance(40) else listed
+        op = self._draw.choice(("in", "not in"))
+        return self._write.comparison(self._of.integer(scope, depth - 1), (op, options))
 
     def _primitive(self, scope: Scope, depth: int) -> Term:
         draw, runs = self._draw, scope.of(sorts.Sequence)
-        dtypes = [(base, sort) for base, sort in scope.names.items() if isinstance(sort, sorts.DTypeName) and not {base} & scope.blocked and base not in scope.allowed]
+        dtypes = [
+            (base, sort) for base, sort in scope.names.items()
+            if isinstance(sort, sorts.DTypeName) and scope.untouched(base)
+        ]  # fmt: skip
         form = draw.choice(("valid_axes", "unique_axes", "category", "representable", "sequences"))
         if form in ("valid_axes", "unique_axes") and runs:
             draw.use(form)
             dims = scope.of(sorts.Axes, sorts.Sequence) or [literal((0, 1, -1))]
             compute = primitives.valid_axes if form == "valid_axes" else primitives.unique_axes
-            return self._write.call(form, compute, draw.choice(dims), self._write.call("len", len, draw.choice(runs), dim=True))
+            rank = self._write.call("len", len, draw.choice(runs), dim=True)
+            return self._write.call(form, compute, draw.choice(dims), rank)
         if form == "category" and dtypes:
             draw.use(form)
             base, sort = draw.choice(dtypes)
             wanted = primitives.category(draw.choice(sort.values))
-            return self._write.comparison(self._write.call(form, primitives.category, name(base)), ("==", literal(wanted, draw)))
+            found = self._write.call(form, primitives.category, name(base))
+            return self._write.comparison(found, ("==", literal(wanted, draw)))
         if form == "representable" and dtypes:
             draw.use(form)
             value = literal(draw.choice((0, 1, 2, 200, 300, 70000)))
@@ -227,7 +237,8 @@ class Conditions:
             if not texts:
                 return self._comparison(scope, depth)
             self._draw.use("open text compared")
-            return self._write.comparison(self._draw.choice(texts), ("==", literal(self._draw.choice(("a", "long text")), self._draw)))
+            text = literal(self._draw.choice(("a", "long text")), self._draw)
+            return self._write.comparison(self._draw.choice(texts), ("==", text))
         self._draw.use("float compared")
         value = literal(self._draw.choice((0.0, 0.5, -1.5, float("inf"))))
         return self._write.comparison(self._draw.choice(numbers), (self._draw.choice(("<", ">=", "==")), value))

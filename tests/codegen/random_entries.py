@@ -122,7 +122,8 @@ class _Entry:
         condition = build.presence() if draw.chance(50) else None
         tensor.mutated = literal(True) if condition is None else condition
         tensor.write_only = draw.chance(30)
-        draw.use(f"{'write_only' if tensor.write_only else 'mutated'} {'always' if condition is None else 'where a condition holds'}")
+        when = "always" if condition is None else "where a condition holds"
+        draw.use(f"{'write_only' if tensor.write_only else 'mutated'} {when}")
 
     # ---- outputs
 

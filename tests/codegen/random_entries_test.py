@@ -15,16 +15,18 @@ from tileops.tests.codegen.random_batch import Outcome, dump, run_batch
 
 # What a few hundred entries must have used, or the generator has lost a part of the language.
 FEATURES = (
-    "alias", "axis solved from a linear term", "axis that may be negative", "buffer out", "bytes(t)", "chained comparison",
-    "comprehension with a condition", "conditional", "conv.out", "domain restriction", "dtype coalesce", "dtype promote_types",
-    "dtype_combos", "family case by a finite field", "family case that applies a family", "family that determines indices",
-    "formula made >= 0 by plus", "guard by constructor", "guard by dtype", "guard by enumeration", "guard carried through or",
-    "index DType", "index Shape", "index of a tensor that may be absent", "keyword parameter", "known run beside what is solved",
-    "let boolean", "let sequence", "moe.capacity", "mutated always", "mutated where a condition holds", "negative divisor",
-    "nullable where an input is present", "parameter Maybe", "parameter adt", "parameter axes", "parameter opaque", "rank 0",
-    "requirement prefix_offsets", "roofline bytes derived", "roofline bytes written", "roofline func", "shape rule",
-    "tensor constant always", "tensor constant own", "tensor input own", "tensor input shared", "tensor output shared",
-    "unary sign", "write_only always", "write_only where a condition holds",
+    "alias", "axis solved from a linear term", "axis that may be negative", "buffer out", "bytes(t)",
+    "chained comparison", "comprehension with a condition", "conditional", "conv.out", "domain restriction",
+    "dtype coalesce", "dtype promote_types", "dtype_combos", "family case by a finite field",
+    "family case that applies a family", "family that determines indices", "formula made >= 0 by plus",
+    "guard by constructor", "guard by dtype", "guard by enumeration", "guard carried through or", "index DType",
+    "index Shape", "index of a tensor that may be absent", "keyword parameter", "known run beside what is solved",
+    "let boolean", "let sequence", "moe.capacity", "mutated always", "mutated where a condition holds",
+    "negative divisor", "nullable where an input is present", "parameter Maybe", "parameter adt", "parameter axes",
+    "parameter opaque", "rank 0", "requirement prefix_offsets", "roofline bytes derived", "roofline bytes written",
+    "roofline func", "shape rule", "tensor constant always", "tensor constant own", "tensor input own",
+    "tensor input shared", "tensor output shared", "unary sign", "write_only always",
+    "write_only where a condition holds",
 )  # fmt: skip
 CHECKS = (
     "calls with a passed buffer", "derived bytes recounted", "other calls accepted", "prices compared",
@@ -34,7 +36,8 @@ CHECKS = (
 
 def _told(outcome: Outcome) -> str:
     model, message = min(outcome.failures, key=lambda failure: len(dump({"op": failure[0].yaml})))
-    return f"{len(outcome.failures)} of {outcome.entries} entries; the shortest: {message}\n{dump({model.op: model.yaml})}"
+    text = dump({model.op: model.yaml})
+    return f"{len(outcome.failures)} of {outcome.entries} entries; the shortest: {message}\n{text}"
 
 
 @pytest.fixture(scope="module")

@@ -47,7 +47,9 @@ class Expressions:
         """An integer, negative ones among them."""
         if depth <= 0:
             return self.atom(scope)
-        weights = {"atom": 3, "arithmetic": 10, "sign": 2, "conditional": 4, "primitive": 5, "comprehension": 3, "divided": 4}
+        weights = {
+            "atom": 3, "arithmetic": 10, "sign": 2, "conditional": 4, "primitive": 5, "comprehension": 3, "divided": 4,
+        }  # fmt: skip
         form = self.draw.weighted({**weights, "size": 3} if scope.sizes else weights)
         found = getattr(self, f"_{form}")(scope, depth)
         # What reads nothing must have a value: the language works it out at once.
@@ -99,10 +101,12 @@ class Expressions:
 
     def positive(self, scope: Scope, depth: int) -> Term:
         """An integer >= 1 in every call, whatever the discriminants are."""
-        form = self.draw.weighted({"literal": 3, "max": 2, "conditional": 1, "plus": 2} if depth > 0 else {"literal": 1})
+        weights = {"literal": 3, "max": 2, "conditional": 1, "plus": 2}
+        form = self.draw.weighted(weights) if depth > 0 else "literal"
         if form == "max":
             self.draw.use("max of a tuple")
-            return self.write.call("max", primitives.largest, self.write.tuple(self.integer(scope, depth - 1), literal(1)))
+            items = self.write.tuple(self.integer(scope, depth - 1), literal(1))
+            return self.write.call("max", primitives.largest, items)
         if form == "conditional":
             test, yes, no = self.conditions.guard(scope, depth - 1)
             return self.write.conditional(test, self.positive(yes, depth - 1), self.positive(no, depth - 1))
@@ -132,8 +136,8 @@ class Expressions:
     def _primitive(self, scope: Scope, depth: int) -> Term:
         call, draw = self.write.call, self.draw
         form = draw.choice((
-            "abs", "prod", "sum", "len", "max", "min", "max default", "ceil_div", "log2_floor", "per_axis", "conv.out", "pool.out",
-            "moe.capacity",
+            "abs", "prod", "sum", "len", "max", "min", "max default", "ceil_div", "log2_floor", "per_axis", "conv.out",
+            "pool.out", "moe.capacity",
         ))  # fmt: skip
         draw.use(form)
         deeper = depth - 1
@@ -161,7 +165,8 @@ class Expressions:
             return self._capacity(scope, depth)
         # A length that facts may decide is long enough for every window drawn; another may well be too short.
         known = scope.open()
-        length = draw.choice(known) if known and draw.chance(60) else self.write.arithmetic("+", self.positive(scope, deeper), literal(7))
+        length = self.write.arithmetic("+", self.positive(scope, deeper), literal(7))
+        length = draw.choice(known) if known and draw.chance(60) else length
         kernel = draw.integer(1, 4)
         window = literal(kernel), literal(draw.integer(1, 3))
         padding, dilation = literal(draw.integer(0, kernel // 2)), literal(draw.integer(1, 2))
@@ -177,7 +182,8 @@ class Expressions:
         either = scope.of(sorts.Axes, sorts.Sequence, sorts.Integer)
         maybe = [
             name(base) for base, sort in scope.names.items()
-            if isinstance(sort, sorts.Maybe) and isinstance(sort.item, (sorts.Axes, sorts.Integer)) and base not in scope.shown
+            if isinstance(sort, sorts.Maybe) and isinstance(sort.item, (sorts.Axes, sorts.Integer))
+            and base not in scope.shown
         ]  # fmt: skip
         fallback = literal(self.draw.integer(0, 3))
         if maybe and self.draw.chance(60):
@@ -240,7 +246,8 @@ class Expressions:
             return self.write.call("repeat", primitives.repeat, value, self._few(scope), dim=value.dim)
         if form == "balanced_sizes":
             total = self.write.call("abs", abs, self.integer(scope, depth - 1), dim=True)
-            return self.write.call("balanced_sizes", primitives.balanced_sizes, total, self.positive(scope, 0), dim=True)
+            count = self.positive(scope, 0)
+            return self.write.call("balanced_sizes", primitives.balanced_sizes, total, count, dim=True)
         if form == "conditional":
             test, yes, no = self.conditions.guard(scope, depth - 1)
             then = self.sequence(yes, depth - 1)

@@ -49,7 +49,8 @@ def _matches(build: Build) -> list[Match]:
 
 
 def _flag(param: str, argument: Term) -> Match:
-    return Match(param, "Bool", argument, (("False", lambda value: value is False), ("True", lambda value: value is True)))
+    keys = (("False", lambda value: value is False), ("True", lambda value: value is True))
+    return Match(param, "Bool", argument, keys)
 
 
 def _word(param: str, argument: Term, values: Sequence[str]) -> Match:
@@ -112,7 +113,8 @@ def _family(build: Build, arguments: Sequence[tuple[str, Term]], hosting: bool) 
     family = build.name("Family", plain=False)
     order = draw.shuffled(list(declared))
     build.families[family] = {
-        "params": {param: declared[param] for param in order}, "match": [match.param for match in matches], "cases": cases,
+        "params": {param: declared[param] for param in order}, "match": [match.param for match in matches],
+        "cases": cases,
     }  # fmt: skip
     given = {match.param: match.argument for match in matches} | params
     text = f"{family}[{', '.join(given[param].text for param in order)}]"
@@ -129,7 +131,10 @@ def _family(build: Build, arguments: Sequence[tuple[str, Term]], hosting: bool) 
 
 def _applied(term: Term, given: Mapping[str, Term]) -> Term:
     """A case's axis over the family's arguments."""
-    return dataclasses.replace(term, of=lambda env: term.of(Env({read: given[read].of(env) for read in term.reads}, {})))
+    def value(env: Env) -> Any:
+        return term.of(Env({read: given[read].of(env) for read in term.reads}, {}))
+
+    return dataclasses.replace(term, of=value)
 
 
 def _key(keys: Sequence[str]) -> Any:
@@ -162,8 +167,8 @@ def _case(
             axes.append(Axis(write.call("ceil_div", primitives.ceil_div, one, literal(draw.integer(1, 3)), dim=True)))
         elif form == "comprehension":
             # Its variable may be called as an index that stands in the argument: it is another.
-            free = [name_ for name_ in (*build.model.indices, *build.known, "i") if name_ not in {*params, *(m.param for m in matches)}]
-            variable = draw.choice(free)
+            own = {*params, *(match.param for match in matches)}
+            variable = draw.choice([one for one in (*build.model.indices, *build.known, "i") if one not in own])
             element = write.arithmetic("+", one, name(variable, True))
             run = write.call("range", primitives.indices_below, literal(2), dim=True)
             draw.use("family case with a comprehension")
@@ -179,12 +184,14 @@ def _case(
         if numbers and draw.chance(60):
             draw.use("family case that reads a field")
             field = draw.choice(numbers)
+            read = frozenset({match.param})
             axes.append(Axis(Term(
-                f"{match.param}.{field}", ATOM, lambda env, p=match.param, f=field: getattr(env[p], f), frozenset({match.param}),
+                f"{match.param}.{field}", ATOM, lambda env, p=match.param, f=field: getattr(env[p], f), read,
             )))  # fmt: skip
         elif match.kind == "Layout" and draw.chance(40):
             build.draw.use("moe.capacity in a family case")
-            axes.append(Axis(write.call("moe.capacity", primitives.capacity, name(match.param), names[0], literal(2), dim=True)))
+            arguments = name(match.param), names[0], literal(2)
+            axes.append(Axis(write.call("moe.capacity", primitives.capacity, *arguments, dim=True)))
     return draw.shuffled(axes)
 
 

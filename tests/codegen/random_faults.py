@@ -1,4 +1,4 @@
-"""Rows that do not fit: one is added to a copy of a clean entry, and the validator must refuse that row and nothing else."""
+"""Rows that do not fit: added to a copy of a clean entry, one must be refused by the validator, and nothing else."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Fault = tuple[str, dict[str, Any], str]
 
 
 def fault(model: Model, draw: Draw) -> Fault | None:
-    """(what is wrong, the entry with the wrong row last, the code that it must get); None where the draw suits it not."""
+    """(what is wrong, the entry with the wrong row last, its code); None where the draw does not suit the entry."""
     row = draw.choice(model.rows)
     bad = copy.deepcopy(row.yaml)
     form = draw.choice(tuple(_FORMS))

@@ -40,7 +40,7 @@ LISTS: dict[str, tuple[tuple[int, ...], Callable[..., Contents]]] = {
 
 
 def filled_by_list(build: Build) -> Tensor:
-    """A required input whose contents a list of the row gives, and whose size determines an index that no row writes."""
+    """A required input that a list of the row fills, and whose size determines an index that no row writes."""
     draw = build.draw
     function = draw.choice(list(LISTS))
     others, contents = LISTS[function]
@@ -108,7 +108,8 @@ def drawn_at_random(build: Build, presence: Any, envs: Sequence[Env]) -> Tensor:
         text, axes, bound = f"paged_block_table({rows.text}, {columns.text}, {pool.text})", (rows, columns), pool
     elif function == "nsa_block_counts":
         most = literal(draw.integer(1, 3))
-        text, axes, bound = f"nsa_block_counts({rows.text}, {columns.text}, {most.text})", (rows, columns), _sum(build, most, literal(1))
+        text, axes = f"nsa_block_counts({rows.text}, {columns.text}, {most.text})", (rows, columns)
+        bound = _sum(build, most, literal(1))
     else:
         text, axes, bound = f"local_expert_map({rows.text}, 0, 0)", (rows,), literal(1)
     tensor = Tensor(build.name("ids"), "input", "", lambda env: (), literal(None), presence=presence)

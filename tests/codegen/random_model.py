@@ -1,7 +1,7 @@
 """An independent model of an entry: what a call binds, whether it is accepted, and what it costs.
 
-It is built beside the entry's text and computes on plain values. It solves a call from its tensors in the order in which
-the generator tied each index to an axis, never by the validator's or the emitted code's plan.
+It is built beside the entry's text and computes on plain values. It solves a call from its tensors in the order in
+which the generator tied each index to an axis, never by the validator's or the emitted code's plan.
 """
 
 from __future__ import annotations
@@ -82,8 +82,11 @@ class Row:
 
 @dataclasses.dataclass
 class Model:
-    """A whole entry. `order` names the inputs and constants in the order in which they determine indices, `conditional` the
-    tensors with a condition, each after those of which its condition asks."""
+    """A whole entry.
+
+    `order` names the inputs and constants in the order in which they determine indices, `conditional` the tensors with
+    a condition, each after those of which its condition asks.
+    """
 
     op: str
     params: list[Param] = dataclasses.field(default_factory=list)

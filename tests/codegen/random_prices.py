@@ -29,8 +29,10 @@ def _formula(build: Build, sizes: bool) -> Term:
     draw, write = build.draw, build.write
     scope = build.scope(sizes, types=False)
     term = build.accepted(
-        lambda: build.make.integer(scope, draw.integer(1, 4)), lambda value: abs(value) < MAX_VALUE // 1000, lambda: literal(1),
-    )  # fmt: skip
+        lambda: build.make.integer(scope, draw.integer(1, 4)),
+        lambda value: abs(value) < MAX_VALUE // 1000,
+        lambda: literal(1),
+    )
     if term.dim:
         draw.use("formula >= 0 by its kind")
         return term

@@ -1,4 +1,4 @@
-"""What each primitive gives, worked out another way than the language's own implementation: by enumeration or by torch."""
+"""What each primitive gives, worked out another way than the language's implementation: by enumeration or by torch."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def conv_out(length: int, kernel: int, stride: int, padding: int, dilation: int)
 
 
 def pool_out(length: int, kernel: int, stride: int, padding: int, dilation: int, ceil_mode: bool) -> int:
-    """How many windows fit; with ceil_mode one more that runs over the end, if it starts inside the axis or its left padding."""
+    """How many windows fit; with ceil_mode one more that runs over the end, unless it starts behind the axis."""
     if min(length, kernel, stride, dilation) < 1 or padding < 0 or 2 * padding > kernel:
         raise OutOfDomain("window")
     reach, padded = dilation * (kernel - 1), length + 2 * padding

@@ -23,7 +23,8 @@ def _row(build: Build, env: Env, label: str) -> Row:
     draw, model = build.draw, build.model
     bindings: dict[str, Any] = {}
     for param in model.params:
-        if not param.defaulted or env[param.name] != param.default or type(env[param.name]) is not type(param.default) or draw.chance(30):
+        default = param.defaulted and env[param.name] == param.default and type(env[param.name]) is type(param.default)
+        if not default or draw.chance(30):
             bindings[param.name] = in_yaml(env[param.name])
     written = [param.name for param in model.params if param.name in bindings]
     for index in written_indices(model, env):
@@ -71,8 +72,8 @@ def write_entry(build: Build) -> dict[str, Any]:
     for tensor in constants:
         optional = tensor.presence == "own"
         declared[tensor.name] = {
-            "type": f"torch.Tensor{' | None' if optional else ''}", "dtype": tensor.dtype.text, "shape": tensor.shape_text,
-            **({"default": None} if optional else {}),
+            "type": f"torch.Tensor{' | None' if optional else ''}", "dtype": tensor.dtype.text,
+            "shape": tensor.shape_text, **({"default": None} if optional else {}),
         }  # fmt: skip
     # Parameters without a default first, keywords last: the order that Python asks for.
     order = sorted(declared, key=lambda name: (declared[name].get("kw_only", False), "default" in declared[name]))

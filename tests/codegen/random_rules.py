@@ -19,8 +19,10 @@ def lets(build: Build) -> None:
         draw.use(f"let {form}")
         if form == "integer":
             term = build.accepted(
-                lambda: build.make.integer(scope, draw.integer(1, 3)), lambda value: abs(value) < _SMALL, lambda: literal(3),
-            )  # fmt: skip
+                lambda: build.make.integer(scope, draw.integer(1, 3)),
+                lambda value: abs(value) < _SMALL,
+                lambda: literal(3),
+            )
             sort: sorts.Sort = sorts.Integer(term.dim)
         elif form == "sequence":
             term = build.accepted(
@@ -29,7 +31,8 @@ def lets(build: Build) -> None:
             )  # fmt: skip
             sort = sorts.Sequence(term.dim, derived=True)
         else:
-            term = build.accepted(lambda: build.make.conditions.boolean(scope, 2), lambda value: True, lambda: literal(True))
+            condition = build.make.conditions.boolean
+            term = build.accepted(lambda: condition(scope, 2), lambda value: True, lambda: literal(True))
             sort = sorts.Flag()
         found = build.name("l")
         build.model.lets[found] = term
@@ -91,7 +94,8 @@ def _restriction(build: Build) -> None:
     """A rule over discriminants alone: branches that it rejects need not be served."""
     for _ in range(4):
         term = build.make.conditions.discriminant(build.finite(), 2)
-        if all(_truth(term, env) for env in build.envs) and varies(build.model, term, ()) and _leaves_choice(build, term):
+        holds = all(_truth(term, env) for env in build.envs)
+        if holds and varies(build.model, term, ()) and _leaves_choice(build, term):
             build.draw.use("domain restriction")
             build.model.rules.append(term)
             return

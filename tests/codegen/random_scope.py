@@ -136,14 +136,14 @@ class Scope:
         return dataclasses.replace(self, names={**self.names, variable: sort}, variables=self.variables | {variable})
 
     def plain(self) -> Iterator[tuple[str, str, Sort]]:
-        """(name, text that reads it, sort) of everything that may be read here; a Maybe shown present by its contents."""
+        """(name, text that reads it, sort) of everything that may be read; a Maybe shown present by its contents."""
         for found, sort in self.names.items():
             yield found, found, sort
             if isinstance(sort, Maybe) and found in self.shown and found not in self.variables:
                 yield found, f"{found}.value", sort.item
 
     def of(self, *sorts: type[Sort]) -> list[Term]:
-        """Terms for every name of one of the sorts, and every field of an algebraic value whose constructor is known."""
+        """Terms for every name of one of the sorts, and every field of an algebraic value of known constructor."""
         found = []
         for base, text, sort in self.plain():
             if isinstance(sort, sorts):
@@ -165,7 +165,10 @@ class Scope:
 
     def indexable(self) -> list[Term]:
         """Sequences whose items may be read by number: those whose length no constant decides."""
-        return [_read(base, text, sort) for base, text, sort in self.plain() if isinstance(sort, Sequence) and not sort.derived]
+        return [
+            _read(base, text, sort) for base, text, sort in self.plain()
+            if isinstance(sort, Sequence) and not sort.derived
+        ]  # fmt: skip
 
     def algebraic(self) -> list[tuple[str, Algebraic]]:
         """Algebraic names that are known to have a value."""
@@ -175,6 +178,10 @@ class Scope:
             if isinstance(sort, Maybe) and isinstance(sort.item, Algebraic) and base in self.shown
         ]  # fmt: skip
         return found
+
+    def untouched(self, base: str) -> bool:
+        """Whether no guard has taught anything of the name."""
+        return base not in self.allowed and base not in self.blocked
 
     def values_of(self, base: str, sort: Word | DTypeName) -> tuple[str, ...]:
         """Values with which a finite name may be compared here; none where a guard may have taken some away."""

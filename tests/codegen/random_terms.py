@@ -128,7 +128,8 @@ class Writer:
     def sign(self, op: str, operand: Term) -> Term:
         """`-operand` or `+operand`."""
         text = f"{op}{self.place(operand, SIGN)}"
-        return Term(text, SIGN, lambda env: -operand.of(env) if op == "-" else operand.of(env), operand.reads, op == "+" and operand.dim)
+        factor = -1 if op == "-" else 1
+        return Term(text, SIGN, lambda env: factor * operand.of(env), operand.reads, op == "+" and operand.dim)
 
     def negation(self, operand: Term) -> Term:
         """`not operand`."""
@@ -180,7 +181,8 @@ class Writer:
     def tuple(self, *items: Term) -> Term:
         """`(a, b)`."""
         text = f"({', '.join(item.text for item in items)}{',' if len(items) == 1 else ''})"
-        return Term(text, ATOM, lambda env: tuple(item.of(env) for item in items), all_reads(*items), bool(items) and all(i.dim for i in items))
+        dim = bool(items) and all(item.dim for item in items)
+        return Term(text, ATOM, lambda env: tuple(item.of(env) for item in items), all_reads(*items), dim)
 
     def subscript(self, sequence: Term, index: Term) -> Term:
         """`sequence[index]`."""
@@ -193,7 +195,8 @@ class Writer:
         return Term(text, ATOM, lambda env: tuple(sequence.of(env)[start:stop]), sequence.reads, sequence.dim)
 
     def comprehension(
-        self, function: str, reduce: Callable[[list[Any]], Any], element: Term, variable: str, sequence: Term, condition: Term | None
+        self, function: str, reduce: Callable[[list[Any]], Any], element: Term, variable: str, sequence: Term,
+        condition: Term | None,
     ) -> Term:
         """`function(element for variable in sequence if condition)`."""
         tail = "" if condition is None else f" if {self.place(condition, OR)}"

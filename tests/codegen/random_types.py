@@ -64,7 +64,9 @@ def types_yaml() -> dict[str, Any]:
 
     return {
         one.type: {"constructors": {
-            constructor: {"class": f"{MODULE}.{constructor}", "fields": {name: field(sort) for name, sort in fields.items()}}
+            constructor: {
+                "class": f"{MODULE}.{constructor}", "fields": {name: field(sort) for name, sort in fields.items()},
+            }
             for constructor, fields in one.constructors.items()
         }}
         for one in ALGEBRAIC
@@ -72,7 +74,7 @@ def types_yaml() -> dict[str, Any]:
 
 
 def in_yaml(value: Any) -> Any:
-    """A parameter's value as a row writes it: sequences as lists, an algebraic value as {constructor: {field: value}}."""
+    """A parameter's value as a row writes it: sequences as lists, algebraic ones as {constructor: {field: value}}."""
     if type(value).__name__ in CLASSES:
         return {type(value).__name__: dict(vars(value))}
     return [in_yaml(item) for item in value] if isinstance(value, tuple) else value
