@@ -10,13 +10,15 @@ from tileops.codegen.branches import Branches
 from tileops.codegen.emit_check import emit_check, may_be_absent
 from tileops.codegen.emit_library import operator_schema, returned_names
 from tileops.codegen.emit_price import emit_price
-from tileops.codegen.outside import Outside
+from tileops.codegen.outside import Outside, algebraic
+from tileops.codegen.python_form import is_not_none, python_form
 from tileops.codegen.source_text import LINE_LENGTH, Lines, call, declared, literal, plain, quoted
 from tileops.manifest import expr, kinds
 from tileops.manifest.adt import AdtValue
 from tileops.manifest.check import Checked
 from tileops.manifest.model import FamilyCase, Param, Pattern, Signature, Stage, Tensor, TypeFamily
 from tileops.manifest.rows import CaseTensor
+from tileops.manifest.values import form_of
 
 
 _TENSOR_ROOM = LINE_LENGTH - 17  # a tensor stands four levels deep and ends in a comma
@@ -171,6 +173,40 @@ def _parameter_check(op: str, param: Param, outside: Outside, lines: Lines) -> N
         lines.add(*call(
             "raise _checks.parameter_error", [literal(op), literal(param.name), literal(param.type), param.name], lines.room,
         ))
+    _constructor_checks(op, param, outside, lines)
+
+
+def _constructor_checks(op: str, param: Param, outside: Outside, lines: Lines) -> None:
+    """The fields of an algebraic value, which the caller's class may not check: their types, and the invariant."""
+    kind = algebraic(param.kind)
+    for constructor in kind.constructors if kind is not None else ():
+        types = [_type_test(f"{param.name}.{field}", found, outside) for field, found in constructor.fields]
+        tests = [f"({test})" if " or " in test else test for test in types if test != "True"]
+        if not tests:
+            continue
+        arguments = [literal(op), literal(param.name), literal(f"{param.type}, {form_of(constructor)}"), param.name]
+        with lines.block(f"if _isinstance({param.name}, {outside.constructors(kind)[constructor.name]}):"):
+            with lines.block(f"if not ({' and '.join(tests)}):"):
+                lines.add(*call("raise _checks.parameter_error", arguments, lines.room))
+            if constructor.invariant is not None:
+                names = frozenset(field for field, _ in constructor.fields)
+                term = python_form(_of_value(constructor.invariant[1], param.name, names), names, is_not_none)
+                with lines.block("try:"):
+                    lines.add(f"_holds = {expr.to_source(term)}")
+                with lines.block("except _checks.DOMAIN_ERRORS:"):
+                    lines.add("_holds = False")
+                with lines.block("if not _holds:"):
+                    lines.add(*call("raise _checks.parameter_error", arguments, lines.room))
+
+
+def _of_value(node: expr.Expr, value: str, fields: frozenset[str]) -> expr.Expr:
+    """A constructor's invariant with its fields read from a value."""
+    if isinstance(node, expr.Call) and node.function == "present":
+        return expr.Verbatim(f"{value}.{node.args[0].id} is not None", expr.COMPARISON)
+    if isinstance(node, (expr.Name, expr.Value)):
+        name = node.id if isinstance(node, expr.Name) else node.name
+        return expr.Verbatim(f"{value}.{name}", expr.ATOM) if name in fields else node
+    return expr.rebuild(node, lambda part: _of_value(part, value, fields))
 
 
 def _stored(param: Param) -> str:

@@ -227,6 +227,7 @@ ENTRY = Form("entry", "One op.", {
 CONSTRUCTOR = Form("constructor", "One constructor of an algebraic type.", {
     "class": Field(Text(DOTTED_PATH), "Path of the Python class, whose name is the constructor's.", True),
     "fields": Field(Members(ParameterType(), reserved=_RESERVED_FIELDS), "Its fields and their types."),
+    "invariant": Field(Formula(), "A condition on its fields that every value fulfils."),
 })  # fmt: skip
 
 ALGEBRAIC_TYPE = Form("algebraic_type", "A sealed sum of constructors.", {

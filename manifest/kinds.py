@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from tileops.manifest.dtypes import BITS
+from tileops.manifest.expr import Expr
 from tileops.manifest.text import shown
 
 
@@ -129,11 +130,16 @@ class Union(Kind):
 
 @dataclasses.dataclass(frozen=True)
 class Constructor:
-    """One constructor of an algebraic type: its fields with their kinds, and the Python class that it is."""
+    """One constructor of an algebraic type: its fields with their kinds, and the Python class that it is.
+
+    Attributes:
+      invariant: a condition that the fields fulfil, as text and as expression; None where any values will do.
+    """
 
     name: str
     python_class: str
     fields: tuple[tuple[str, Kind], ...]
+    invariant: tuple[str, Expr] | None = None
 
 
 @dataclasses.dataclass(frozen=True)

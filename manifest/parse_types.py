@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from tileops.manifest import expr, forms, kinds
+from tileops.manifest import expr, forms, kind_check, kinds
 from tileops.manifest.diagnostics import Diagnostics
 from tileops.manifest.fields import Fields
 from tileops.manifest.python_paths import path_problem
@@ -204,4 +204,31 @@ def _constructor(fields: Fields, name: str, node: Node, place: str, names: Colle
         kind = read_kind(fields, _field_kind(text, names), f"{place}.fields.{field}", value.line)
         if kind is not None:
             members.append((field, kind))
-    return None if path is None else kinds.Constructor(name, path, tuple(members))
+    invariant = _invariant(fields, body.entries.get("invariant"), f"{place}.invariant", dict(members), f"{place}.fields")
+    return None if path is None else kinds.Constructor(name, path, tuple(members), invariant)
+
+
+def _invariant(
+    fields: Fields, node: Node | None, place: str, members: Mapping[str, kinds.Kind], above: str
+) -> tuple[str, expr.Expr] | None:
+    """A condition on the fields of a constructor; None where there is none or it is reported."""
+    text = fields.text(node, place)
+    if text is None:
+        return None
+    try:
+        found = expr.parse(text)
+    except expr.ExprError as error:
+        fields.report(place, node.line, "M020", str(error))
+        return None
+    if any(path.startswith(above) for path in fields.malformed):
+        return None  # what it reads is not known
+    scope = kind_check.Scope(members, {})
+    kind = kind_check.check(found, scope, lambda what, message: fields.report(place, node.line, _CODES[what], message))
+    if kind is not None and not isinstance(kind, kinds.Bool):
+        fields.report(place, node.line, "M022", f"must be Bool, and is {kind}")
+    elif kind is not None and not expr.names(found):
+        fields.report(place, node.line, "M027", f"{shown(text)} reads no field, and so decides nothing")
+    return text, found
+
+
+_CODES = {kind_check.FORM: "M020", kind_check.NAME: "M021", kind_check.KIND: "M022", kind_check.PRESENCE: "M025"}

@@ -8,6 +8,7 @@ from typing import Any
 
 from tileops.manifest import kinds, text
 from tileops.manifest.adt import AdtValue
+from tileops.manifest.evaluate import evaluate
 
 
 def fits(value: Any, kind: kinds.Kind) -> bool:
@@ -41,7 +42,18 @@ def _constructs(value: AdtValue, constructor: kinds.Constructor) -> bool:
         value.kind == constructor.name
         and written.keys() == declared.keys()
         and all(fits(written[name], kind) for name, kind in declared.items())
+        and _fulfils(written, constructor)
     )
+
+
+def _fulfils(written: dict[str, Any], constructor: kinds.Constructor) -> bool:
+    """Whether fields of the right kinds fulfil the constructor's invariant; outside a primitive's domain they do not."""
+    if constructor.invariant is None:
+        return True
+    try:
+        return bool(evaluate(constructor.invariant[1], written, {name: value is not None for name, value in written.items()}))
+    except (ValueError, ArithmeticError, IndexError):
+        return False
 
 
 def as_algebraic(value: Any, kind: kinds.Kind) -> Any:
@@ -63,12 +75,17 @@ def misfit(value: Any, kind: kinds.Kind, declared: str) -> str:
     problem = f"{shown(value)} is no {declared}"
     if not isinstance(inner, kinds.Adt):
         return problem
-    forms = {
-        one.name: f"{{{one.name}: {{{', '.join(f'{field}: {found}' for field, found in one.fields)}}}}}" for one in inner.constructors
-    }
+    forms = {one.name: form_of(one) for one in inner.constructors}
     named = value.kind if isinstance(value, AdtValue) else next(iter(value), None) if isinstance(value, dict) and len(value) == 1 else value
     known = isinstance(named, str) and named in forms
     return f"{problem}; write {forms[named] if known else ' or '.join(forms.values())}"
+
+
+def form_of(constructor: kinds.Constructor) -> str:
+    """How a value of a constructor is written, with the kinds of its fields and what they fulfil."""
+    fields = ", ".join(f"{field}: {kind}" for field, kind in constructor.fields)
+    where = f" where {constructor.invariant[0]}" if constructor.invariant is not None else ""
+    return f"{{{constructor.name}: {{{fields}}}}}{where}"
 
 
 def shown(value: Any) -> str:

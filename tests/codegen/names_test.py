@@ -158,3 +158,53 @@ def test_a_subclass_of_a_constructor_is_no_value_of_the_sealed_type(tmp_path, sh
     mine = type("Mine", (shapes[0].Op,), {})
     with pytest.raises(OpConstructionError, match="'Op' is declared Left"):
         ops["OneFwdOp"](Op=mine(3))
+
+
+_BLOCKS = """
+Layout:
+  constructors:
+    Nopad: {class: alpha.shapes.Nopad}
+    Padded:
+      class: alpha.shapes.Padded
+      fields: {block: int, order: "'row' | 'column'", sizes: "list[int]", limit: "int | None"}
+      invariant: "block > 0 and 64 % block == 0 and all(size > 0 for size in sizes) and (limit.value > block if present(limit) else True)"
+"""
+
+
+@pytest.fixture
+def padded(monkeypatch):
+    module, outer = types.ModuleType("alpha.shapes"), types.ModuleType("alpha")
+    module.Nopad = dataclasses.make_dataclass("Nopad", [], frozen=True)
+    module.Padded = dataclasses.make_dataclass("Padded", ["block", "order", "sizes", ("limit", object, None)], frozen=True)
+    outer.shapes = module
+    monkeypatch.setitem(sys.modules, "alpha", outer)
+    monkeypatch.setitem(sys.modules, "alpha.shapes", module)
+    return module.Padded
+
+
+def _laid(default):
+    entry = _algebraic()
+    entry["signature"]["params"] = {"layout": {"type": "Layout | None", "default": default}}
+    entry["signature"]["outputs"]["y"]["shape"] = "[N]"
+    entry["signature"].pop("shape_rules")
+    return {**entry, "workloads": [{"label": "b", "N": 4}], "roofline": {"flops": "N"}}
+
+
+def test_the_fields_of_an_algebraic_value_are_of_their_types_and_fulfil_the_invariant_at_construction(tmp_path, padded):
+    op = build(tmp_path, {"OneFwdOp": _laid(None)}, _BLOCKS)["OneFwdOp"]
+    for fine in (padded(16, "row", [1, 2]), padded(1, "column", (), 2), None):
+        assert op(fine).params["layout"] == fine
+    for wrong in (
+        padded("16", "row", []), padded(True, "row", []), padded(16, "diagonal", []), padded(16, "row", 3), padded(16, "row", ["a"]),
+        padded(16, "row", [], "a"), padded(0, "row", []), padded(-16, "row", []), padded(48, "row", []), padded(16, "row", [0]),
+        padded(16, "row", [], 16),
+    ):
+        with pytest.raises(OpConstructionError, match="'layout' is declared Layout . None, {Padded: {block: Int, .* where block > 0"):
+            op(wrong)
+
+
+@pytest.mark.parametrize("fields", [{"block": 0}, {"block": 48}, {"limit": 8}, {"order": "diagonal"}, {"sizes": [0]}])
+def test_a_literal_that_breaks_the_invariant_is_no_value_of_the_type(tmp_path, fields):
+    whole = {"block": 16, "order": "row", "sizes": [], "limit": None}
+    with pytest.raises(AssertionError, match=r"is no Layout . None; write \{Padded: .* \[M012\]"):
+        build(tmp_path, {"OneFwdOp": _laid({"Padded": {**whole, **fields}})}, _BLOCKS)
