@@ -21,10 +21,12 @@ from tileops.manifest.shapes import shape_at
 
 def emit_check(checked: Checked, outside: Outside, lines: Lines) -> None:
     """Append the method `check` of one entry."""
-    _CheckEmitter(checked, outside, lines).emit()
+    CheckEmitter(checked, outside, lines).emit()
 
 
-class _CheckEmitter:
+class CheckEmitter:
+    """Emits the method; a call's points are told apart as wholes, each branch ending in what it returns."""
+
     def __init__(self, checked: Checked, outside: Outside, lines: Lines) -> None:
         self._entry = checked.entry
         self._op = literal(checked.entry.op)
@@ -54,10 +56,14 @@ class _CheckEmitter:
                 if tensor.when is None:
                     self._guarded(tensor, self._facts(tensor, 4 * tensor.optional))
             self._device()
-            self._deciding_dtypes()
-            self._rules(self._restrictions)
-            self._tree(decide([(point, (point, made)) for point, made in self._plans]))
+            self._body()
         lines.add("")
+
+    def _body(self) -> None:
+        """All that follows once the inputs that every call has are known to be tensors of one device."""
+        self._deciding_dtypes()
+        self._rules(self._restrictions)
+        self._tree(decide([(point, (point, made)) for point, made in self._plans]))
 
     def _deciding_dtypes(self) -> None:
         """Dtype indices on which the branch or a domain restriction depends, from a tensor that every call has."""
@@ -150,8 +156,12 @@ class _CheckEmitter:
         if not combos:
             return
         names = list(combos[0])
-        if not set(names) <= plan.known_at(self._signature, point):
-            return  # a tensor that the combination is about is absent here
+        if set(names) <= plan.known_at(self._signature, point):  # else a tensor that the combination is about is absent here
+            self._combo_check()
+
+    def _combo_check(self) -> None:
+        combos = self._signature.combos
+        names = list(combos[0])
         allowed = literal(tuple(tuple(combo[name] for name in names) for combo in combos))
         found = "(" + ", ".join(names) + ("," if len(names) == 1 else "") + ")"
         with self._lines.block(f"if {found} not in {allowed}:"):
@@ -291,19 +301,7 @@ class _CheckEmitter:
         extents = {}
         outputs_here = {name: t for name, t in signature.outputs.items() if plan.present_at(t, point)}
         for name, tensor in outputs_here.items():
-            shape = shape_at(signature, tensor, point)
-            value = _shape_tuple(shape)
-            obliged = obliges(self._entry, shape)
-            if not obliged and not can_raise(shape):
-                extents[name] = self._source(value)
-                continue
-            extents[name] = f"_{name}_shape"
-            if obliged:
-                lines.add(f"# {name}: no axis may come out negative")
-            self._evaluated(extents[name], value, f"the shape of {name}, {expr.to_source(shape)}")
-            if obliged:
-                arguments = [self._op, literal(name), literal(expr.to_source(shape)), extents[name], self._shapes()]
-                lines.add(*call("_checks.check_extents", arguments, lines.room))
+            extents[name] = self._extent(tensor, shape_at(signature, tensor, point))
         here = [tensor for tensor in signature.bound.values() if plan.present_at(tensor, point)]
         required = [tensor for tensor in here if not tensor.optional]
         optional = [tensor for tensor in here if tensor.optional]
@@ -324,6 +322,30 @@ class _CheckEmitter:
         bound = [self._op, "self.params", "_indices", "_inputs", "_outputs", "_device"]
         lines.add(*call("return _CheckedCall", [*bound, *held], lines.room))
 
+    def _extent(self, tensor: Tensor, shape: expr.ShapeTerm) -> str:
+        """Source of an output's extents, which are worked out and checked first where they may have no value or be negative."""
+        name, value = tensor.name, _shape_tuple(shape)
+        obliged = obliges(self._entry, shape)
+        if not obliged and not can_raise(shape):
+            return self._source(value)
+        extent = f"_{name}_shape"
+        if obliged:
+            self._lines.add(f"# {name}: no axis may come out negative")
+        self._evaluated(extent, value, f"the shape of {name}, {expr.to_source(shape)}")
+        if obliged:
+            arguments = [self._op, literal(name), literal(expr.to_source(shape)), extent, self._shapes()]
+            self._lines.add(*call("_checks.check_extents", arguments, self._lines.room))
+        return extent
+
+    def _passed_buffers(self) -> dict[str, str]:
+        """The local that holds each buffer that the caller passed, which are told apart where there are several."""
+        if len(self._buffers) == 1:
+            return {self._buffers[0]: "out"}
+        passed = {name: f"_{name}_out" for name in self._buffers}
+        arguments = [self._op, literal(tuple(self._buffers)), "out"]
+        self._lines.add(*call(f"{', '.join(passed.values())} = _checks.split_buffers", arguments, self._lines.room))
+        return passed
+
     def _storage(self, outputs: dict[str, Tensor], extents: dict[str, str], point: Point) -> list[str]:
         """Source of the tensors that outputs have to be: inputs that are written, buffers that the caller passes."""
         aliases = [
@@ -338,11 +360,7 @@ class _CheckEmitter:
             return ["_aliases"] if aliases else []
         lines.add("_buffers = {}")
         with lines.block("if out is not None:"):
-            passed = {self._buffers[0]: "out"}
-            if len(self._buffers) > 1:
-                passed = {name: f"_{name}_out" for name in self._buffers}
-                arguments = [self._op, literal(tuple(self._buffers)), "out"]
-                lines.add(*call(f"{', '.join(passed.values())} = _checks.split_buffers", arguments, lines.room))
+            passed = self._passed_buffers()
             for name in buffered:
                 record = f"_TensorRecord({extents[name]}, {self._source(outputs[name].dtype.expr)})"
                 arguments = [self._op, literal(name), passed[name], record, "_device"]

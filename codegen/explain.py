@@ -12,6 +12,7 @@ from tileops.codegen.outside import Outside
 from tileops.codegen.pipeline import analyse_files, chosen_spec_files
 from tileops.codegen.source_text import Lines
 from tileops.manifest import expr, plan
+from tileops.manifest.apart import Apart
 from tileops.manifest.check import Checked
 from tileops.manifest.points import Parts, Split
 from tileops.perf import command
@@ -40,6 +41,8 @@ def explanation(checked: Checked, analysis: Analysis) -> list[str]:
     lines = [f"{checked.entry.op}  ({checked.entry.file}:{checked.entry.line})"]
     for point, made in checked.plans:
         lines += ["", f"inference plan where {point}:", *(f"  {_step(step)}" for step in made.steps)]
+    if checked.apart is not None:
+        lines += _apart(checked.apart)
     lines += ["", "price:"]
     if analysis.func:
         lines.append(f"  {analysis.func}(call)")
@@ -58,6 +61,19 @@ def explanation(checked: Checked, analysis: Analysis) -> list[str]:
     if cases:  # long, and what the rows say already
         code += f"    CASES = (...)  # the {len(checked.cases)} cases of its workload rows\n"
     return [*lines, "", "emitted class:", "", code]
+
+
+def _apart(found: Apart) -> list[str]:
+    """The plan of many points: what each of a part's points does, those that do the same once."""
+    lines = ["", "inference plan, part by part:", *(f"  {_step(step)}" for step in found.deciding)]
+    for segment in found.segments:
+        places: dict[tuple[plan.Step, ...], list[str]] = {}
+        for point, steps in segment.branches:
+            places.setdefault(steps, []).append(str(point))
+        for steps, points in places.items():
+            where = "in every call" if len(places) == 1 else f"where {' or '.join(points[:4])}{' or ...' if len(points) > 4 else ''}"
+            lines += [f"  {where}:", *(f"    {_step(step)}" for step in steps)]
+    return lines
 
 
 def _tree(name: str, node, show, where: str = "") -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from tileops.manifest import effort, expr, kind_check, presence, rows
+from tileops.manifest.apart import Apart
 from tileops.manifest.check_signature import SignatureCheck, scope
 from tileops.manifest.diagnostics import Diagnostics
 from tileops.manifest.model import Entry
@@ -17,7 +18,8 @@ class Checked:
     """An entry with its presence conditions worked in, and what its checks found out.
 
     Attributes:
-      plans: the inference plan of every type point.
+      plans: the inference plan of every type point, where they are few.
+      apart: the inference plan where the type points are many.
       cases: the calls that its rows describe.
       callable: whether signature and rows are free of defects.
       unreached: checks that a missing fact kept from being made, each naming it.
@@ -28,6 +30,7 @@ class Checked:
     cases: tuple[rows.Case, ...]
     callable: bool
     unreached: tuple[str, ...] = ()
+    apart: Apart | None = None
 
 
 def check_entry(entry: Entry, diagnostics: Diagnostics) -> Checked:
@@ -48,14 +51,14 @@ def _check(entry: Entry, diagnostics: Diagnostics) -> Checked:
     if not sound:
         broken = ", ".join(sorted(entry.malformed)) or "the signature"
         return Checked(entry, (), (), False, (f"inference plans and workload rows: {broken} has defects",))
-    cases = rows.instantiate(entry, signature.plans, _formulas(entry), diagnostics)
+    cases = rows.instantiate(entry, signature.plans, signature.apart, _formulas(entry), diagnostics)
     unreached: tuple[str, ...] = ()
     if len(diagnostics) == before:
         rows.check_coverage(entry, cases, diagnostics)
     else:
         unreached = ("coverage of optional tensors: some rows have defects",)
     fine = len(diagnostics) == before and not entry.malformed
-    return Checked(entry, tuple(signature.plans), tuple(cases), fine, unreached)
+    return Checked(entry, tuple(signature.plans), tuple(cases), fine, unreached, signature.apart)
 
 
 def _formulas(entry: Entry) -> tuple[expr.Expr, ...]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 
-from tileops.manifest import check_effects, check_families, check_rules, declarations, expr, kind_check, kinds, plan, presence
+from tileops.manifest import apart, check_effects, check_families, check_rules, declarations, expr, kind_check, kinds, plan, presence
 from tileops.manifest.diagnostics import Diagnostics
+from tileops.manifest.domain import Domain
 from tileops.manifest.kind_check import FORM, KIND, NAME, PRESENCE, Scope
 from tileops.manifest.kinds import BOOL, INT, Kind, Maybe
 from tileops.manifest.model import Entry, Expression, Signature, Tensor
 from tileops.manifest.points import Point, TooManyPoints, discriminants, domain_restrictions, enumerate_points
-from tileops.manifest.shapes import NoCase
+from tileops.manifest.shapes import NoCase, shape_at
 
 CODES = {FORM: "M020", NAME: "M021", KIND: "M022", PRESENCE: "M025"}
 
@@ -126,12 +127,25 @@ def type_points(signature: Signature) -> list[Point]:
     return enumerate_points(discriminants(signature, [*terms, *restrictions]), restrictions)
 
 
+# So many points of a call are told apart as wholes, which reads well; more of them part by part.
+MAX_WHOLE = 64
+
+
+def many_points(signature: Signature) -> bool:
+    """Whether the types of a call depend on more combinations of discriminants than are told apart as wholes."""
+    number = 1
+    for one in discriminants(signature, type_terms(signature)):
+        number *= len(one.values)
+    return number > MAX_WHOLE
+
+
 class SignatureCheck:
     """Checks one signature.
 
     Attributes:
       resolved: the entry with its presence conditions worked in.
-      plans: the plan of each type point where nothing stands in its way.
+      plans: the plan of each type point where nothing stands in its way, and where they are few.
+      apart: the plan of many points.
     """
 
     def __init__(self, entry: Entry, diagnostics: Diagnostics) -> None:
@@ -142,6 +156,7 @@ class SignatureCheck:
         self._failed = False
         self._unclear: set[str] = set()
         self.plans: list[tuple[Point, plan.Plan]] = []
+        self.apart: apart.Apart | None = None
 
     def run(self) -> bool:
         """Report every defect; True where the signature can be planned and called."""
@@ -253,6 +268,9 @@ class SignatureCheck:
 
     def _plan(self) -> None:
         try:
+            if many_points(self._signature):
+                self._plan_apart()
+                return
             points = type_points(self._signature)
         except TooManyPoints as error:
             self._report("signature", self._entry.line_of("signature"), "M042", f"{error.args[0]} discriminant points are too many")
@@ -275,7 +293,36 @@ class SignatureCheck:
             self.plans.append((point, made))
         if not self.plans or len(self.plans) < len(points):
             return  # what the points without a plan read is not known
-        read = {name for point, _ in self.plans for name in self._read_at(point)}
+        self._unread({name for point, _ in self.plans for name in self._read_at(point)}, told)
+
+    def _plan_apart(self) -> None:
+        """The plan of many points: what no discriminant relates is planned apart. Raises TooManyPoints."""
+        signature = self._signature
+        domain = Domain(signature)
+        told: set[str] = set()
+        read: set[str] = set()
+        missing = {
+            str(error): error.family for tensor in signature.tensors.values()
+            if isinstance(tensor.shape.expr, expr.FamilyTerm)
+            for point in domain.points(apart.item_terms(signature, tensor.name)) for error in _without_case(signature, tensor, point)
+        }  # fmt: skip
+        for message, family in missing.items():
+            path = f"signature.types.{family}"
+            self._report(path, self._entry.line_of(path), "M031", message)
+        if missing:
+            return
+        self.apart = apart.build(signature, domain)
+        for found, point, unsolved in apart.needs(signature, domain, self.apart):
+            read |= found
+            names = [name for name in signature.forall if name in unsolved - told]
+            if names:
+                told.update(names)
+                path = f"signature.forall.{names[0]}"
+                self._report(path, self._entry.line_of(path), "M040", self._unsolved(names, point))
+        self._unread(read, told)
+
+    def _unread(self, read: set[str], told: set[str]) -> None:
+        """Report the indices that nothing reads, save those `told` already."""
         filled = {name for tensor in self._signature.inputs.values() if tensor.values for name in expr.names(tensor.values.expr)}
         filled.update(name for let in self._signature.lets.values() for name in expr.names(let.expr))
         for name, kind in self._signature.forall.items():
@@ -303,6 +350,14 @@ class SignatureCheck:
 
     def _read_at(self, point: Point) -> list[str]:
         return plan.needed_at(self._signature, point)
+
+
+def _without_case(signature: Signature, tensor: Tensor, point: Point) -> Iterator[NoCase]:
+    try:
+        if plan.present_at(tensor, point):
+            shape_at(signature, tensor, point)
+    except NoCase as error:
+        yield error
 
 
 def _check_arguments(call: expr.Call, wanted: tuple[Kind, ...], names: Scope, report: Callable[[str, str], None]) -> None:

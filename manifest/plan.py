@@ -7,6 +7,8 @@ same indices.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from tileops.manifest import expr, kinds
@@ -115,7 +117,7 @@ class Plan:
 
 def build(signature: Signature, point: Point) -> Plan:
     """The plan at one discriminant point. Optional tensors are only checked: presence must not decide an index."""
-    planner = _Planner(signature, point)
+    planner = Planner(signature, point)
     # The points of one enumeration share what they decide alike, down to the identity of the terms.
     plans = point.shared.setdefault("plans", {})
     key = planner.key()
@@ -149,7 +151,7 @@ def needed_at(signature: Signature, point: Point) -> list[str]:
 
 def known_at(signature: Signature, point: Point) -> set[str]:
     """Indices and lets that a call at this point knows."""
-    planner = _Planner(signature, point)
+    planner = Planner(signature, point)
     planner.run()
     return planner.known | {name for name in point.values if name in signature.forall}
 
@@ -161,23 +163,56 @@ def present_at(tensor: Tensor, point: Point) -> bool:
     return tensor.when is None or point.fold(tensor.when.expr) != expr.Literal(False)
 
 
-class _Planner:
-    def __init__(self, signature: Signature, point: Point) -> None:
+class Planner:
+    """Finds the steps at one point, of the whole call or of some of its tensors and lets.
+
+    Attributes:
+      known: the names that the steps so far solve, and whatever else the planner is told is solved.
+    """
+
+    def __init__(
+        self, signature: Signature, point: Point, members: Collection[str] | None = None, solved: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
+        """Plan nothing yet.
+
+        Args:
+          signature: the entry's.
+          point: where.
+          members: the tensors and lets to plan; all by default.
+          solved: dtype indices solved beforehand, each with the tensor that it is solved from.
+        """
         self.signature = signature
         self.steps: list[Step] = []
-        self.known: set[str] = set(signature.params)
+        self.known: set[str] = {*signature.params, *solved}
         self._point = point
-        self._tensors = {name: tensor for name, tensor in signature.bound.items() if present_at(tensor, point)}
+        wanted = {*signature.bound, *signature.lets} if members is None else members
+        self._tensors = {name: tensor for name, tensor in signature.bound.items() if name in wanted and present_at(tensor, point)}
         self._shapes = {name: shape_at(signature, tensor, point) for name, tensor in self._tensors.items()}
         self._opened: dict[str, int | None] = {}
         self._pending: dict[str, list[int]] = {}
-        self._dtypes = set(self._tensors)
-        self._lets = {name: point.fold(let.expr) for name, let in signature.lets.items()}
+        self._dtypes = self._tensors.keys() - solved.values()
+        self._lets = {name: point.fold(let.expr) for name, let in signature.lets.items() if name in wanted}
 
     def key(self) -> tuple[Any, ...]:
         """What tells apart the plans of one signature."""
         dtypes = (self._point.fold(tensor.dtype.expr) for tensor in self._tensors.values())
         return *self._tensors, *map(id, (*self._shapes.values(), *dtypes, *self._lets.values()))
+
+    def reads(self) -> set[str]:
+        """Names that the planned tensors and lets read."""
+        dtypes = [self._point.fold(tensor.dtype.expr) for tensor in self._tensors.values()]
+        return {name for term in (*self._shapes.values(), *dtypes, *self._lets.values()) for name in term.free_names}
+
+    def advance(self, name: str) -> bool:
+        """Take whatever steps a tensor or let allows now; whether there were any."""
+        if name in self._tensors:
+            return self._pass(self._tensors[name])
+        return name in self._lets and self._solve(name)
+
+    def take(self) -> list[Step]:
+        """The steps since the last time."""
+        taken, self.steps = self.steps, []
+        return taken
 
     def run(self) -> None:
         # A step that solves and one that checks are both progress; each tensor, axis and let is done once.
@@ -191,13 +226,16 @@ class _Planner:
         )
 
     def _let(self) -> bool:
-        for name, term in self._lets.items():
-            if self._knows(term):
-                self.steps.append(SolveLet(name, term))
-                self.known.add(name)
-                del self._lets[name]
-                return True
-        return False
+        return any(self._solve(name) for name in list(self._lets))
+
+    def _solve(self, name: str) -> bool:
+        term = self._lets[name]
+        if not self._knows(term):
+            return False
+        self.steps.append(SolveLet(name, term))
+        self.known.add(name)
+        del self._lets[name]
+        return True
 
     def _pass(self, tensor: Tensor) -> bool:
         moved = self._dtype(tensor)

@@ -11,6 +11,7 @@ import numpy as np
 
 from tileops.manifest import contents, effort, expr, generators, kinds, predicates, values
 from tileops.manifest.adt import AdtValue
+from tileops.manifest.apart import Apart, item_terms
 from tileops.manifest.check_signature import let_order
 from tileops.manifest.diagnostics import Diagnostics
 from tileops.manifest.dtypes import BITS
@@ -19,7 +20,7 @@ from tileops.manifest.extents import Extent, extent
 from tileops.manifest.inference import Mismatch, infer
 from tileops.manifest.model import Entry, Row, Tensor
 from tileops.manifest.plan import Plan, affine, needed_at
-from tileops.manifest.points import Point
+from tileops.manifest.points import Point, discriminants, domain_restrictions
 from tileops.manifest.primitives import divided
 from tileops.manifest.shapes import shape_at
 
@@ -78,13 +79,14 @@ class _Refused(Exception):
 
 
 def instantiate(
-    entry: Entry, plans: list[tuple[Point, Plan]], formulas: tuple[expr.Expr, ...], diagnostics: Diagnostics
+    entry: Entry, plans: list[tuple[Point, Plan]], apart: Apart | None, formulas: tuple[expr.Expr, ...], diagnostics: Diagnostics
 ) -> list[Case]:
     """The cases of an entry's rows; a row that does not fit is reported and left out.
 
     Args:
       entry: the entry.
-      plans: the inference plan of every type point.
+      plans: the inference plan of every type point, where they are few.
+      apart: the inference plan where they are many.
       formulas: the inline roofline, whose indices a row must bind too.
       diagnostics: where defects go.
     """
@@ -94,7 +96,7 @@ def instantiate(
         path = f"workloads[{position}]"
         for dtypes in row.dtype_cases:
             try:
-                case = _Instance(entry, row, dtypes, formulas).case(plans)
+                case = _Instance(entry, row, dtypes, formulas).case(plans, apart)
             except effort.Exhausted as error:
                 diagnostics.add(entry.file, entry.line_of(path), entry.op, path, "M004", str(error))
                 return cases
@@ -144,12 +146,13 @@ class _Instance:
         self._extents: dict[str, Extent] = {}
         self._made: dict[str, np.ndarray] = {}
 
-    def case(self, plans: list[tuple[Point, Plan]]) -> Case:
+    def case(self, plans: list[tuple[Point, Plan]], apart: Apart | None) -> Case:
+        """The call that the row describes. Raises _Refused."""
         params = self._params()
         self._presence(params)
         self._values = {**params, **self._dtypes}
         self._restrictions()
-        point, plan = self._branch(plans)
+        point, plan = self._branch(plans) if apart is None else self._branch_of(apart)
         written = self._indices(point)
         self._values.update(written)
         self._generated(point)
@@ -251,6 +254,27 @@ class _Instance:
             if known and not self._value("shape_rules", rule.expr):
                 raise _Refused("", f"the rule {rule.text!r} does not hold for this row")
         raise _Refused("", "the shape rules reject what this row chooses")
+
+    def _branch_of(self, apart: Apart) -> tuple[Point, Plan]:
+        """The point that the row's own values make, and what each part of the plan does there."""
+        signature = self._signature
+        for rule in domain_restrictions(signature):
+            if not self._value("shape_rules", rule):
+                raise _Refused("", f"the rule {expr.to_source(rule)!r} does not hold for this row")
+        terms = [term for name in (*signature.tensors, *signature.lets) for term in item_terms(signature, name)]
+        assigned = []
+        for one in discriminants(signature, [*terms, *(rule.expr for rule in signature.rules), *self._formulas]):
+            if not one.presence and one.name not in self._values:
+                raise _Refused("dtype_cases", f"the dtype index {one.name!r} is not assigned")
+            assigned.append((one, self._present[one.name] if one.presence else self._values[one.name]))
+        point = Point(tuple(assigned))
+        return point, Plan(apart.steps_at(lambda other: self._agrees(other)), ())
+
+    def _agrees(self, point: Point) -> bool:
+        """Whether the row is at a point."""
+        return all(
+            self._present[one.name] == value if one.presence else _same(self._values[one.name], value) for one, value in point.assigned
+        )
 
     def _relevant(self, point: Point) -> list[str]:
         """Indices that this row's branch reads: types, rules, generators, requirements and the inline roofline."""

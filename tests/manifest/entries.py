@@ -67,6 +67,26 @@ def variant(path: str = "", value: Any = _ABSENT) -> dict[str, Any]:
     return entry
 
 
+def small(**parts: Any) -> dict[str, Any]:
+    """A small sound entry with sections of its signature, its rows or its roofline replaced."""
+    made = {
+        "family": "demo", "status": "spec-only",
+        "signature": {
+            "forall": {"N": "Dim"},
+            "inputs": {"x": {"dtype": "float32", "shape": "[N]"}},
+            "outputs": {"y": {"dtype": "float32", "shape": "[N]"}},
+        },
+        "workloads": [{"label": "row", "N": 1000}],
+        "roofline": {"flops": "N"},
+    }  # fmt: skip
+    for name, part in parts.items():
+        if name in ("workloads", "roofline"):
+            made[name] = part
+        else:
+            made["signature"][name] = part
+    return made
+
+
 def check(entry: Any, op: str = OP) -> tuple[Checked, Analysis, list[Diagnostic]]:
     """Check and analyse one entry given as plain data."""
     return check_text(yaml.safe_dump({op: entry}, sort_keys=False))

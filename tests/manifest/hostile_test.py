@@ -11,33 +11,13 @@ import yaml
 
 from tileops.manifest import effort, source
 from tileops.manifest.diagnostics import Diagnostics
-from tileops.tests.manifest.entries import OP, VALID, check, check_text, codes
-
-
-def entry(**parts: Any) -> dict[str, Any]:
-    """A small sound entry with sections of its signature, its rows or its roofline replaced."""
-    made = {
-        "family": "demo", "status": "spec-only",
-        "signature": {
-            "forall": {"N": "Dim"},
-            "inputs": {"x": {"dtype": "float32", "shape": "[N]"}},
-            "outputs": {"y": {"dtype": "float32", "shape": "[N]"}},
-        },
-        "workloads": [{"label": "row", "N": 1000}],
-        "roofline": {"flops": "N"},
-    }  # fmt: skip
-    for name, part in parts.items():
-        if name in ("workloads", "roofline"):
-            made[name] = part
-        else:
-            made["signature"][name] = part
-    return made
+from tileops.tests.manifest.entries import OP, VALID, check, check_text, codes, small
 
 
 def metadata(values: str, requires: tuple[str, ...] = (), **parts: Any) -> dict[str, Any]:
     """An entry whose input `x` is filled by a generator."""
     x = {"dtype": "int64", "shape": "[N]" if "table" not in values else "[N, K]", "values": values, "requires": [*requires]}
-    return entry(inputs={"x": x}, workloads=[{"label": "row"}], **parts)
+    return small(inputs={"x": x}, workloads=[{"label": "row"}], **parts)
 
 
 def chain(count: int, first: str, link: str) -> dict[str, str]:
@@ -80,21 +60,21 @@ FLAGS = {f"p{at}": {"type": "bool", "default": False} for at in range(40)}
 
 HOSTILE = {
     "comprehensions nested over a row's sizes": (
-        entry(
+        small(
             let={"a": "sum(sum(sum(i + j + k for i in range(N)) for j in range(N)) for k in range(N))"},
             outputs={"y": {"dtype": "float32", "shape": "[a]"}},
         ),
         "M004",
     ),
     "lets that square": (
-        entry(let=chain(200, "N", "{0} * {0}"), outputs={"y": {"dtype": "float32", "shape": "[v199]"}}), "M060",
+        small(let=chain(200, "N", "{0} * {0}"), outputs={"y": {"dtype": "float32", "shape": "[v199]"}}), "M060",
     ),
     "a product of a long sequence": (
-        entry(let={"a": "prod(repeat(4611686018427387904, N * N))"}, outputs={"y": {"dtype": "float32", "shape": "[a]"}}),
+        small(let={"a": "prod(repeat(4611686018427387904, N * N))"}, outputs={"y": {"dtype": "float32", "shape": "[a]"}}),
         "M060",
     ),
     "sums of sequences of sequences": (
-        entry(
+        small(
             let={"a": "sum(sum(repeat(i, 1000000)) for i in range(1000000))"},
             outputs={"y": {"dtype": "float32", "shape": "[a]"}},
         ),
@@ -107,38 +87,38 @@ HOSTILE = {
     "a page table of a huge pool": (
         metadata("paged_block_table(1000, 1000, 268435456)", forall={"N": "Dim", "K": "Dim"}, requires=["in_range(0, 5)"]), "M004",
     ),
-    "presence conditions that quadruple": (entry(params=FLAG, inputs=optional_chain(40)), "M004"),
+    "presence conditions that quadruple": (small(params=FLAG, inputs=optional_chain(40)), "M004"),
     "type families that double": (
-        entry(
+        small(
             params=FLAG, types=family_chain(60),
             inputs={"x": {"dtype": "float32", "shape": "[N]"}, "z": {"dtype": "float32", "shape": "F0[flag, N]"}},
         ),
         "M004",
     ),
     "40 flags that one expression relates": (
-        entry(params=FLAGS, outputs={"y": {"dtype": "float32", "shape": f"[N if {' and '.join(FLAGS)} else 2 * N]"}}), "M042",
+        small(params=FLAGS, outputs={"y": {"dtype": "float32", "shape": f"[N if {' and '.join(FLAGS)} else 2 * N]"}}), "M042",
     ),
     "40 flags that one rule relates": (
-        entry(params=FLAGS, outputs={"y": {"dtype": "float32", "shape": "[N if p0 else 2 * N]"}}, shape_rules=[" or ".join(FLAGS)]),
+        small(params=FLAGS, outputs={"y": {"dtype": "float32", "shape": "[N if p0 else 2 * N]"}}, shape_rules=[" or ".join(FLAGS)]),
         "M042",
     ),
     "40 flags that one formula relates": (
-        entry(params=FLAGS, roofline={"flops": f"N if {' and '.join(FLAGS)} else 2 * N"}), "M042",
+        small(params=FLAGS, roofline={"flops": f"N if {' and '.join(FLAGS)} else 2 * N"}), "M042",
     ),
-    "an expression of ten thousand terms": (entry(roofline={"flops": "N" + " + N" * 10_000}), "R010"),
-    "an expression of ten thousand brackets": (entry(roofline={"flops": "(" * 10_000 + "N" + ")" * 10_000}), "R010"),
-    "a number of ten thousand digits": (entry(roofline={"flops": "9" * 10_000}), "R010"),
-    "a row of huge extents": (entry(workloads=[{"label": "row", "N": 2**62}]), "M060"),
+    "an expression of ten thousand terms": (small(roofline={"flops": "N" + " + N" * 10_000}), "R010"),
+    "an expression of ten thousand brackets": (small(roofline={"flops": "(" * 10_000 + "N" + ")" * 10_000}), "R010"),
+    "a number of ten thousand digits": (small(roofline={"flops": "9" * 10_000}), "R010"),
+    "a row of huge extents": (small(workloads=[{"label": "row", "N": 2**62}]), "M060"),
     "a row of many huge extents": (
-        entry(
+        small(
             forall={"S": "Shape"}, inputs={"x": {"dtype": "float32", "shape": "[*S]"}},
             outputs={"y": {"dtype": "float32", "shape": "[*S]"}},
             workloads=[{"label": "row", "S": [2**62] * 20_000}], roofline={"flops": "prod(S)"},
         ),
         "M060",
     ),
-    "many rows": (entry(workloads=[{"label": f"row{at}", "N": at} for at in range(1001)]), "M003"),
-    "many members": (entry(let={f"v{at}": "N" for at in range(257)}), "M003"),
+    "many rows": (small(workloads=[{"label": f"row{at}", "N": at} for at in range(1001)]), "M003"),
+    "many members": (small(let={f"v{at}": "N" for at in range(257)}), "M003"),
 }  # fmt: skip
 
 
@@ -174,7 +154,7 @@ def test_a_hostile_entry_is_refused_with_one_code_after_little_work(name):
 
 
 def test_a_guard_nested_fifty_levels_deep_is_read_once():
-    calls, found = calls_of(lambda: codes(entry(params=FLAG, shape_rules=[nested(28)])))
+    calls, found = calls_of(lambda: codes(small(params=FLAG, shape_rules=[nested(28)])))
     assert found == [] and calls < MOST_CALLS
 
 

@@ -6,22 +6,11 @@ import pytest
 import yaml
 
 from tileops.codegen.emission import module_source
-from tileops.manifest import expr
+from tileops.manifest import check_signature, expr
 from tileops.manifest.domain import Domain
 from tileops.manifest.points import MAX_POINTS, Parts, TooManyPoints
-from tileops.tests.manifest.entries import OP, check_text
-from tileops.tests.manifest.hostile_test import entry
-
-MANY = 17  # 2 ** 17 is more than MAX_POINTS
-
-
-def flags(count: int = MANY) -> dict:
-    return {f"p{at}": {"type": "bool", "default": False} for at in range(count)}
-
-
-def optionals(count: int = MANY, **fields) -> dict:
-    own = {f"t{at}": {"dtype": "float32", "shape": "[N]", "optional": True, **fields} for at in range(count)}
-    return {"x": {"dtype": "float32", "shape": "[N]"}} | own
+from tileops.tests.manifest.entries import OP, check_text, small
+from tileops.tests.manifest.independent import MANY, WAYS, flags, many, optionals
 
 
 def checked(made: dict):
@@ -33,7 +22,7 @@ def checked(made: dict):
 
 def test_a_sum_of_independent_terms_is_decided_term_by_term():
     flops = " + ".join(["N", *(f"(N * {at + 1} if present(t{at}) else 0)" for at in range(MANY))])
-    _, analysis, text = checked(entry(inputs=optionals(), roofline={"flops": flops}))
+    _, analysis, text = checked(small(inputs=optionals(), roofline={"flops": flops}))
     assert isinstance(analysis.flops.tree, Parts) and len(analysis.flops.tree.trees) == MANY + 1
     assert text.count("_flops +=") == MANY and len(text) < 40_000
     assert "if _call.present(\"t3\"):\n            _flops += N * 4\n" in text
@@ -41,45 +30,111 @@ def test_a_sum_of_independent_terms_is_decided_term_by_term():
 
 def test_bytes_of_many_optionals_are_one_term_each():
     nbytes = " + ".join(["bytes(x)", *(f"(bytes(t{at}) if present(t{at}) else 0)" for at in range(MANY))])
-    _, analysis, text = checked(entry(inputs=optionals(), roofline={"flops": "N", "bytes": nbytes}))
+    _, analysis, text = checked(small(inputs=optionals(), roofline={"flops": "N", "bytes": nbytes}))
     assert len(analysis.bytes.tree.trees) == MANY + 1 and text.count("_bytes +=") == MANY
 
 
 def test_terms_that_one_name_relates_are_decided_together():
     flops = "(N if p0 and p1 else 0) + (N if p1 and p2 else 1) + " + " + ".join(f"(1 if p{at} else 2)" for at in range(3, MANY))
-    _, analysis, _ = checked(entry(params=flags(), roofline={"flops": flops}))
+    _, analysis, _ = checked(small(params=flags(), roofline={"flops": flops}))
     assert len(analysis.flops.tree.trees) == MANY - 3 + 1
 
 
 def test_what_is_subtracted_is_subtracted():
     flops = "100 * N - " + " - ".join(f"(1 if p{at} else 2)" for at in range(MANY))
-    _, _, text = checked(entry(params=flags(), roofline={"flops": flops}))
+    _, _, text = checked(small(params=flags(), roofline={"flops": flops}))
     assert "_flops += 0 - 2" in text or "_flops += -2" in text
 
 
 def test_a_sum_that_is_negative_at_its_least_is_no_price():
     flops = " + ".join(["10", *(f"(1 if p{at} else 0 - 1)" for at in range(MANY))])
-    said = check_text(yaml.safe_dump({OP: entry(params=flags(), roofline={"flops": flops})}))[2]
+    said = check_text(yaml.safe_dump({OP: small(params=flags(), roofline={"flops": flops})}))[2]
     assert [one.code for one in said] == ["R014"] and "is -7" in said[0].message
 
 
 def test_a_product_of_many_conditions_is_written_as_it_stands():
     flops = " * ".join(["N", *(f"(2 if p{at} else 3)" for at in range(12))])
-    _, _, text = checked(entry(params=flags(12), roofline={"flops": flops}))
+    _, _, text = checked(small(params=flags(12), roofline={"flops": flops}))
     assert "(2 if p11 else 3)" in text and len(text) < 20_000
 
 
 def test_many_conditional_effects_are_charged_apart():
     inputs = {f"t{at}": {"dtype": "float32", "shape": "[N]", "mutated": f"p{at}"} for at in range(MANY)}
-    _, analysis, text = checked(entry(params=flags(), inputs={"x": {"dtype": "float32", "shape": "[N]"}, **inputs}))
+    _, analysis, text = checked(small(params=flags(), inputs={"x": {"dtype": "float32", "shape": "[N]"}, **inputs}))
     assert len(analysis.traffic.trees) == MANY + 1 and text.count("_written +=") == MANY and len(text) < 60_000
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_many_facts_of_the_types_make_code_that_grows_with_their_number(way):
+    found, _, text = checked(many(way))
+    assert [case.label for case in found.cases] == ["row", "other"] and found.apart is not None
+    assert len(text) < 2000 * MANY
+    twice = len(checked(many(way, 2 * MANY))[2])
+    assert twice < 2.2 * len(text)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_whole_or_part_by_part_the_rows_are_the_same_calls(way, monkeypatch):
+    whole = checked(many(way, 3))[0]
+    monkeypatch.setattr(check_signature, "MAX_WHOLE", 0)
+    parts = checked(many(way, 3))[0]
+    assert whole.apart is None and parts.apart is not None
+    assert [(case.values, case.inputs, case.outputs) for case in whole.cases] == [
+        (case.values, case.inputs, case.outputs) for case in parts.cases
+    ]
+
+
+@pytest.mark.parametrize("section", ["inputs", "outputs", "let"])
+def test_conditions_that_choose_between_numbers_alone_need_no_points(section):
+    size = " + ".join(["N", *(f"(1 if p{at} else 2)" for at in range(MANY))])
+    made = small(params=flags(), workloads=[{"label": "row", "N": 3}])
+    made["signature"] |= {"let": {"size": size}} if section == "let" else {}
+    shape = "[size]" if section == "let" else f"[{size}]"
+    if section == "inputs":
+        made["signature"]["inputs"]["w"] = {"dtype": "float32", "shape": shape}
+    else:
+        made["signature"]["outputs"]["y"]["shape"] = shape
+    found, _, text = checked(made)
+    sizes = [tensor.shape for tensor in (*found.cases[0].inputs, *found.cases[0].outputs)]
+    assert (3 + 2 * MANY,) in sizes and len(text) < 12_000 and "(1 if p16 else 2)" in text
+
+
+def test_an_axis_that_a_condition_chooses_is_solved_either_way():
+    made = many("a family applied to each input")
+    made["signature"]["forall"]["K"] = "Dim"
+    made["signature"]["inputs"]["w"] = {"dtype": "float32", "shape": "[2 * K if p0 else K]"}
+    for row in made["workloads"]:
+        row["K"] = 4
+    found, _, text = checked(made)
+    assert "K" in found.apart.known and "_primitives.divided(_w_shape[0], 2, 0)" in text
+
+
+def test_an_index_that_only_one_branch_solves_is_unsolved_on_the_other():
+    made = many("an index that some inputs solve where they are there")
+    made["signature"]["outputs"]["z3"]["shape"] = "[K3]"
+    said = check_text(yaml.safe_dump({OP: made}, sort_keys=False))[2]
+    assert [one.code for one in said] == ["M040"] and "'K3' is not solved by any input (p3 = False)" in said[0].message
+
+
+def test_what_reads_an_index_that_some_branches_solve_is_planned_with_them():
+    made = many("a family applied to each input")
+    signature = made["signature"]
+    signature["forall"]["K"] = "Dim"
+    signature["inputs"] |= {
+        "a": {"dtype": "float32", "shape": "[K if p0 else 1]"}, "b": {"dtype": "float32", "shape": "[K if p1 else 2]"},
+    }  # fmt: skip
+    made["workloads"] = made["workloads"][:1]
+    found, _, _ = checked(made)
+    (partly,) = found.apart.partly
+    assert {one.name for point, _ in partly for one, _ in point.assigned} == {"p0", "p1"}
+    assert sum("K" in names for _, names in partly) == 3
 
 
 @pytest.mark.parametrize(("count", "kept"), [(3, 7), (13, 8191)])
 def test_a_restriction_relates_what_it_reads(count, kept):
     rows = [{"label": "row", "N": 1000, "p0": True}]
     rules, flops = [" or ".join(flags(count))], {"flops": "N if p0 else 2 * N"}
-    made = entry(params=flags(count), shape_rules=rules, workloads=rows, roofline=flops)
+    made = small(params=flags(count), shape_rules=rules, workloads=rows, roofline=flops)
     signature = checked(made)[0].entry.signature
     domain = Domain(signature)
     rule = signature.rules[0].expr
@@ -90,13 +145,13 @@ def test_a_restriction_relates_what_it_reads(count, kept):
 
 def test_points_leave_out_what_restrictions_reject_through_names_that_the_term_does_not_read():
     rules = ["not p0 or p1", "not p1 or p2", "not (p0 and p2)"]
-    signature = checked(entry(params=flags(3), shape_rules=rules))[0].entry.signature
+    signature = checked(small(params=flags(3), shape_rules=rules))[0].entry.signature
     points = Domain(signature).points([expr.parse("p0")])
     assert [point.values for point in points] == [{"p0": False}]
 
 
 def test_more_points_than_there_may_be_are_told_by_their_number():
-    signature = check_text(yaml.safe_dump({OP: entry(params=flags())}))[0].entry.signature
+    signature = check_text(yaml.safe_dump({OP: small(params=flags())}))[0].entry.signature
     with pytest.raises(TooManyPoints) as error:
         Domain(signature).points([expr.parse(" and ".join(flags()))])
     assert error.value.args[0] == 2**MANY > MAX_POINTS

@@ -1,0 +1,61 @@
+"""An entry with many independent discriminants, as generated code: each fact is checked, solved and returned by itself."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tileops.ops.errors import OpCallError
+from tileops.tests.codegen.emitted import build
+from tileops.tests.manifest.entries import OP
+from tileops.tests.manifest.independent import MANY, WAYS, many
+
+
+@pytest.fixture(scope="module")
+def classes(tmp_path_factory):
+    return {way: build(tmp_path_factory.mktemp("apart"), {OP: many(way)})[OP] for way in WAYS}
+
+
+def meta(*shape: int) -> torch.Tensor:
+    return torch.empty(shape, device="meta")
+
+
+def test_an_output_is_there_where_its_input_is(classes):
+    op = classes[WAYS[0]]()
+    call = op.check(meta(3, 5), t4=meta(3), t16=meta(3))
+    assert list(call.outputs) == ["y", "z4", "z16"] and call.tensors["z16"].shape == (3,)
+    with pytest.raises(OpCallError, match="t4"):
+        op.check(meta(3, 5), t4=meta(4))
+
+
+def test_each_output_has_the_shape_that_its_own_flag_chooses(classes):
+    call = classes[WAYS[1]](p2=True).check(meta(3, 5))
+    assert [record.shape for record in call.outputs.values()] == [(3,) if at == 2 else (5,) for at in range(MANY)]
+
+
+def test_each_conditional_input_is_passed_exactly_where_its_flag_holds(classes):
+    op = classes[WAYS[2]](p3=True)
+    assert "t3" in op.check(meta(3, 5), t3=meta(3)).tensors
+    with pytest.raises(OpCallError, match="t3"):
+        op.check(meta(3, 5))
+    with pytest.raises(OpCallError, match="t4"):
+        op.check(meta(3, 5), t3=meta(3), t4=meta(3))
+
+
+def test_each_family_applies_by_its_own_flag(classes):
+    op = classes[WAYS[3]](p0=True, p5=True)
+    shapes = {f"t{at}": meta(5, 3) if at in (0, 5) else meta(3, 5) for at in range(MANY)}
+    assert op.check(**shapes).indices == {"N": 3, "M": 5}
+    with pytest.raises(OpCallError, match="t5"):
+        op.check(**shapes | {"t5": meta(3, 5)})
+
+
+def test_an_index_is_bound_where_its_input_is_there(classes):
+    call = classes[WAYS[4]](p1=True).check(meta(3, 5), t1=meta(7, 3))
+    assert call.indices == {"N": 3, "M": 5, "K1": 7} and call.tensors["z1"].shape == (8,) and call.tensors["z2"].shape == (5,)
+
+
+def test_an_output_is_the_input_that_is_written(classes):
+    passed = {f"t{at}": meta(3) for at in range(MANY)}
+    call = classes[WAYS[5]](p2=True).check(meta(3, 5), **passed)
+    assert list(call.aliases) == ["z2"] and call.aliases["z2"] is passed["t2"]
