@@ -92,7 +92,8 @@ def _tree(name: str, node, show, where: str = "") -> list[str]:
 def _step(step: plan.Step) -> str:
     """What a step finds out (`:=`) or compares with what is known by then."""
     if isinstance(step, plan.Rank):
-        return f"{step.tensor} has {'at least ' if step.open else ''}{_length(step.least)} axes, for {step.term}"
+        axes = "axis" if (count := _length(step.least)) == "1" else "axes"
+        return f"{step.tensor} has {'at least ' if step.open else ''}{count} {axes}, for {step.term}"
     if isinstance(step, plan.SolveDType):
         return f"{step.index} := dtype of {step.tensor}, one of {', '.join(step.allowed)}"
     if isinstance(step, plan.CheckDType):

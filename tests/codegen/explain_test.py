@@ -1,0 +1,96 @@
+"""What //codegen:explain prints, whole, for an entry small enough to follow by hand."""
+
+from __future__ import annotations
+
+from tileops.codegen.explain import explanation
+from tileops.tests.codegen.small_entries import OP, analysed, demo, text_of
+
+ENTRY = demo(
+    {"flops": "prod(B) * N * (2 if present(w) else 1)"},
+    forall={"B": "Shape", "N": "Dim", "T": "DType[float16 | float32]"},
+    params={"inplace": {"type": "bool", "default": False}},
+    inputs={
+        "x": {"dtype": "T", "shape": "[*B, 2 * N]", "mutated": "inplace"},
+        "w": {"dtype": "float32", "shape": "[N, L]", "optional": True},
+    },
+    outputs={"y": {"dtype": "T", "shape": "[*B, N]"}},
+    let={"L": "N + 1"},
+    rows=[
+        {"label": "bare", "B": [4], "N": 2, "dtype_cases": [{"T": "float16"}]},
+        {"label": "with", "B": [], "N": 2, "inplace": True, "some": ["w"], "dtype_cases": [{"T": "float16"}]},
+    ],
+)
+
+EXPLAINED = """\
+DemoFwdOp  (demo.yaml:1)
+
+inference plan where every call:
+  T := dtype of x, one of float16, float32
+  x has at least 1 axis, for [*B, 2 * N]
+  B := the axes of x that no other term takes
+  N := axis -1 of x, which is 2 * N
+  dtype of w is float32
+  w has 2 axes, for [N, L]
+  axis 0 of w is N
+  L := N + 1
+  axis 1 of w is L
+
+price:
+  flops where present(w) = False: prod(B) * N
+  flops where present(w) = True: prod(B) * N * 2
+  bytes, from the signature where inplace = False: reads x, w; writes y
+  bytes, from the signature where inplace = True: reads x, w; writes x, y
+"""
+
+PRICE = '''\
+    def eval_roofline(self) -> tuple[int, int]:
+        """(flops, bytes) of the last completed call: the algorithm's minimum."""
+        _call = self.last_call
+        inplace = _call.params["inplace"]
+        B = _call.indices["B"]
+        N = _call.indices["N"]
+        # demo.yaml:44: flops
+        if not _call.present("w"):
+            _flops = _primitives.prod(B) * N
+        else:
+            _flops = _primitives.prod(B) * N * 2
+        # bytes: from the signature; what is read once each, then what is written
+        _read = _call.bytes_of("x", "w")
+        if not inplace:
+            _written = _call.bytes_of("y")
+        else:
+            _written = _call.bytes_of("x", "y")
+        return _flops, _read + _written
+
+    def eval_roofline_read_bytes(self) -> int:
+        """Bytes of the last call's price that are reads."""
+        _call = self.last_call
+        return _call.bytes_of("x", "w")
+
+    CASES = (...)  # the 2 cases of its workload rows
+'''
+
+
+def explained() -> str:
+    found, defects = analysed(text_of(ENTRY))
+    assert [str(one) for one in defects] == []
+    return "\n".join(explanation(*found[OP]))
+
+
+def test_the_plan_and_the_price_are_told_in_order():
+    assert explained().startswith(EXPLAINED)
+
+
+def test_the_emitted_price_stands_last_and_is_plain_python():
+    text = explained()
+    assert text[text.index("    def eval_roofline(self)") :].rstrip() == PRICE.rstrip()
+
+
+def test_each_part_of_the_checks_says_what_it_is_of():
+    body = explained().partition("def check(")[2].partition("def eval_roofline")[0]
+    comments = [line.strip() for line in body.splitlines() if line.strip().startswith("#")]
+    line = text_of(ENTRY).splitlines().index("      L: N + 1") + 1
+    assert comments == [
+        "# x: T[*B, 2 * N]", "# w: float32[N, L]", f"# demo.yaml:{line}: let L", "# w: float32[N, L]",
+        "# What this call binds, and what it promises to return.",
+    ]  # fmt: skip
