@@ -91,6 +91,9 @@ class _SolTimes(NamedTuple):
     bound: int = roofline_pb2.BOUND_UNSPECIFIED
 
 
+_NO_SOL_TIMES = _SolTimes()
+
+
 def read(
     record: benchmark_pb2.BenchmarkRecord, profile: profiles.Profile | None
 ) -> Readings:
@@ -101,20 +104,25 @@ def read(
       profile: The profile of the device that was measured; None where there is
         none.
     """
+    # Fields are read once: a million records pass here.
+    flops, traffic, roof_key = record.flops, record.bytes, record.roof_key
+    unit = profile.units.get(roof_key) if profile is not None else None
     actual_time_s = actual_time(record)
-    time_reason = _time_blank_reason(record, actual_time_s)
+    blank_reason = _time_blank_reason(record, actual_time_s)
     achieved_bytes = achieved_flops = efficiency = headroom_s = None
     breaches: tuple[Breach, ...] = ()
     if actual_time_s is not None:
-        if record.timing.source == _CUPTI:
-            achieved_bytes = record.bytes / actual_time_s
-            achieved_flops = record.flops / actual_time_s
+        implied_bytes, implied_flops = traffic / actual_time_s, flops / actual_time_s
+        if blank_reason != roofline_pb2.BLANK_REASON_NO_CUPTI:
+            achieved_bytes, achieved_flops = implied_bytes, implied_flops
         if profile is not None:
-            breaches = _breaches(record, actual_time_s, profile)
-    blank_reason = time_reason or _price_blank_reason(record, profile)
-    sol = _SolTimes()
+            breaches = _breach("hbm", implied_bytes, profile.bandwidth)
+            if unit is not None:
+                breaches += _breach(roof_key, implied_flops, unit)
+    sol = _NO_SOL_TIMES
+    blank_reason = blank_reason or _price_blank_reason(traffic, unit, profile)
     if not blank_reason:
-        sol = _sol_times(record, profile)
+        sol = _sol_times(flops, traffic, unit, profile)
         efficiency = sol.sol_time_s / actual_time_s
         headroom_s = actual_time_s - sol.sol_time_s
     if breaches:
@@ -134,7 +142,7 @@ def read(
         efficiency,
         achieved_bytes,
         achieved_flops,
-        _intensity(record),
+        flops / traffic if traffic else None,
         headroom_s,
         breaches,
     )
@@ -148,15 +156,17 @@ def read_bound(
     It is a bound that any device's record can be asked for, not a measurement;
     the reading says `no_time`, or why not even the bound can be given.
     """
-    blank_reason = _price_blank_reason(record, profile)
-    sol = _SolTimes()
+    flops, traffic = record.flops, record.bytes
+    unit = profile.units.get(record.roof_key)
+    blank_reason = _price_blank_reason(traffic, unit, profile)
+    sol = _NO_SOL_TIMES
     if not blank_reason:
-        sol = _sol_times(record, profile)
+        sol = _sol_times(flops, traffic, unit, profile)
         blank_reason = roofline_pb2.BLANK_REASON_NO_TIME
     return Readings(
         verdict=roofline_pb2.VERDICT_BLANK,
         blank_reason=blank_reason,
-        arithmetic_intensity=_intensity(record),
+        arithmetic_intensity=flops / traffic if traffic else None,
         **sol._asdict(),
     )
 
@@ -212,27 +222,11 @@ def actual_time(record: benchmark_pb2.BenchmarkRecord) -> float | None:
     return total_ns / _NANOSECONDS_PER_SECOND
 
 
-def _intensity(record: benchmark_pb2.BenchmarkRecord) -> float | None:
-    return record.flops / record.bytes if record.bytes > 0 else None
-
-
-def _breaches(
-    record: benchmark_pb2.BenchmarkRecord,
-    actual_time_s: float,
-    profile: profiles.Profile,
-) -> tuple[Breach, ...]:
-    """Returns the theoretical ceilings that the record's implied rates exceed."""
-    found = []
-    implied = record.bytes / actual_time_s
-    ceiling = profile.bandwidth.theoretical_per_s
-    if _exceeds(implied, ceiling):
-        found.append(Breach("hbm", implied, ceiling))
-    unit = profile.units.get(record.roof_key)
-    if unit is not None:
-        implied = record.flops / actual_time_s
-        if _exceeds(implied, unit.theoretical_per_s):
-            found.append(Breach(record.roof_key, implied, unit.theoretical_per_s))
-    return tuple(found)
+def _breach(name: str, implied_per_s: float, roof: profiles.Roof) -> tuple[Breach, ...]:
+    """Returns the breach of a theoretical ceiling, if the implied rate exceeds it."""
+    if not _exceeds(implied_per_s, roof.theoretical_per_s):
+        return ()
+    return (Breach(name, implied_per_s, roof.theoretical_per_s),)
 
 
 def _time_blank_reason(
@@ -249,14 +243,19 @@ def _time_blank_reason(
 
 
 def _price_blank_reason(
-    record: benchmark_pb2.BenchmarkRecord, profile: profiles.Profile | None
+    traffic: int, unit: profiles.Roof | None, profile: profiles.Profile | None
 ) -> int:
-    """Returns why the record has no SOL time on the profile; 0 where it has."""
+    """Returns why a record has no SOL time on the profile; 0 where it has.
+
+    Args:
+      traffic: Bytes that the record moves at least.
+      unit: The roof of its key; None where the profile has none.
+      profile: The profile; None where there is none.
+    """
     if profile is None:
         return roofline_pb2.BLANK_REASON_NO_PROFILE
-    if record.bytes == 0:
+    if traffic == 0:
         return roofline_pb2.BLANK_REASON_ZERO_BYTES
-    unit = profile.units.get(record.roof_key)
     if unit is None:
         return roofline_pb2.BLANK_REASON_NO_ROOF
     if unit.calibration is None or profile.bandwidth.calibration is None:
@@ -265,11 +264,11 @@ def _price_blank_reason(
 
 
 def _sol_times(
-    record: benchmark_pb2.BenchmarkRecord, profile: profiles.Profile
+    flops: int, traffic: int, unit: profiles.Roof, profile: profiles.Profile
 ) -> _SolTimes:
     """Returns the times of a record that `_price_blank_reason` passed."""
-    memory_time_s = record.bytes / profile.bandwidth.effective_per_s
-    compute_time_s = record.flops / profile.units[record.roof_key].effective_per_s
+    memory_time_s = traffic / profile.bandwidth.effective_per_s
+    compute_time_s = flops / unit.effective_per_s
     if _exceeds(compute_time_s, memory_time_s):
         bound = roofline_pb2.BOUND_COMPUTE
     else:

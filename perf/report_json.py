@@ -42,9 +42,25 @@ _VERDICTS = report_text.enum_names(roofline_pb2.Verdict.DESCRIPTOR)
 _BOUNDS = report_text.enum_names(roofline_pb2.Bound.DESCRIPTOR)
 _BLANK_REASONS = report_text.enum_names(roofline_pb2.BlankReason.DESCRIPTOR)
 
-# Rows are nearly all of a document, and this template writes one in a fraction of
-# the time that a dictionary and a general encoder take.
-_JSON_ROW = "{%s}" % ", ".join(f'"{name}": %s' for name in _FIELDS)
+_JSON_VERDICTS, _JSON_BOUNDS, _JSON_BLANK_REASONS = (
+    {number: json.dumps(name) for number, name in names.items()}
+    for names in (_VERDICTS, _BOUNDS, _BLANK_REASONS)
+)
+
+# Readings are written with more digits than any clock has, and fewer than tell one
+# float from the next: those take twice the time.
+_NUMBER = "%.12g"
+_NUMBERS = frozenset(pricing.Readings._fields[3:-1])
+
+# Rows are nearly all of a document, and a template writes one in a fraction of the
+# time that a dictionary and a general encoder take. The second is for rows that
+# have every reading.
+_JSON_ROW, _JSON_FULL_ROW = (
+    "{%s}" % ", ".join(f'"{name}": {number if name in _NUMBERS else "%s"}' for name in _FIELDS)
+    for number in ("%s", _NUMBER)
+)
+_CSV_NUMBERS = ",".join([_NUMBER] * len(_NUMBERS))
+
 _quoted = encoder.encode_basestring_ascii
 
 
@@ -55,8 +71,12 @@ def json_row(
 ) -> bytes:
     """Returns a row of `write_json`: enums by name, null for an absent reading."""
     verdict, blank_reason, bound, *numbers, breaches = readings
-    blank_reason, bound = _BLANK_REASONS[blank_reason], _BOUNDS[bound]
-    text = _JSON_ROW % (
+    template = _JSON_FULL_ROW
+    if None in numbers:
+        template = _JSON_ROW
+        numbers = ["null" if number is None else _NUMBER % number for number in numbers]
+    terms = record.data_terms
+    text = template % (
         _quoted(record.op),
         _quoted(record.family),
         _quoted(record.case_id),
@@ -65,12 +85,12 @@ def json_row(
         _quoted(record.roof_key),
         record.flops,
         record.bytes,
-        f'"{_VERDICTS[verdict]}"',
-        f'"{blank_reason}"' if blank_reason else "null",
-        f'"{bound}"' if bound else "null",
-        *["null" if number is None else number for number in numbers],
+        _JSON_VERDICTS[verdict],
+        _JSON_BLANK_REASONS[blank_reason],
+        _JSON_BOUNDS[bound],
+        *numbers,
         _quoted(record.message),
-        json.dumps(dict(sorted(record.data_terms.items()))) if record.data_terms else "{}",
+        json.dumps(dict(sorted(terms.items()))) if terms else "{}",
         json.dumps([breach._asdict() for breach in breaches]) if breaches else "[]",
         json.dumps([point._asdict() for point in history]) if history else "[]",
     )
@@ -85,6 +105,10 @@ def csv_row(
     """Returns a line of `write_csv`; an absent reading is an empty cell."""
     del history  # Several values; JSON has them.
     verdict, blank_reason, bound, *numbers, _ = readings
+    if None in numbers:
+        cells = ["" if number is None else _NUMBER % number for number in numbers]
+    else:
+        cells = (_CSV_NUMBERS % tuple(numbers)).split(",")
     return _csv_line(
         (
             record.op,
@@ -98,7 +122,7 @@ def csv_row(
             _VERDICTS[verdict],
             _BLANK_REASONS[blank_reason],
             _BOUNDS[bound],
-            *numbers,
+            *cells,
             record.message,
         )
     ).encode()

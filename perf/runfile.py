@@ -155,7 +155,7 @@ class RunReader:
     def records(self) -> Iterator[benchmark_pb2.BenchmarkRecord]:
         """Yields the records alone."""
         for entry in self:
-            if entry.WhichOneof("entry") == "record":
+            if entry.HasField("record"):
                 yield entry.record
 
     def _report(self, offset: int, message: str) -> None:
