@@ -332,7 +332,7 @@ class SignatureCheck:
             if is_value_list(kind) and name not in filled:
                 self._report(path, self._entry.line_of(path), "M040", f"{name!r} is read by no generator, and is there for nothing else")
             elif not is_value_list(kind) and name not in read:
-                self._report(path, self._entry.line_of(path), "M040", f"{name!r} is read by nothing")
+                self._report(path, self._entry.line_of(path), "M040", f"{name!r} stands in no shape, dtype, rule or generator, and so is solved by no call")
 
     def _unsolved(self, names: list[str], point: Point) -> str:
         """Why indices are not solved at a point, and what would solve the first."""

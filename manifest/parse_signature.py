@@ -37,6 +37,7 @@ class _SignatureParser:
         self._fields = fields
         self._adts = adts
         self._taken: dict[str, str] = {}
+        self._twice: set[str] = set()
 
     def parse(self, node: Node | None) -> Signature:
         body = self._fields.form(node, "signature", forms.SIGNATURE)
@@ -60,6 +61,12 @@ class _SignatureParser:
             if isinstance(tensors, MappingNode) and not tensors.entries and section == "outputs":
                 self._fields.report(f"signature.{section}", tensors.line, "M010", "must name at least one tensor")
         self._check_order(signature)
+        for name in self._twice:  # which of the two is meant is not known, so that neither says anything
+            self._fields.malformed.add(f"{self._taken[name]}.{name}")
+            for members in (
+                signature.forall, signature.params, signature.inputs, signature.outputs, signature.families, signature.lets, constants,
+            ):
+                members.pop(name, None)
         return signature
 
     def _members(self, node: Node | None, section: str, build: Callable[[str, Node, str], Any]) -> dict[str, Any]:
@@ -74,6 +81,7 @@ class _SignatureParser:
                 continue
             if name in self._taken:
                 self._fields.report(place, line, "M014", f"{name!r} is declared in {self._taken[name]} already")
+                self._twice.add(name)
                 continue
             self._taken[name] = path
             made = build(name, value, place)
