@@ -56,14 +56,14 @@ class CheckedCall:
       op: name of the manifest entry.
       params: construction parameters by name, dtypes as names, sequences as tuples.
       indices: the signature's indices and `let`s: an int, a tuple of ints for a Shape, a name for a DType.
-      tensors: a TensorRecord per present tensor, inputs first, then outputs, in signature order.
+      inputs, outputs: a TensorRecord per present one, in signature order; construction-time tensors among the inputs.
       device: where the call ran, as PyTorch writes it ("cuda:0", "cpu", "meta").
       implementation: name of the implementation that served the call; "" where none ran (meta).
     """
 
     __slots__ = (
-        "op", "params", "indices", "tensors", "device", "implementation", "outputs", "aliases", "buffers",
-        "_metadata", "_versions", "_stages",
+        "op", "params", "indices", "inputs", "outputs", "device", "implementation", "aliases", "buffers",
+        "_tensors", "_metadata", "_versions", "_stages",
     )
 
     def __init__(
@@ -90,16 +90,24 @@ class CheckedCall:
         self.op = op
         self.params = params
         self.indices = indices
-        self.tensors = TensorRecords(inputs)
-        self.tensors.update(outputs)
+        self.inputs = inputs
         self.outputs = outputs
         self.device = device
         self.aliases = aliases
         self.buffers = buffers
         self.implementation = ""
         self._stages: StageCalls | Callable[[], StageCalls] | None = None
+        self._tensors: TensorRecords | None = None
         self._metadata = metadata
-        self._versions: dict[str, int] = {}
+        self._versions: Mapping[str, int] = _NOTHING
+
+    @property
+    def tensors(self) -> TensorRecords:
+        """A TensorRecord per present tensor, inputs first, then outputs, in signature order."""
+        if self._tensors is None:  # made when first asked for: a call that nobody prices does without
+            self._tensors = TensorRecords(self.inputs)
+            self._tensors.update(self.outputs)
+        return self._tensors
 
     @property
     def dtypes(self) -> dict[str, str]:

@@ -39,15 +39,17 @@ def complete(op: Op, call: CheckedCall, inputs: tuple[Any, ...]) -> Any:
         result = composites.on_trace(here.trace, op, call, inputs)
         here.recording.add(call, here.name)
         return result
-    is_traced, wants_gradients = _active_modes() > 0, torch.is_grad_enabled()
-    for tensor in (*inputs, *op.constants.values()) if op.CONSTANT_NAMES else inputs:
-        if type(tensor) not in _PLAIN and type(tensor).__torch_dispatch__ != _NOT_DISPATCHED:
-            is_traced = True  # a fake tensor, outside of its mode
-        if wants_gradients and tensor is not None and tensor.requires_grad:
-            raise library.gradient_error(op.ENTRY)
-    if is_traced:
+    tensors = (*inputs, *op.constants.values()) if op.CONSTANT_NAMES else inputs
+    if torch.is_grad_enabled():
+        library.refuse_gradients(op.ENTRY, tensors)
+    if _active_modes() or not (_PLAIN.issuperset(map(type, tensors)) or all(map(_is_plain, tensors))):
         return library.call_in_graph(op, inputs, tuple(call.buffers.get(name) for name in op.BUFFER_NAMES))
     return execute(op, call, inputs)
+
+
+def _is_plain(tensor: Any) -> bool:
+    """Whether PyTorch's own kernels serve a tensor; they do not serve fake ones, which outlive their mode."""
+    return type(tensor) in _PLAIN or type(tensor).__torch_dispatch__ == _NOT_DISPATCHED
 
 
 def execute(op: Op, call: CheckedCall, inputs: tuple[Any, ...]) -> Any:

@@ -31,7 +31,7 @@ class LastCall:
     freed when the last context that sees it moves on or ends, and with the op.
     """
 
-    __slots__ = ("_calls", "_key", "__weakref__")
+    __slots__ = ("_calls", "_key", "_forget", "__weakref__")
 
     def __init__(self) -> None:
         """No call yet, in any context."""
@@ -39,17 +39,21 @@ class LastCall:
             self._key = _FREE.pop()
         except IndexError:
             self._key = contextvars.ContextVar("tileops_last_call", default=None)
-        self._calls: weakref.WeakKeyDictionary[_Key, CheckedCall] = weakref.WeakKeyDictionary()
+        self._calls: dict[weakref.ref, CheckedCall] = {}
+        self._forget = self._calls.pop  # what a WeakKeyDictionary does in Python, at half its cost a call
         weakref.finalize(self, _FREE.append, self._key).atexit = False
+
+    def __del__(self) -> None:
+        self._calls.clear()  # each key's reference holds `_forget`, which holds the calls
 
     def set(self, call: CheckedCall) -> None:
         """Make `call` what this context sees."""
         key = _Key()
-        self._calls[key] = call
+        self._calls[weakref.ref(key, self._forget)] = call
         self._key.set(key)
 
     def get(self) -> CheckedCall | None:
         """What this context sees; None where no call has completed."""
         key = self._key.get()
         # A key that the variable's former op left behind is none of ours.
-        return None if key is None else self._calls.get(key)
+        return None if key is None else self._calls.get(weakref.ref(key))

@@ -13,7 +13,7 @@ from __future__ import annotations
 import secrets
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -92,7 +92,8 @@ def in_graph(handle: str, *tensors: torch.Tensor | None) -> Any:
       What the eager call returns: an output that is an input (or a buffer) is that very tensor.
     """
     op, call = _checked(handle, tensors)
-    _refuse_gradients(op.ENTRY, tensors)
+    if torch.is_grad_enabled():
+        refuse_gradients(op.ENTRY, tensors)
     returned = operator(type(op))(handle, *tensors)
     own = dict(zip(op.RETURNED_NAMES, returned if isinstance(returned, (tuple, list)) else (returned,)))
     outputs = tuple(_storage(call, name, own.get(name)) for name in op.OUTPUT_NAMES)
@@ -122,18 +123,14 @@ def _storage(call: CheckedCall, name: str, own: torch.Tensor | None) -> torch.Te
     return own
 
 
-def _refuse_gradients(op: str, tensors: tuple[Any, ...]) -> None:
+def refuse_gradients(op: str, tensors: Iterable[Any]) -> None:
     """Raises OpCallError where autograd would want a derivative: ops have none, and none is silently left out."""
-    if torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors):
-        raise gradient_error(op)
-
-
-def gradient_error(op: str) -> OpCallError:
-    """A tensor of the call requires a gradient."""
-    return OpCallError(
-        f"{op}: a tensor of the call requires a gradient, and ops have no derivative: call it under torch.no_grad(), or"
-        " pass tensor.detach()"
-    )
+    for tensor in tensors:
+        if tensor is not None and tensor.requires_grad:
+            raise OpCallError(
+                f"{op}: a tensor of the call requires a gradient, and ops have no derivative: call it under"
+                " torch.no_grad(), or pass tensor.detach()"
+            )
 
 
 # ---- registration

@@ -175,7 +175,7 @@ class Op:
                 return chosen
             raise OpNotAvailableError(f"{self.ENTRY}: implementation {self.target!r} does not serve this call")
         for chosen in reversed(self._implementations.values()):
-            if chosen.serves(call):
+            if chosen.when is None or chosen.when(call):
                 return chosen
         raise OpNotAvailableError(
             f"{self.ENTRY}: no implementation serves a call on {call.device};"
@@ -233,13 +233,10 @@ class Op:
         """Record a call that has completed."""
         self._last.set(call)
 
-    def _execute(self, call: CheckedCall, inputs: tuple[Any, ...]) -> Any:
-        """Run a checked call and record it, whatever traces (execution.py)."""
-        return execution.execute(self, call, inputs)
-
-    def _complete(self, call: CheckedCall, inputs: tuple[Any, ...]) -> Any:
-        """Run a checked call and record it (execution.py); what a generated `forward` does."""
-        return execution.complete(self, call, inputs)
+    # Run a checked call and record it, or hand it to whatever traces it: what a generated `forward` does.
+    _complete = execution.complete
+    # Run and record it, whatever traces.
+    _execute = execution.execute
 
     def _in_graph(self, *inputs: Any, out: Any = None) -> Any:
         """The call as one operator (library.py); what a generated `forward` does while it is being traced."""

@@ -24,7 +24,7 @@ from tileops.ops.op import Op
 from tileops.perf import paths
 
 _GOALS_US = {3: 10, 12: 25}
-_CALLS, _BATCHES = 2000, 15
+_CALLS, _BATCHES = 100, 300
 _NOT_SERVING = 2  # implementations that are asked first and do not serve, as GPU kernels on a CPU
 
 
@@ -76,7 +76,7 @@ def _with_a_bare_function(generated: type[Op]) -> tuple[Op, list[Any]]:
 
 
 def microseconds(function: Callable[[], object]) -> float:
-    """Time of one call: the least mean of several batches, since other load on the machine can only lengthen one."""
+    """Time of one call: the least mean of many short batches, since other load on the machine can only lengthen one."""
     return min(timeit.repeat(function, number=_CALLS, repeat=_BATCHES)) / _CALLS * 1e6
 
 
