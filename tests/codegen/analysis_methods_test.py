@@ -90,6 +90,19 @@ def test_4_4_1_points_that_fold_to_the_same_thing_are_one_branch():
     assert "if " not in body.partition("def eval_roofline(self)")[2].partition("CASES")[0]
 
 
+def test_4_4_1_terms_that_no_expression_relates_are_decided_apart_and_added():
+    """Sixteen flags are 65,536 points, and sixteen small branches."""
+    flags = [f"flag{number}" for number in range(16)]
+    entry = demo(
+        {"flops": " + ".join(["M", *(f"({3 ** number} if {flag} else 0)" for number, flag in enumerate(flags))])},
+        params={flag: {"type": "bool", "default": False} for flag in flags},
+    )
+    assert len(source_of(entry).partition("def eval_roofline(self)")[2].splitlines()) < 200
+    for chosen in ([], [0], [0, 15], [1, 2, 3, 14], range(16)):
+        op = called(entry, meta(3, 5), **{flags[number]: True for number in chosen})
+        assert op.eval_roofline()[0] == 3 + sum(3**number for number in chosen)
+
+
 def test_4_4_1_it_evaluates_over_the_last_completed_call_and_not_the_last_attempt():
     op = op_class(demo())()
     op(meta(3, 5))
