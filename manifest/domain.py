@@ -16,8 +16,9 @@ from tileops.manifest.evaluate import Unknown, evaluate
 from tileops.manifest.model import Signature
 from tileops.manifest.points import MAX_POINTS, Discriminant, Point, TooManyPoints, discriminants, domain_restrictions
 
-# What each point adds to the effort that judging the entry may take: more points are more work, and there are MAX_POINTS.
-STEPS_A_POINT = 20
+# What each value of each point adds to the effort that judging the entry may take: more points are more work, and there
+# are MAX_POINTS at most.
+STEPS_A_VALUE = 8
 
 
 class Domain:
@@ -49,7 +50,7 @@ class Domain:
             number *= len(rows)
         if number > MAX_POINTS:
             raise TooManyPoints(number)
-        effort.current().allow(STEPS_A_POINT * number)
+        effort.current().allow(STEPS_A_VALUE * number * len(found))
         order = [discriminant for members, _ in columns for discriminant in members]
         places = [order.index(discriminant) for discriminant in found]
         rank = [{value: at for at, value in enumerate(discriminant.values)} for discriminant in found]
@@ -100,7 +101,7 @@ def _product(found: list[Discriminant]) -> Iterable[tuple[Any, ...]]:
         number *= len(discriminant.values)
     if number > MAX_POINTS:
         raise TooManyPoints(number)
-    effort.current().allow(STEPS_A_POINT * number)
+    effort.current().allow(STEPS_A_VALUE * number * len(found))
     return itertools.product(*(discriminant.values for discriminant in found))
 
 

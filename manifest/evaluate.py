@@ -209,12 +209,14 @@ def fold(node: expr.Expr, values: Mapping[str, Any], present: Mapping[str, bool]
     return expr.rebuild(node, again)
 
 def _constant(node: expr.Expr) -> expr.Expr:
-    """The literal that an operation on literals gives; the operation itself where it has no value."""
+    """The literal that an operation on literals gives; the operation itself where it has no value, or is none of the language."""
+    if isinstance(node, expr.Call) and node.function not in PRIMITIVE_FUNCTIONS:
+        return node
     if not all(map(_is_constant, expr.children(node))) or isinstance(node, expr.Call) and not node.args:
         return node
     try:
         value = evaluate(node, {}, {})
-    except (ArithmeticError, ValueError, TypeError):
+    except (ArithmeticError, ValueError, TypeError, LookupError, AttributeError):
         return node
     return expr.Literal(value) if isinstance(value, (bool, int, str)) else node
 

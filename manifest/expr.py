@@ -30,6 +30,18 @@ class Expr:
     """Base of all expressions; equality is structural."""
 
     @functools.cached_property
+    def parts(self) -> tuple[Expr, ...]:
+        """Direct sub-expressions, in reading order of the fields."""
+        found: list[Expr] = []
+        for name in _members(type(self)):
+            part = getattr(self, name)
+            if isinstance(part, Expr):
+                found.append(part)
+            elif isinstance(part, tuple):
+                found += [item for item in part if isinstance(item, Expr)]
+        return tuple(found)
+
+    @functools.cached_property
     def free_names(self) -> tuple[str, ...]:
         """Names that the expression reads, each once, in reading order, comprehension variables left out."""
         if isinstance(self, Name):
@@ -39,7 +51,7 @@ class Expr:
             bound = (self.element, *(() if self.condition is None else (self.condition,)))
             inner = [name for part in bound for name in part.free_names if name != self.variable]
             return tuple(dict.fromkeys((*self.sequence.free_names, *inner)))
-        return tuple(dict.fromkeys((*own, *(name for child in children(self) for name in child.free_names))))
+        return tuple(dict.fromkeys((*own, *(name for part in self.parts for name in part.free_names))))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -365,13 +377,9 @@ def _dotted(node: ast.expr) -> str | None:
     return None
 
 
-def children(node: Expr) -> Iterator[Expr]:
+def children(node: Expr) -> tuple[Expr, ...]:
     """Direct sub-expressions, in reading order of the fields."""
-    for name in _members(type(node)):
-        part = getattr(node, name)
-        for item in part if isinstance(part, tuple) else (part,):
-            if isinstance(item, Expr):
-                yield item
+    return node.parts
 
 
 @functools.cache
@@ -381,6 +389,8 @@ def _members(form: type[Expr]) -> tuple[str, ...]:
 
 def rebuild(node: Expr, change: Callable[[Expr], Expr]) -> Expr:
     """The same form with `change` applied to each direct sub-expression; the node itself where that changes none."""
+    if not node.parts:
+        return node
     fields, changed = {}, False
     for name in _members(type(node)):
         part = getattr(node, name)

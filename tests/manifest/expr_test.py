@@ -72,6 +72,18 @@ def test_folding_keeps_the_value_and_leaves_no_decided_name(node, values, presen
     assert "a" not in expr.names(folded)
 
 
+@pytest.mark.parametrize("text", ["topk_ids(4, 9, 8)", "nothing(1)", "max(())", "1 // 0", "(1, 2)[9]", "abs('a')"])
+def test_folding_leaves_what_has_no_value_as_it_is(text):
+    assert fold(expr.parse(text), {}, {}) == expr.parse(text)
+
+
+def test_no_number_passes_two_to_the_128th():
+    text = " * ".join(["9223372036854775807"] * 3)
+    with pytest.raises(ValueError, match=r"2\*\*128"):
+        evaluate(expr.parse(text), {}, {})
+    assert isinstance(fold(expr.parse(text), {}, {}), Binary)
+
+
 def test_folding_takes_the_arm_of_the_point():
     node = expr.parse("n * (3 + (1 if present(w) else 0)) + 0")
     assert expr.to_source(fold(node, {}, {"w": True})) == "n * 4"
