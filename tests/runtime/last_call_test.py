@@ -16,7 +16,9 @@ import torch
 
 from tileops.ops import last_call
 from tileops.ops.errors import OpCallError, OpNotAvailableError
+from tileops.ops.implementations import implementation
 from tileops.tests.runtime.demo_ops import ScaleFwdOp
+from tileops.tests.runtime.traced_ops import AccumulateFwdOp, SplitFwdOp
 
 
 def rows(op):
@@ -98,6 +100,26 @@ def test_a_call_that_a_formula_holds_is_not_changed_by_later_ones():
     held = op.last_call
     op(torch.ones(4, dtype=torch.float64))
     assert held.tensors["x"] == ((3,), "float32") and op.last_call.tensors["x"] == ((4,), "float64")
+
+
+def test_a_write_that_pytorch_does_not_see_is_counted_on_what_the_call_may_write():
+    class Accumulate(AccumulateFwdOp):
+        @implementation("kernel")
+        def _kernel(self, call, total, x):
+            total.numpy()[...] += x.numpy()
+            return total
+
+    class Split(SplitFwdOp):
+        @implementation("kernel")
+        def _kernel(self, call, x, left, right):
+            left.numpy()[...], right.numpy()[...] = x.chunk(2, dim=1)
+            return left, right, None
+
+    total, x, left, right = torch.zeros(3), torch.ones(3), torch.empty(2, 3), torch.empty(2, 3)
+    Accumulate()(total, x)
+    Split()(torch.ones(2, 6), out=(left, right))
+    assert total.tolist() == [1, 1, 1] and right.tolist() == [[1, 1, 1]] * 2
+    assert [tensor._version for tensor in (total, x, left, right)] == [1, 0, 1, 1]
 
 
 # ---- contexts

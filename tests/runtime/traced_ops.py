@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-
 from tileops.ops.implementations import implementation
 from tileops.tests.runtime import entry_classes
 
