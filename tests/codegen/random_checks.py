@@ -97,6 +97,9 @@ class _Checker:
         self._env = env
         outputs = op(**built, **self._out(env))
         self.completed(op, env, {**constants, **built}, outputs, "cpu")
+        for name, tensor in built.items():
+            if tensor is not None and self._model.tensors[name].generator is not None:
+                same(f"recorded values of {name}", op.last_call.values(name).tolist(), tensor.tolist())
         tensors = self.tensors(env, "meta")
         op = self.construct(params, tensors)
         outputs = op(*self.inputs(tensors))

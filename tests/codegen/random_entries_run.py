@@ -10,6 +10,7 @@ import argparse
 import random
 import sys
 import time
+import traceback
 
 from tileops.tests.codegen.random_batch import BATCH, Outcome, dump, run_batch
 
@@ -21,10 +22,14 @@ def main() -> int:
     flags.add_argument("--seed", type=int, default=1)
     flags.add_argument("--failures", default="random_entries_failed.yaml", help="where entries that failed are written")
     chosen = flags.parse_args()
-    total, began = Outcome(), time.perf_counter()
+    total, broken, began = Outcome(), 0, time.perf_counter()
     for batch in range(-(-chosen.entries // BATCH)):
         before = len(total.failures)
-        total.add(run_batch(random.Random(f"{chosen.seed}/{batch}")))
+        try:
+            total.add(run_batch(random.Random(f"{chosen.seed}/{batch}")))
+        except Exception:  # noqa: BLE001  # whatever broke costs its batch, is reported, and fails the run
+            broken += 1
+            print(f"batch {batch} broke:\n{traceback.format_exc()}", flush=True)
         for model, message in total.failures[before:]:
             print(f"batch {batch}: {model.op}: {message}", flush=True)
         if (batch + 1) % 25 == 0:
@@ -39,7 +44,7 @@ def main() -> int:
             for position, (model, message) in enumerate(total.failures):
                 stream.write(f"# {message.splitlines()[0]}\n{dump({f'{position}-{model.op}': model.yaml})}\n")
         print(f"the entries that failed are in {chosen.failures}", file=sys.stderr)
-    return 1 if total.failures else 0
+    return 1 if total.failures or broken else 0
 
 
 def _progress(total: Outcome, spent: float) -> None:

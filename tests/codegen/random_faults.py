@@ -18,6 +18,8 @@ def fault(model: Model, draw: Draw) -> Fault | None:
     """(what is wrong, the entry with the wrong row last, its code); None where the draw does not suit the entry."""
     row = draw.choice(model.rows)
     bad = copy.deepcopy(row.yaml)
+    if row.dtypes:
+        bad["dtype_cases"] = [dict(row.dtypes)]  # one case, so one defect
     form = draw.choice(tuple(_FORMS))
     if not _FORMS[form](model, row.env, bad, draw):
         return None

@@ -87,9 +87,14 @@ def _values(model: Model, name: str) -> tuple[Any, ...]:
     return () if param is None else _sort_values(param.sort)
 
 
+def _some(sort: sorts.Sort) -> Any:
+    """A value of a sort that has no finite set of them; the points tell its presence alone."""
+    return (1,) if isinstance(sort, sorts.Sequence) else 1
+
+
 def _sort_values(sort: sorts.Sort) -> tuple[Any, ...]:
     if isinstance(sort, sorts.Maybe):
-        return (*(_sort_values(sort.item) or (1,)), None)
+        return (*(_sort_values(sort.item) or (_some(sort.item),)), None)
     if isinstance(sort, sorts.Flag):
         return (False, True)
     if isinstance(sort, (sorts.Word, sorts.DTypeName)):

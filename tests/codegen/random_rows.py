@@ -6,17 +6,42 @@ from typing import Any
 
 from tileops.tests.codegen import random_scope as sorts
 from tileops.tests.codegen.random_build import Build
-from tileops.tests.codegen.random_model import Model, Row, Tensor
-from tileops.tests.codegen.random_terms import Env, Term
+from tileops.tests.codegen.random_model import Model, Refused, Row, Tensor
+from tileops.tests.codegen.random_terms import Env, OutOfBounds, Term
 from tileops.tests.codegen.random_types import in_yaml
 
 FAMILY = "random"
 
 
 def rows(build: Build) -> None:
-    """A row for each call; calls that differ in their dtypes alone may share one."""
+    """A row for each call, at times with a second case of other dtypes."""
     for at, env in enumerate(build.envs):
-        build.model.rows.append(_row(build, env, f"r{at}.{build.draw.choice(('a', 'B-1', 'x_y'))}"))
+        row = _row(build, env, f"r{at}.{build.draw.choice(('a', 'B-1', 'x_y'))}")
+        build.model.rows.append(row)
+        if build.model.dtype_indices and build.draw.chance(40):
+            other = _other_dtypes(build, row)
+            if other is not None:
+                build.draw.use("row with several dtype cases")
+                build.model.rows.append(other)
+
+
+def _other_dtypes(build: Build, row: Row) -> Row | None:
+    """The same row in other dtypes, which its YAML then lists too; None where they make another call of it."""
+    model, draw = build.model, build.draw
+    dtypes = {index: draw.choice(values) for index, values in model.dtype_indices.items()}
+    env = Env({name: value for name, value in row.env.items() if name not in model.lets} | dtypes, model.lets)
+    if dtypes == row.dtypes:
+        return None
+    try:
+        model.complete(env)
+        model.price(env)
+    except (Refused, OutOfBounds):
+        return None
+    if any(env["present", name] != row.env["present", name] for name in model.tensors):
+        return None
+    row.yaml["dtype_cases"].append(dtypes)
+    named = row.case_id.removeprefix("-".join([row.label, *row.dtypes.values()]))
+    return Row(env, row.label, row.yaml, dtypes, "-".join([row.label, *dtypes.values()]) + named)
 
 
 def _row(build: Build, env: Env, label: str) -> Row:
@@ -93,9 +118,20 @@ def write_entry(build: Build) -> dict[str, Any]:
     if model.bytes is not None:
         block["bytes"] = model.bytes.text
     return {
-        "family": FAMILY, "status": "spec-only", "signature": signature, "workloads": [row.yaml for row in model.rows],
-        "roofline": block,
+        "family": FAMILY, "status": _status(build), "signature": signature,
+        "workloads": list({id(row.yaml): row.yaml for row in model.rows}.values()), "roofline": block,
     }  # fmt: skip
+
+
+def _status(build: Build) -> str:
+    """Implemented at times where the rows pass and leave out every tensor that may be absent."""
+    model = build.model
+    optional = [tensor.name for tensor in model.of_role("constant", "input") if tensor.presence is not None]
+    covered = all({row.env["present", name] for row in model.rows} == {False, True} for name in optional)
+    if not covered or build.draw.chance(50):
+        return "spec-only"
+    build.draw.use("status implemented")
+    return "implemented"
 
 
 def _input(tensor: Tensor, says_no: bool) -> dict[str, Any]:
