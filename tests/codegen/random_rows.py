@@ -30,14 +30,13 @@ def _other_dtypes(build: Build, row: Row) -> Row | None:
     model, draw = build.model, build.draw
     dtypes = {index: draw.choice(values) for index, values in model.dtype_indices.items()}
     env = Env({name: value for name, value in row.env.items() if name not in model.lets} | dtypes, model.lets)
-    if dtypes == row.dtypes:
+    model.presences(env)
+    if dtypes == row.dtypes or any(env["present", name] != row.env["present", name] for name in model.tensors):
         return None
     try:
         model.complete(env)
         model.price(env)
     except (Refused, OutOfBounds):
-        return None
-    if any(env["present", name] != row.env["present", name] for name in model.tensors):
         return None
     row.yaml["dtype_cases"].append(dtypes)
     named = row.case_id.removeprefix("-".join([row.label, *row.dtypes.values()]))
