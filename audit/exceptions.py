@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 
-from tileops.manifest import evaluate, expr
+from tileops.manifest import evaluate, expr, expr_parser
 from tileops.manifest.primitives import PRIMITIVE_FUNCTIONS
 from tileops.ops.checked_call import CheckedCall
 from tileops.ops.op import Op
@@ -72,7 +72,7 @@ def holds(one: ReadException, call: CheckedCall) -> bool:
     """Whether an exception of a checked table applies to a call of its op."""
     tensors = {name: True for name in call.tensors}
     absent = _PresentOrNot(tensors)
-    return bool(evaluate.evaluate(expr.parse(one.when), {**call.params, **call.indices}, absent))
+    return bool(evaluate.evaluate(expr_parser.parse(one.when), {**call.params, **call.indices}, absent))
 
 
 def find(table: Iterable[ReadException], call: CheckedCall) -> ReadException | None:
@@ -109,8 +109,8 @@ class _PresentOrNot(dict):
 
 def _form_defects(one: ReadException, calls: Sequence[CheckedCall], op_class: type[Op]) -> list[str]:
     try:
-        node = expr.parse(one.when)
-    except expr.ExprError as error:
+        node = expr_parser.parse(one.when)
+    except expr_parser.ExprError as error:
         return [str(error)]
     defects = []
     tensors = (*op_class.CONSTANT_NAMES, *op_class.INPUT_NAMES, *op_class.OUTPUT_NAMES)
@@ -137,7 +137,7 @@ def _form_defects(one: ReadException, calls: Sequence[CheckedCall], op_class: ty
 def _value_defects(one: ReadException, call: CheckedCall) -> list[str]:
     """What goes wrong when the condition of clean form is evaluated on a call."""
     try:
-        value = evaluate.evaluate(expr.parse(one.when), {**call.params, **call.indices}, _PresentOrNot(dict.fromkeys(call.tensors, True)))
+        value = evaluate.evaluate(expr_parser.parse(one.when), {**call.params, **call.indices}, _PresentOrNot(dict.fromkeys(call.tensors, True)))
     except Exception as error:  # whatever a primitive or an operator makes of the call's values
         return [f"raises {type(error).__name__}: {error} on a row of the op"]
     return [] if isinstance(value, bool) else [f"is {value!r} on a row of the op, not True or False"]

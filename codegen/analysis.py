@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tileops.codegen.decisions import MAX_BRANCHES, Part, bytes_read, parts, tree_of
-from tileops.manifest import declarations, effort, expr, kind_check, kinds
+from tileops.manifest import declarations, effort, expr, expr_parser, kind_check, kinds
 from tileops.manifest.check_signature import scope
 from tileops.manifest.constants import without_value
 from tileops.manifest.diagnostics import Diagnostics
@@ -153,8 +153,8 @@ class _Analyser:
 
     def _parse(self, name: str, field: RooflineField, text: str) -> expr.Expr | None:
         try:
-            return expr.parse(text)
-        except expr.ExprError as error:
+            return expr_parser.parse(text)
+        except expr_parser.ExprError as error:
             self._report(f"roofline.{name}", field.line, "R010", str(error))
             return None
 

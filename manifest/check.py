@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from tileops.manifest import effort, expr, kind_check, presence, rows
+from tileops.manifest import effort, expr, expr_parser, kind_check, presence, rows
 from tileops.manifest.apart import Apart
 from tileops.manifest.check_signature import SignatureCheck, scope
 from tileops.manifest.diagnostics import Diagnostics
@@ -69,8 +69,8 @@ def _formulas(entry: Entry) -> tuple[expr.Expr, ...]:
         field = (entry.roofline or {}).get(name)
         if field is not None and isinstance(field.value, str):
             try:
-                node = expr.parse(field.value)
-            except expr.ExprError:
+                node = expr_parser.parse(field.value)
+            except expr_parser.ExprError:
                 continue
             if kind_check.check(node, names, lambda what, message: None) is not None:
                 found.append(node)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from tileops.manifest import declarations, expr, forms, kinds, names
+from tileops.manifest import declarations, expr_parser, forms, kinds, names
 from tileops.manifest.dtypes import BITS
 
 Json = dict[str, Any]
@@ -61,13 +61,13 @@ class _Writer:
     def _Formula(self, formula: forms.Formula) -> Json:
         calls = ", ".join(f"{name}()" for name in declarations.PRIMITIVES)
         text = self._shared("expression", {
-            **_NON_EMPTY, "maxLength": expr.MAX_CHARS, "description": f"An expression. Primitives: {calls}, present().",
+            **_NON_EMPTY, "maxLength": expr_parser.MAX_CHARS, "description": f"An expression. Primitives: {calls}, present().",
         })  # fmt: skip
         return {"anyOf": [{"type": "boolean"}, text]} if formula.flag else text
 
     def _ShapeText(self, shape: forms.ShapeText) -> Json:
         return self._shared("shape", {
-            "type": "string", "maxLength": expr.MAX_CHARS, "pattern": r"^[\s(]*([A-Za-z_][A-Za-z0-9_]*\s*)?\[",
+            "type": "string", "maxLength": expr_parser.MAX_CHARS, "pattern": r"^[\s(]*([A-Za-z_][A-Za-z0-9_]*\s*)?\[",
             "description": "[axis, *Run, ...], or one application of a type family, Family[argument, ...].",
         })  # fmt: skip
 
@@ -159,7 +159,7 @@ def _call(summary: str, declared: dict[str, Any]) -> Json:
     names = "|".join(r"\s*\.\s*".join(name.split(".")) for name in declared)
     described = "; ".join(f"{name}: {declarations.summary(name)}" for name in declared)
     return {
-        "type": "string", "maxLength": expr.MAX_CHARS, "pattern": rf"^[\s(]*({names})\s*\(",
+        "type": "string", "maxLength": expr_parser.MAX_CHARS, "pattern": rf"^[\s(]*({names})\s*\(",
         "description": f"{summary}. {described}",
     }  # fmt: skip
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tileops.manifest import expr, forms, kinds, values
+from tileops.manifest import expr, expr_parser, forms, kinds, values
 from tileops.manifest.fields import Fields
 from tileops.manifest.model import Expression, Param, Signature, Tensor
 from tileops.manifest.parse_types import parse_family, read_kind
@@ -19,7 +19,7 @@ def parse_signature(fields: Fields, node: Node | None, adts: Mapping[str, kinds.
 
 
 def expression(
-    fields: Fields, node: Node | None, place: str, parse: Callable[[str], expr.Expr] = expr.parse
+    fields: Fields, node: Node | None, place: str, parse: Callable[[str], expr.Expr] = expr_parser.parse
 ) -> Expression | None:
     """An expression field; None where absent or reported."""
     text = fields.text(node, place)
@@ -27,7 +27,7 @@ def expression(
         return None
     try:
         return Expression(text=text, expr=parse(text), line=node.line)
-    except expr.ExprError as error:
+    except expr_parser.ExprError as error:
         fields.report(place, node.line, "M020", str(error))
         return None
 
@@ -133,7 +133,7 @@ class _SignatureParser:
             )
             return
         dtype = expression(self._fields, body.entries["dtype"], f"{place}.dtype")
-        shape = expression(self._fields, body.entries["shape"], f"{place}.shape", expr.parse_shape)
+        shape = expression(self._fields, body.entries["shape"], f"{place}.shape", expr_parser.parse_shape)
         if dtype is not None and shape is not None:
             constants[name] = Tensor(name=name, dtype=dtype, shape=shape, optional=text.endswith("None"), line=body.line)
 
@@ -172,7 +172,7 @@ class _SignatureParser:
 
     def _tensor(self, name: str, body: MappingNode, place: str, **facts: Any) -> Tensor | None:
         dtype = expression(self._fields, body.entries.get("dtype"), f"{place}.dtype")
-        shape = expression(self._fields, body.entries.get("shape"), f"{place}.shape", expr.parse_shape)
+        shape = expression(self._fields, body.entries.get("shape"), f"{place}.shape", expr_parser.parse_shape)
         contiguous = bool(self._fields.scalar(body.entries.get("contiguous"), f"{place}.contiguous", bool))
         if dtype is None or shape is None:
             return None

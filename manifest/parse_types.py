@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from tileops.manifest import expr, forms, kind_check, kinds
+from tileops.manifest import expr, expr_parser, forms, kind_check, kinds
 from tileops.manifest.diagnostics import Diagnostics
 from tileops.manifest.fields import Fields
 from tileops.manifest.python_paths import path_problem
@@ -95,8 +95,8 @@ def _case(fields: Fields, key: Any, node: Node, place: str, width: int | None) -
     if text is None:
         return None
     try:
-        shape = expr.parse_shape(text)
-    except expr.ExprError as error:
+        shape = expr_parser.parse_shape(text)
+    except expr_parser.ExprError as error:
         fields.report(place, node.line, "M020", str(error))
         return None
     if width is None:
@@ -216,8 +216,8 @@ def _invariant(
     if text is None:
         return None
     try:
-        found = expr.parse(text)
-    except expr.ExprError as error:
+        found = expr_parser.parse(text)
+    except expr_parser.ExprError as error:
         fields.report(place, node.line, "M020", str(error))
         return None
     if any(path.startswith(above) for path in fields.malformed):

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tileops.manifest import contents, effort, expr, generators, kinds, predicates, values
+from tileops.manifest import contents, effort, expr, expr_parser, generators, kinds, predicates, values
 from tileops.manifest.adt import AdtValue
 from tileops.manifest.apart import Apart, item_terms
 from tileops.manifest.check_signature import let_order
@@ -397,7 +397,7 @@ class _Instance:
             raise _Refused("", f"the shape of {tensor.name} would have {len(shape)} axes; a tensor has at most {MAX_RANK}")
         if any(size < 0 for size in shape):
             raise _Refused("", f"the shape of {tensor.name} would be {list(shape)}")
-        if math.prod(shape) > expr.MAX_INT // 16:
+        if math.prod(shape) > expr_parser.MAX_INT // 16:
             raise _Refused("", f"the shape of {tensor.name} would be {list(shape)}, which no memory holds")
         filled = None
         if tensor.values is not None:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from tileops.codegen import pipeline
-from tileops.manifest import check_signature, expr, loader
+from tileops.manifest import check_signature, expr, expr_parser, loader
 from tileops.manifest.dtypes import BITS
 from tileops.manifest.evaluate import evaluate
 from tileops.ops import catalogue, workloads
@@ -93,9 +93,9 @@ def test_a_row_on_meta_binds_what_it_says_and_is_priced_as_its_formula(ops, op, 
     flops, nbytes = instance.eval_roofline()
     sizes = {name: torch.Size(shape).numel() * BITS[dtype] // 8 for name, (shape, dtype) in bound.items()}
     text = checked.entry.roofline["flops"].value
-    assert flops == evaluate(expr.parse(text), case.values, case.present, sizes)
+    assert flops == evaluate(expr_parser.parse(text), case.values, case.present, sizes)
     if analysis.bytes is not None:
-        assert nbytes == evaluate(expr.parse(checked.entry.roofline["bytes"].value), case.values, case.present, sizes)
+        assert nbytes == evaluate(expr_parser.parse(checked.entry.roofline["bytes"].value), case.values, case.present, sizes)
     else:
         assert nbytes == _recounted(checked.entry.signature, case, sizes)
 

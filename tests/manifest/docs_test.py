@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from tileops.codegen.analysis import analyse
-from tileops.manifest import declarations, expr, forms, kinds, source
+from tileops.manifest import declarations, expr_parser, forms, kinds, source
 from tileops.manifest.check import check_entry
 from tileops.manifest.diagnostics import CODES, Diagnostics
 from tileops.manifest.parse import parse_entry
@@ -105,8 +105,8 @@ def test_every_form_of_type_has_the_kind_that_is_documented():
 def test_what_belongs_elsewhere_is_refused_as_a_rule(row):
     text, code = re.fullmatch(r"`(.*)` \((M\d{3})\)", row[0]).groups()
     if code == "M020":
-        with pytest.raises(expr.ExprError):
-            expr.parse(text)
+        with pytest.raises(expr_parser.ExprError):
+            expr_parser.parse(text)
     else:
         assert any(example.code == code for example in examples())
 

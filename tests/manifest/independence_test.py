@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from tileops.codegen.emission import module_source
-from tileops.manifest import check_signature, expr
+from tileops.manifest import check_signature, expr_parser
 from tileops.manifest.domain import Domain
 from tileops.manifest.points import MAX_POINTS, Parts, TooManyPoints
 from tileops.tests.manifest.entries import OP, check_text, small
@@ -146,12 +146,12 @@ def test_a_restriction_relates_what_it_reads(count, kept):
 def test_points_leave_out_what_restrictions_reject_through_names_that_the_term_does_not_read():
     rules = ["not p0 or p1", "not p1 or p2", "not (p0 and p2)"]
     signature = checked(small(params=flags(3), shape_rules=rules))[0].entry.signature
-    points = Domain(signature).points([expr.parse("p0")])
+    points = Domain(signature).points([expr_parser.parse("p0")])
     assert [point.values for point in points] == [{"p0": False}]
 
 
 def test_more_points_than_there_may_be_are_told_by_their_number():
     signature = check_text(yaml.safe_dump({OP: small(params=flags())}))[0].entry.signature
     with pytest.raises(TooManyPoints) as error:
-        Domain(signature).points([expr.parse(" and ".join(flags()))])
+        Domain(signature).points([expr_parser.parse(" and ".join(flags()))])
     assert error.value.args[0] == 2**MANY > MAX_POINTS

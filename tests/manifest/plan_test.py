@@ -7,7 +7,7 @@ import itertools
 
 import pytest
 
-from tileops.manifest import expr, plan
+from tileops.manifest import expr, expr_parser, plan
 from tileops.manifest.inference import Mismatch, infer
 from tileops.tests.manifest.entries import VALID, check
 
@@ -20,7 +20,7 @@ from tileops.tests.manifest.entries import VALID, check
     ],
 )
 def test_affine_axes(text, solved):
-    found = plan.affine(expr.parse(text), {"k"})
+    found = plan.affine(expr_parser.parse(text), {"k"})
     assert (found and (found[0], found[1], expr.to_source(found[2]))) == solved
 
 
