@@ -42,6 +42,12 @@ class NoValues(NamedTuple):
     reason: str
 
 
+class OnTheWay(NamedTuple):
+    """Stands for a copy of a metadata tensor that the device is still making; `arrived` waits for it and returns it."""
+
+    arrived: Callable[[], Any]
+
+
 class TensorRecords(dict):
     """Records by tensor name; asking for an absent tensor is an error that names it."""
 
@@ -165,6 +171,8 @@ class CheckedCall:
             known = ", ".join(self._metadata) or "none"
             raise KeyError(f"{self.op}: {name!r} is no metadata tensor of this call; its metadata tensors: {known}")
         tensor = self._metadata[name]
+        if isinstance(tensor, OnTheWay):
+            return tensor.arrived()
         if isinstance(tensor, NoValues):
             raise OpNotAvailableError(f"{self.op}: the values of {name!r} decide the price, and {tensor.reason}")
         if tensor.device.type == "meta":
@@ -197,4 +205,4 @@ class CheckedCall:
 
 def version(tensor: Any) -> int:
     """Write counter of a tensor; 0 for inference tensors, which track none, and for what is no tensor."""
-    return 0 if isinstance(tensor, NoValues) or tensor.is_inference() else tensor._version
+    return 0 if isinstance(tensor, (NoValues, OnTheWay)) or tensor.is_inference() else tensor._version

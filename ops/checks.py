@@ -119,10 +119,11 @@ def call_device(
     """
     first_name, first = "", None
     later = []
+    apart = metadata + on_cpu
     for name, tensor in tensors:
         if tensor is None:
             continue
-        if name in metadata or name in on_cpu:
+        if apart and name in apart:
             later.append((name, tensor))
         elif first is None:
             first_name, first = name, tensor.device

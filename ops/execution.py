@@ -69,7 +69,8 @@ def _run(op: Op, call: CheckedCall, inputs: tuple[Any, ...]) -> Any:
     if call.device == "meta":
         return declared_outputs(op, call)
     chosen = op.select(call)
-    result = chosen.function(op, call, *inputs, *call.buffers.values())
+    buffers = call.buffers.values() if call.buffers else ()
+    result = chosen.function(op, call, *inputs, *buffers)
     check_outputs(call, chosen.name, result, op.OUTPUT_NAMES, op.CONTIGUOUS_NAMES)
     call.implementation = chosen.name
     return result

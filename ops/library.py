@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from tileops.ops.checked_call import CheckedCall, NoValues
+from tileops.ops.checked_call import CheckedCall, NoValues, OnTheWay
 from tileops.ops.dtypes import BY_NAME
 from tileops.ops.errors import OpCallError, OpNotAvailableError
 
@@ -166,7 +166,7 @@ def _register(entry: type[Op]) -> tuple[Any, torch.library.Library]:
 def _kernel(handle: str, *tensors: torch.Tensor | None) -> Any:
     """Runs a call: checked, recorded, and returned as contiguous tensors of its own, as `_fake` promises."""
     op, call = _checked(handle, tensors)
-    call.set_metadata({name: _kept(call, tensor) for name, tensor in call.metadata.items()})
+    call.set_metadata({name: _kept(tensor) for name, tensor in call.metadata.items()})
     result = op._execute(call, tensors[: len(op.INPUT_NAMES)])
     outputs = dict(zip(op.OUTPUT_NAMES, result if isinstance(result, tuple) else (result,), strict=True))
     given = [tensor for tensor in tensors if tensor is not None]
@@ -205,8 +205,22 @@ def _as_declared(own: list[torch.Tensor]) -> Any:
     return own[0] if len(own) == 1 else tuple(own) if own else None
 
 
-def _kept(call: CheckedCall, tensor: torch.Tensor) -> Any:
-    """What the record of a call in a graph keeps of a metadata tensor: a graph reuses its memory, and tells nobody."""
-    if call.device.startswith("cuda") and torch.cuda.is_current_stream_capturing():
+def _kept(tensor: torch.Tensor) -> Any:
+    """What the record of a call in a graph keeps of a metadata tensor: a graph reuses its memory, and tells nobody.
+
+    A copy on the device would not do: CUDA graphs insist on the memory that a graph allocates. This one is on its way to
+    the CPU while the call runs.
+    """
+    if not tensor.is_cuda:
+        return tensor.clone()
+    if torch.cuda.is_current_stream_capturing():
         return NoValues("the call ran while a CUDA graph was captured, whose replays change them; price an eager call")
-    return tensor.clone()
+    copy = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True).copy_(tensor, non_blocking=True)
+    event = torch.cuda.Event()
+    event.record(torch.cuda.current_stream(tensor.device))
+
+    def arrived() -> torch.Tensor:
+        event.synchronize()
+        return copy
+
+    return OnTheWay(arrived)
