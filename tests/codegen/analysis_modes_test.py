@@ -133,6 +133,22 @@ def test_2_2_bytes_of_an_optional_tensor_needs_a_guard():
         assert codes(demo({"flops": "0", "bytes": text}, inputs=inputs, rows=rows)) == ["R013"], text
 
 
+def test_2_2_bytes_of_a_tensor_with_a_condition_may_be_read_where_that_or_its_presence_is_shown_to_hold():
+    sections = {
+        "params": {"mode": {"type": "'plain' | 'scaled'", "default": "plain"}},
+        "inputs": {"x": {"dtype": "T", "shape": "[M, N]"}, "w": {"dtype": "T", "shape": "[N]", "optional": "mode == 'scaled'"}},
+        "outputs": {"y": {"dtype": "T", "shape": "[M, N]"}, "s": {"dtype": "int32", "shape": "[M]", "nullable": "mode == 'scaled'"}},
+        "rows": [{"label": mode, "M": 3, "N": 5, "mode": mode, "dtype_cases": [{"T": "float16"}]} for mode in ("plain", "scaled")],
+    }
+    for name, size in (("w", 10), ("s", 12)):
+        for guard in ("mode == 'scaled'", f"present({name})", "not mode == 'plain'"):
+            entry = demo({"flops": "0", "bytes": f"bytes({name}) if {guard} else 1"}, **sections)
+            assert called(entry, meta(3, 5)).eval_roofline()[1] == 1
+            assert called(entry, meta(3, 5), meta(5), mode="scaled").eval_roofline()[1] == size
+        for text in (f"bytes({name})", f"1 if mode == 'scaled' else bytes({name})"):
+            assert codes(demo({"flops": "0", "bytes": text}, **sections)) == ["R013"], text
+
+
 def test_2_2_formulas_call_the_built_in_primitives():
     entry = demo({"flops": "ceil_div(M, 2) * prod((N, 2)) + max((M, N)) + sum(i for i in range(M))"})
     assert called(entry, meta(3, 5)).eval_roofline()[0] == 2 * 10 + 5 + 3
