@@ -56,7 +56,7 @@ def rules(build: Build) -> None:
             if not truths[0]:
                 term = build.write.negation(term)
             decides = not finite(build.model, term) or varies(build.model, term, ())
-            if decides and _leaves_choice(build, term) and _bare(term) not in map(_bare, build.model.rules):
+            if decides and _leaves_choice(build, term):
                 draw.use("shape rule")
                 build.model.rules.append(term)
                 break
@@ -82,7 +82,9 @@ def _truth(term: Term, env: Env) -> bool | None:
 
 
 def _leaves_choice(build: Build, *rules: Term) -> bool:
-    """Whether every condition of the entry still decides something where these rules, and those before them, hold."""
+    """Whether these rules are new, and every condition still decides something where they and those before them hold."""
+    if any(_bare(rule) in map(_bare, build.model.rules) for rule in rules):
+        return False
     conditions = [
         condition for tensor in build.model.tensors.values() for condition in (tensor.presence, tensor.mutated)
         if isinstance(condition, Term) and condition.reads
