@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from tileops.codegen.emit_check import may_be_absent
 from tileops.manifest import expr
 from tileops.manifest.model import Signature
+
+_SCHEMA_WORDS = ("NoneType",)  # of the names that an entry may give, the one that schemas keep for themselves
 
 
 def operator_schema(signature: Signature) -> str:
@@ -20,7 +24,7 @@ def operator_schema(signature: Signature) -> str:
         if tensor.mutated is not None:
             mark, writes = f"(a{writes}!)", writes + 1
         absent = "?" if may_be_absent(tensor) else ""
-        arguments.append(f"Tensor{mark}{absent} {name}")
+        arguments.append(f"Tensor{mark}{absent} {_free(name, _SCHEMA_WORDS)}")
     for name, tensor in signature.outputs.items():
         if tensor.buffer:
             arguments.append(f"Tensor(a{writes}!)? {_free(f'out_{name}', taken)}")
@@ -38,7 +42,7 @@ def returned_names(signature: Signature) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def _free(name: str, taken: set[str]) -> str:
+def _free(name: str, taken: Collection[str]) -> str:
     while name in taken:
         name += "_"
     return name

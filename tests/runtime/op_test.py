@@ -128,6 +128,21 @@ def test_values_are_read_when_asked_and_never_after_a_write():
         op.last_call.values("ids")
 
 
+def test_values_on_the_cpu_are_the_tensors_own_memory_and_read_only():
+    op, ids = ScaleFwdOp(), torch.tensor([1, 2])
+    op(torch.ones(2), ids)
+    values = op.last_call.values("ids")
+    assert values.ctypes.data == ids.data_ptr()
+    with pytest.raises(ValueError, match="read-only"):
+        values[0] = 5
+
+
+def test_values_of_a_dtype_that_numpy_lacks_come_as_float32():
+    op = ScaleFwdOp()
+    op(torch.ones(2), torch.tensor([1.5, -2.0], dtype=torch.bfloat16))
+    assert op.last_call.values("ids").dtype == "float32" and op.last_call.values("ids").tolist() == [1.5, -2.0]
+
+
 def test_values_on_meta_are_not_available_but_those_kept_on_the_cpu_are():
     op = ScaleFwdOp()
     op(torch.empty(2, device="meta"), torch.empty(2, dtype=torch.int64, device="meta"))

@@ -312,6 +312,29 @@ def test_a_partly_fused_call_is_completed_as_a_whole():
     assert facts(op.last_call) == facts(reference.last_call)
 
 
+def test_an_optional_stage_that_an_implementation_fused_is_completed():
+    class Layer(LayerFwdOp):
+        @implementation("mostly")
+        def _mostly(self, call, hidden, gate, up, down, shared):
+            out = LayerFwdOp._torch(self, call, hidden, gate, up, down, None)
+            return out if shared is None else out + hidden @ shared
+
+    mostly, reference, inputs = Layer(), LayerFwdOp(target="torch"), layer_inputs(shared=True)
+    mostly(**inputs)
+    reference(**inputs)
+    assert counts(mostly.last_call)["shared"] == 1 and facts(mostly.last_call) == facts(reference.last_call)
+
+
+def test_metadata_of_a_stage_that_is_the_composites_own_is_stale_when_that_is_written():
+    op, inputs = BlockFwdOp(), routed_inputs()
+    op(**inputs)
+    layer = op.last_call.stages["layer"][0]
+    assert layer.values("logits").tolist() == inputs["logits"].tolist()
+    inputs["logits"].neg_()
+    with pytest.raises(OpNotAvailableError, match="RoutedLayerFwdOp: 'logits' was written after the call"):
+        layer.values("logits")
+
+
 def test_a_second_fused_call_is_priced_by_its_own_routing():
     op, reference = LayerFwdOp(), LayerFwdOp(target="torch")
     prices = []
@@ -437,6 +460,13 @@ def written_in_place(ids):
     return other.remainder_(E)
 
 
+def read_before_it_is_written(ids):
+    other = ids + 0
+    before = other * 1
+    other.add_(1)
+    return other * 0 + before
+
+
 def written_through_a_view(ids):
     other = torch.empty(ids.numel(), dtype=ids.dtype, device=ids.device)
     other.view(ids.shape).copy_(ids)
@@ -463,6 +493,7 @@ def decided_in_python(ids):
         lambda ids: torch.where(ids > 2, ids, torch.full((), 1, dtype=torch.int32, device=ids.device)),
         lambda ids: (ids + torch.arange(ids.shape[1], device=ids.device)).clamp(max=E - 1).int(),
         written_in_place,
+        read_before_it_is_written,
         of_a_shape_that_values_decide,
         decided_in_python,
     ],

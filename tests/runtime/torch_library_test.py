@@ -9,6 +9,7 @@ import pickle
 import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from tileops.ops import catalogue, library, workloads
 from tileops.ops.errors import OpCallError, OpNotAvailableError
@@ -131,6 +132,18 @@ def as_tuple(result):
     return result if isinstance(result, tuple) else (result,)
 
 
+def test_a_dispatch_mode_sees_an_op_as_one_operator():
+    class Seen(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            functions.append(func)
+            return func(*args, **(kwargs or {}))
+
+    functions, (op, inputs) = [], small_call("RMSNormFwdOp")
+    with Seen():
+        result = op(*inputs)
+    assert functions == [library.operator(type(op))] and same([result], [op(*inputs)])
+
+
 # ---- the schema
 
 
@@ -199,12 +212,22 @@ def test_buffers_are_filled_and_an_absent_output_is_none(counts):
     assert [found.data_ptr() for found in result[:2]] == [buffer.data_ptr() for buffer in buffers]
 
 
-def test_what_an_operator_returns_is_contiguous_and_nothing_elses_storage():
-    op, x = SplitFwdOp(), randn(2, 6)
-    left, right, _ = op(x)
-    assert not left.is_contiguous() and left.data_ptr() == x.data_ptr()  # as the eager call may
-    traced = library.operator(SplitFwdOp)(op.handle, x, None, None)
-    assert traced[0].is_contiguous() and same(traced[:2], (left, right))
+@pytest.mark.parametrize(
+    "halves",
+    [
+        lambda x: x.chunk(2, dim=1),  # views of the input, contiguous where it has one row
+        lambda x: [half.t().contiguous().t() for half in x.chunk(2, dim=1)],  # tensors of their own, transposed
+        lambda x: x.clone().chunk(2, dim=1),  # views of one storage
+    ],
+)
+@pytest.mark.parametrize("rows", [1, 2])
+def test_what_an_operator_returns_is_contiguous_and_nothing_elses_storage(halves, rows):
+    op_class = type("SplitFwdOp", (SplitFwdOp,), {})
+    op_class.register("halves", lambda op, call, x: (*halves(x), None))
+    op, x = op_class(), randn(rows, 6)
+    wanted = op(x)
+    traced = library.operator(op_class)(op.handle, x, None, None)
+    assert same(traced[:2], wanted[:2]) and all(tensor.is_contiguous() for tensor in traced)
     assert len({tensor.untyped_storage().data_ptr() for tensor in (x, *traced[:2])}) == 3
 
 
@@ -314,6 +337,10 @@ def test_values_outlive_the_memory_that_the_graph_had_them_in():
 
     compiled(function)(randn(8, 3), torch.tensor([1, 5, 5]))
     assert op.last_call.values("ids").tolist() == [1, 5, 5] and op.eval_roofline() == (0, 2)
+    ids = torch.tensor([1, 5, 5])
+    library.operator(SelectFwdOp)(op.handle, randn(8, 3), ids)
+    ids.data.zero_()  # as a generated kernel does, past the count of writes
+    assert op.last_call.values("ids").tolist() == [1, 5, 5]
 
 
 # ---- autograd
