@@ -1,7 +1,7 @@
-"""What a formula is at the points it tells apart: one tree where they are few, one for each independent addend of a sum.
+"""What a formula is at the points it tells apart: one tree where they are few, one for each independent addend else.
 
-Addends that read no discriminant in common are decided apart, so that seventeen flags make seventeen small trees and not
-one of 131,072 leaves. A part that still has many branches is left as it was written, its conditions in it.
+Addends that read no discriminant in common are decided apart, so that seventeen flags make seventeen small trees and
+not one of 131,072 leaves. A part that still has many branches is left as it was written, its conditions in it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Part:
 
     @property
     def tree(self) -> Any:
-        """A folded expression, a points.Split with one at each leaf, or the sum as written where it has many branches."""
+        """A folded expression, a points.Split with one at each leaf, or the sum as written where branches are many."""
         if self.alike and len(self.decisions) > MAX_DECIDED:
             return self.node
         tree = decide(list(self.decisions))

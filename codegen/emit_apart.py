@@ -1,7 +1,8 @@
-"""Emits `check()` of an entry with many discriminant points: a small tree of branches for each part that is told apart."""
+"""Emits `check()` of an entry with many discriminant points: small branches for each part that is told apart."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -46,7 +47,9 @@ class _ApartEmitter(CheckEmitter):
         bound = [self._op, "self.params", "_indices", "_inputs", "_outputs", "_device"]
         self._lines.add(*call("return _CheckedCall", [*bound, *held], self._lines.room))
 
-    def _branches(self, decisions: Sequence[tuple[Point, Any]], leaf: Callable[[Any], None], silent: Callable[[Any], bool]) -> None:
+    def _branches(
+        self, decisions: Sequence[tuple[Point, Any]], leaf: Callable[[Any], None], silent: Callable[[Any], bool]
+    ) -> None:
         """Emit what is decided at some points; nothing where that is silent everywhere."""
         self._decided(decide(list(decisions)), leaf, silent)
 
@@ -86,7 +89,8 @@ class _ApartEmitter(CheckEmitter):
             for position, step in enumerate(steps[at]):
                 self._step(step, steps[at][position - 1] if position else None)
 
-        self._branches([(point, different[id(found)]) for point, found in segment.branches], leaf, lambda at: not steps[at])
+        decisions = [(point, different[id(found)]) for point, found in segment.branches]
+        self._branches(decisions, leaf, lambda at: not steps[at])
 
     def _combinations(self) -> None:
         """The dtype combinations, where the call knows all that they assign."""
@@ -99,20 +103,23 @@ class _ApartEmitter(CheckEmitter):
             if not missing:
                 self._combo_check()
             return
-        self._branches([(point, missing <= found) for point, found in part], lambda _: self._combo_check(), lambda known: not known)
+        decisions = [(point, missing <= found) for point, found in part]
+        self._branches(decisions, lambda _: self._combo_check(), lambda known: not known)
 
     def _bound(self) -> None:
         """What the call binds: indices and inputs."""
         lines, signature = self._lines, self._signature
         names = [*signature.forall, *signature.lets]
-        lines.add(*mapping("_indices = ", [f'"{name}": {name}' for name in names if name in self._apart.known], lines.room))
+        known = [f'"{name}": {name}' for name in names if name in self._apart.known]
+        lines.add(*mapping("_indices = ", known, lines.room))
         for part in self._apart.partly:
             self._branches(
                 part, lambda found: lines.add(*(f'_indices["{name}"] = {name}' for name in names if name in found)),
                 lambda found: not found.intersection(names),
             )  # fmt: skip
         bound = signature.bound.values()
-        lines.add(*mapping("_inputs = ", [f'"{one.name}": {_record(one)}' for one in bound if not may_be_absent(one)], lines.room))
+        always = [f'"{one.name}": {_record(one)}' for one in bound if not may_be_absent(one)]
+        lines.add(*mapping("_inputs = ", always, lines.room))
         for tensor in bound:
             if may_be_absent(tensor):
                 with lines.block(f"if {tensor.name} is not None:"):
@@ -124,9 +131,12 @@ class _ApartEmitter(CheckEmitter):
         for name, tensor in self._signature.outputs.items():
             decisions = []
             for point in self._domain.points(self._apart.terms[name]):
-                here = plan.present_at(tensor, point)
-                decisions.append((point, (shape_at(self._signature, tensor, point), point.fold(tensor.dtype.expr)) if here else None))
-            self._branches(decisions, lambda found, tensor=tensor: self._output(tensor, *found), lambda found: found is None)
+                found = None
+                if plan.present_at(tensor, point):
+                    found = shape_at(self._signature, tensor, point), point.fold(tensor.dtype.expr)
+                decisions.append((point, found))
+            emitted = functools.partial(self._output, tensor)
+            self._branches(decisions, lambda found, emitted=emitted: emitted(*found), lambda found: found is None)
 
     def _output(self, tensor: Tensor, shape: expr.ShapeTerm, dtype: expr.Expr) -> None:
         extent = self._extent(tensor, shape)
@@ -148,7 +158,8 @@ class _ApartEmitter(CheckEmitter):
     def _storage_held(self) -> list[str]:
         """Source of the tensors that outputs have to be: inputs that are written, buffers that the caller passes."""
         lines, signature = self._lines, self._signature
-        conditions = {name: where for name, output in signature.outputs.items() if (where := is_its_input(signature, output))}
+        outputs = signature.outputs.items()
+        conditions = {name: where for name, output in outputs if (where := is_its_input(signature, output))}
         if not conditions and not self._buffers:
             return []
         lines.add("_aliases = {}")

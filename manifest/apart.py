@@ -1,7 +1,7 @@
 """The inference plan of an entry with many points: related tensors and lets are planned together, the others apart.
 
-What reads a discriminant in common is one part. A part whose points all solve the same indices leaves nothing to tell them
-apart afterwards; where they do not, whatever reads an index that only some of them solve joins the part.
+What reads a discriminant in common is one part. A part whose points all solve the same indices leaves nothing to tell
+them apart afterwards; where they do not, whatever reads an index that only some of them solve joins the part.
 """
 
 from __future__ import annotations
@@ -69,17 +69,19 @@ def _deciding_terms(signature: Signature, domain: Domain, name: str) -> list[exp
         return [value, *others]
     solves = name in signature.bound  # from an axis, which has to be one thing to be solved
     indices = signature.forall.keys() | signature.lets.keys()
-    return [
-        *(part for part in strict_parts(value) if (solves and indices & {*part.free_names}) or _tells_apart(signature, domain, part)),
-        *others,
-    ]
+    telling = [
+        part for part in strict_parts(value)
+        if (solves and indices & {*part.free_names}) or _tells_apart(signature, domain, part)
+    ]  # fmt: skip
+    return [*telling, *others]
 
 
 def _tells_apart(signature: Signature, domain: Domain, part: expr.Expr) -> bool:
     """Whether an expression reads other names at one point than at another."""
     if not discriminants(signature, [part]):
         return False
-    return len({frozenset(point.fold(part).free_names).difference(signature.params) for point in domain.points([part])}) > 1
+    read = {frozenset(point.fold(part).free_names).difference(signature.params) for point in domain.points([part])}
+    return len(read) > 1
 
 
 def build(signature: Signature, domain: Domain) -> Apart:
@@ -87,8 +89,9 @@ def build(signature: Signature, domain: Domain) -> Apart:
     deciding = _deciding(signature)
     terms = {name: _deciding_terms(signature, domain, name) for name in (*signature.tensors, *signature.lets)}
     groups = _grouped(signature, terms)
+    solved = {step.index: step.tensor for step in deciding}
     while True:
-        parts = [_Part(signature, domain, terms, members, {step.index: step.tensor for step in deciding}) for members in groups]
+        parts = [_Part(signature, domain, terms, members, solved) for members in groups]
         run = _Run(signature, parts, {step.index for step in deciding})
         run.go()
         together = run.entangled()
@@ -99,7 +102,7 @@ def build(signature: Signature, domain: Domain) -> Apart:
 
 
 def needs(signature: Signature, domain: Domain, plan: Apart) -> Iterator[tuple[set[str], Point, set[str]]]:
-    """(indices read, the point, those of them that no step solves there) of each tensor, let and rule, at each of its points.
+    """(indices read, the point, those that no step solves there) of each tensor, let and rule, at each of its points.
 
     Raises NoCase and TooManyPoints as `build` does.
     """
@@ -129,7 +132,7 @@ def _reading(one: Discriminant) -> expr.Expr:
 def _readers(
     signature: Signature, domain: Domain, plan: Apart
 ) -> Iterator[tuple[list[expr.Expr], set[str], Callable[[Point], set[str]]]]:
-    """Whatever reads indices: the terms that tell its points apart, all names in it, and the indices that it reads at a point."""
+    """Whatever reads indices: the terms that tell its points apart, all names in it, and what it reads at a point."""
     for tensor in signature.tensors.values():
         names = {name for term in item_terms(signature, tensor.name) for name in term.free_names}
         yield plan.terms[tensor.name], names, lambda point, tensor=tensor: _tensor_reads(signature, tensor, point)
@@ -137,7 +140,8 @@ def _readers(
         *((plan.terms[name], let) for name, let in signature.lets.items()),
         *(([rule.expr] if _tells_apart(signature, domain, rule.expr) else [], rule) for rule in signature.rules),
     ):
-        yield terms, {*expression.expr.free_names}, lambda point, node=expression.expr: _indices(signature, point, [point.fold(node)])
+        node = expression.expr
+        yield terms, {*node.free_names}, lambda point, node=node: _indices(signature, point, [point.fold(node)])
 
 
 def _tensor_reads(signature: Signature, tensor: Tensor, point: Point) -> set[str]:
@@ -186,7 +190,8 @@ class _Part:
     """Related tensors and lets, with a planner for all points at which they are the same."""
 
     def __init__(
-        self, signature: Signature, domain: Domain, terms: dict[str, list[expr.Expr]], members: frozenset[str], deciding: dict[str, str]
+        self, signature: Signature, domain: Domain, terms: dict[str, list[expr.Expr]], members: frozenset[str],
+        solved: dict[str, str],
     ) -> None:
         self.members = members
         order = [name for name in (*signature.bound, *signature.lets) if name in members]
@@ -195,7 +200,7 @@ class _Part:
         self.of: list[int] = []
         keys: dict[Any, int] = {}
         for point in self.points:
-            planner = Planner(signature, point, members, deciding)
+            planner = Planner(signature, point, members, solved)
             key = planner.key()
             if key not in keys:
                 keys[key] = len(self.planners)
@@ -223,11 +228,13 @@ class _Run:
         self._segments: list[tuple[_Part, list[list[Step]]]] = []
 
     def go(self) -> None:
-        while any([self._moved(name) for name in self._signature.bound]) or any(self._moved(name) for name in self._signature.lets):
+        """Pass over all tensors, and where nothing moves, over lets until one does."""
+        bound, lets = self._signature.bound, self._signature.lets
+        while any([self._moved(name) for name in bound]) or any(self._moved(name) for name in lets):
             pass
 
     def _moved(self, name: str) -> bool:
-        """Whether the planners of a name's part make progress with it; what all of them come to know, every part knows."""
+        """Whether the planners of a name's part make progress with it; what all come to know, every part knows."""
         part = self._of[name]
         for planner in part.planners:
             planner.known |= self._known
@@ -262,8 +269,7 @@ class _Run:
         partly = []
         for part in self._parts:
             if part.partly() - self._known:
-                partly.append(tuple(
-                    (point, frozenset(part.planners[at].known - self._known)) for point, at in zip(part.points, part.of, strict=True)
-                ))  # fmt: skip
+                more = [frozenset(planner.known - self._known) for planner in part.planners]
+                partly.append(tuple((point, more[at]) for point, at in zip(part.points, part.of, strict=True)))
         known = frozenset(self._known - self._signature.params.keys())
         return Apart(tuple(deciding), terms, tuple(segments), known, tuple(partly))

@@ -63,7 +63,7 @@ class Domain:
         return [Point(tuple(zip(found, values, strict=True)), shared) for values in assigned]
 
     def _related(self, found: tuple[Discriminant, ...]) -> list[tuple[list[Discriminant], list[expr.Expr]]]:
-        """The discriminants in groups that restrictions relate, through whatever others, each with those restrictions."""
+        """The discriminants in groups that restrictions relate, through whatever others, with those restrictions."""
         groups, waiting = [], list(found)
         while waiting:
             names, rules, rest = {waiting[0].name}, [], list(self._rules)
@@ -75,8 +75,10 @@ class Domain:
             waiting = [one for one in waiting if one.name not in names]
         return groups
 
-    def _accepted(self, members: list[Discriminant], rules: list[expr.Expr]) -> tuple[list[Discriminant], list[tuple[Any, ...]]]:
-        """The values of related discriminants that some call has, the restrictions' other discriminants left out again."""
+    def _accepted(
+        self, members: list[Discriminant], rules: list[expr.Expr]
+    ) -> tuple[list[Discriminant], list[tuple[Any, ...]]]:
+        """The values of related discriminants that some call has; what else the restrictions read is left out again."""
         if not rules:
             return members, list(_product(members))
         wide = discriminants(self._signature, rules)
@@ -123,8 +125,6 @@ def _seen(value: Any, source: Discriminant, wanted: Discriminant) -> list[Any]:
         return [one for one in wanted.values if (one is not None) == value]
     if isinstance(value, AdtValue):
         fields = dict(value.fields)
-        return [
-            one for one in wanted.values
-            if isinstance(one, AdtValue) and one.kind == value.kind and all(fields.get(name, part) == part for name, part in one.fields)
-        ]  # fmt: skip
+        alike = [one for one in wanted.values if isinstance(one, AdtValue) and one.kind == value.kind]
+        return [one for one in alike if all(fields.get(name, part) == part for name, part in one.fields)]
     return [value]

@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
-# The largest tensor and the most random numbers of one call. A workload's are smaller; a hostile size is refused at once.
+# The largest tensor and the most random numbers of one call. A workload's are smaller; a hostile size is refused.
 MAX_VALUES = 2**28
 
 
@@ -51,7 +51,8 @@ def prefix_sum(values: Sequence[int]) -> Extent:
     """The running sums lie between the sum of the negative values and that of the others."""
     if sum(abs(value) for value in values) >= 2**63:
         raise ValueError("the sums of the values pass int64's range")
-    return _list(len(values), within=(sum(value for value in values if value < 0), sum(value for value in values if value > 0)))
+    least, greatest = sum(value for value in values if value < 0), sum(value for value in values if value > 0)
+    return _list(len(values), within=(least, greatest))
 
 
 def exclusive_prefix_sum(values: Sequence[int]) -> Extent:
@@ -127,7 +128,8 @@ def nsa_block_indices(lengths: Sequence[int], block: int, selected: int, heads: 
     drawn = heads * sum(block * full * (full + 1) // 2 + rest * (full + 1) for full, rest in blocks)
     _bounded(drawn)
     loops = sum(full + 1 for full, _ in blocks)
-    return Extent(shape=(total, heads, selected), within=(0, total), work=total * heads * selected + drawn + 1000 * loops)
+    work = total * heads * selected + drawn + 1000 * loops
+    return Extent(shape=(total, heads, selected), within=(0, total), work=work)
 
 
 def nsa_block_counts(tokens: int, heads: int, selected: int) -> Extent:
@@ -152,7 +154,8 @@ def _numbered(counts: Sequence[int]) -> Extent:
     """(i, j) for each i and each j < counts[i]."""
     total = sum(counts)
     _bounded(2 * total)
-    return Extent(shape=(total, 2), within=(0, max([len(counts) - 1, *(count - 1 for count in counts), 0])), work=2 * total)
+    greatest = max([len(counts) - 1, *(count - 1 for count in counts), 0])
+    return Extent(shape=(total, 2), within=(0, greatest), work=2 * total)
 
 
 def _lengths(values: Sequence[int]) -> Sequence[int]:

@@ -1,8 +1,8 @@
 """What a plain scalar of YAML means in a spec file: the values that YAML 1.1 and YAML 1.2 read alike.
 
-What the two read differently, such as `010`, `1_0`, `0b1`, `1:30`, `yes` and `off`, means one thing to the person who wrote
-it and another to the next tool, so it is refused with what to write instead. A date is text, as is `1e6` (a float has a
-point and its exponent a sign: `1.0e+6`).
+What the two read differently, such as `010`, `1_0`, `0b1`, `1:30`, `yes` and `off`, means one thing to the person who
+wrote it and another to the next tool, so it is refused with what to write instead. A date is text, as is `1e6` (a float
+has a point and its exponent a sign: `1.0e+6`).
 """
 
 from __future__ import annotations
@@ -70,14 +70,20 @@ def _number(text: str) -> Reading:
         return Reading(int(text, 16) if "x" in text else int(text))
     if _FLOAT.fullmatch(text):
         value = float(text)
-        return Reading(0.0, f"{text} is more than a float holds; write .inf for infinity") if math.isinf(value) else Reading(value)
+        if math.isinf(value):
+            return Reading(0.0, f"{text} is more than a float holds; write .inf for infinity")
+        return Reading(value)
     if _INFINITY.fullmatch(text):
         return Reading(-math.inf if text[0] == "-" else math.inf)
     if text in _NAN:
         return Reading(0.0, f"{text} equals nothing, not even itself, so no rule and no row can hold it")
-    if any(form.fullmatch(text) for form in (_BASED, _SIXTIES, _SIGNED_POINT)) or ("_" in text and _SPACED.fullmatch(text)):
-        return Reading(_plainly(text), f"{text[:MAX_NUMBER]} is one number to some readers of YAML and another, or text, to others;"
-                       " write it in decimal, a digit before the point, without leading zeros and without _, or quote it")
+    odd = any(form.fullmatch(text) for form in (_BASED, _SIXTIES, _SIGNED_POINT))
+    if odd or ("_" in text and _SPACED.fullmatch(text)):
+        return Reading(
+            _plainly(text),
+            f"{text[:MAX_NUMBER]} is one number to some readers of YAML and another, or text, to others; write it in"
+            " decimal, a digit before the point, without leading zeros and without _, or quote it",
+        )
     return Reading(text)
 
 

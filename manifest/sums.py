@@ -8,7 +8,7 @@ from tileops.manifest import expr
 
 
 def related(node: expr.Expr, names: Callable[[expr.Expr], frozenset[str]]) -> list[expr.Expr]:
-    """The sum of those addends of `node` that no name relates to another's, for each group; what reads no name comes first.
+    """The sum of the addends that names relate, for each group of them; what reads no name comes first.
 
     Args:
       node: any expression; one that is no sum is its only addend.
@@ -27,8 +27,9 @@ def related(node: expr.Expr, names: Callable[[expr.Expr], frozenset[str]]) -> li
 
 
 def strict_parts(node: expr.Expr) -> Iterator[expr.Expr]:
-    """Parts that are evaluated whatever the others are and have a value wherever those parts have one: a sum's, a shape's."""
-    if isinstance(node, (expr.ShapeTerm, expr.Tuple, expr.Splice)) or (isinstance(node, expr.Binary) and node.op in "+-*"):
+    """Parts that are evaluated whatever the others are, and that alone decide whether the whole has a value."""
+    total = isinstance(node, expr.Binary) and node.op in "+-*"
+    if total or isinstance(node, (expr.ShapeTerm, expr.Tuple, expr.Splice)):
         for part in expr.children(node):
             yield from strict_parts(part)
     else:
