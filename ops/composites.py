@@ -182,7 +182,8 @@ class _Made:
         written = {name: inputs[name].clone() for name in op.MUTATED_NAMES if inputs[name] is not None}
         with within(None):
             result = op(**{**inputs, **written})  # without buffers: their old contents mean nothing
-        return {**written, **dict(zip(op.OUTPUT_NAMES, result if isinstance(result, tuple) else (result,), strict=True))}
+        outputs = result if isinstance(result, tuple) else (result,)
+        return {**written, **dict(zip(op.OUTPUT_NAMES, outputs, strict=True))}
 
 
 class _Part(Origin):

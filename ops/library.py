@@ -208,8 +208,8 @@ def _as_declared(own: list[torch.Tensor]) -> Any:
 def _kept(tensor: torch.Tensor) -> Any:
     """What the record of a call in a graph keeps of a metadata tensor: a graph reuses its memory, and tells nobody.
 
-    A copy on the device would not do: CUDA graphs insist on the memory that a graph allocates. This one is on its way to
-    the CPU while the call runs.
+    A copy on the device would not do: CUDA graphs insist on the memory that a graph allocates. This one is on its way
+    to the CPU while the call runs.
     """
     if not tensor.is_cuda:
         return tensor.clone()

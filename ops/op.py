@@ -114,7 +114,7 @@ class Op:
         self._enter_process()
 
     def _twin(self) -> Self:
-        """The same op for work on the side: its calls are not this instance's, and any implementation may serve them."""
+        """The same op for work on the side: its calls are none of this instance's, and whatever serves them may."""
         return self._with(_last=LastCall(), target=None)
 
     def _with_constants(self, constants: Mapping[str, Any]) -> Self:
@@ -194,7 +194,7 @@ class Op:
         call = self._last.get()
         if call is None:
             raise OpNotAvailableError(
-                f"{self.ENTRY}: no call has completed yet in this thread or task; a price exists only for a completed call"
+                f"{self.ENTRY}: no call has completed yet in this thread or task; only a completed call has a price"
             )
         return call
 

@@ -46,7 +46,9 @@ class _Overwritten(Origin):
 
     def evaluate(self, run: Run) -> torch.Tensor:
         """Raises OpNotAvailableError: how the write shows through this tensor is not followed."""
-        raise OpNotAvailableError(f"{self._by} wrote to a view of the tensor that they come from, which is not followed")
+        raise OpNotAvailableError(
+            f"{self._by} wrote to a view of the tensor that they come from, which is not followed"
+        )
 
 
 class Run:
@@ -162,8 +164,8 @@ class ShapeTrace(TorchDispatchMode):
         made = first.real(origin)
         if first.stand_ins and not torch.equal(made, other.real(origin)):
             raise OpNotAvailableError(
-                f"they depend on the data of {', '.join(sorted(first.stand_ins))}, which is not at hand (on meta, freed, or"
-                " written since the call); price the call while its inputs are as it found them"
+                f"they depend on the data of {', '.join(sorted(first.stand_ins))}, which is not at hand (on meta, freed,"
+                " or written since the call); price the call while its inputs are as it found them"
             )
         return made
 
