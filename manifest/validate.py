@@ -6,7 +6,7 @@ import dataclasses
 import fnmatch
 import json
 
-from absl import flags
+from absl import app, flags
 
 from tileops.codegen.func_paths import check_func
 from tileops.codegen.pipeline import analyse_files, chosen_spec_files
@@ -19,11 +19,14 @@ _OP = flags.DEFINE_string("op", "*", "print the diagnostics of ops that match th
 
 
 def main(argv: list[str]) -> int:
-    """Exit status: 0 clean, 1 defects, 2 bad usage."""
+    """Exit status: 0 clean, 1 defects, 2 bad usage, such as an `--op` that fits no entry."""
     files = chosen_spec_files(_SPEC_DIR.value)
     analysed = analyse_files(files)
     for checked, analysis in analysed.entries.values():
         check_func(checked.entry, analysis, analysed.diagnostics)
+    named = {*analysed.entries, *(one.op for one in analysed.diagnostics)}  # one of no entry is the defect of a whole file
+    if _OP.value != "*" and not any(fnmatch.fnmatchcase(op, _OP.value) for op in named):
+        raise app.UsageError(f"--op={_OP.value} fits none of: {', '.join(sorted(named - {''})) or 'none'}")
     found = [one for one in analysed.diagnostics if fnmatch.fnmatchcase(one.op, _OP.value)]
     unreached = [one for one in analysed.unreached if fnmatch.fnmatchcase(one.op, _OP.value)]
     if _FORMAT.value == "json":

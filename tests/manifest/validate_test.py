@@ -56,6 +56,11 @@ def test_json_holds_defects_and_what_was_not_reached(folder):
     assert json.loads(run("tileops.manifest.validate", spec_dir, "--format=json", f"--op={SECOND}").stdout)["unreached"] == []
 
 
+def test_a_glob_that_fits_no_entry_is_bad_usage(folder):
+    done = run("tileops.manifest.validate", folder(**{OP: VALID}), "--op=Nope*")
+    assert (done.returncode, done.stdout) == (2, "") and f"--op=Nope* fits none of: {OP}" in done.stderr
+
+
 def test_emit_counts_one_defect_in_the_singular(folder):
     done = run("tileops.codegen.emit", folder(**{OP: variant("status", "done")}), "--check")
     assert done.returncode == 1 and done.stderr.endswith("\n1 defect; nothing was written\n")
