@@ -138,9 +138,9 @@ class _Analyser:
         return self._verdict(func=path or "", func_line=field.line)
 
     def _inline(self, block: dict[str, RooflineField], texts: dict[str, str | None]) -> Analysis:
-        if self._entry.malformed - {"roofline"}:
+        if self._entry.signature_gaps:
             self._unreached.append(
-                f"names and kinds of the formula: the signature is malformed at {', '.join(sorted(self._entry.malformed))}"
+                f"names and kinds of the formula: the signature is malformed at {', '.join(self._entry.signature_gaps)}"
             )
             for name, text in texts.items():
                 if text is not None:

@@ -49,11 +49,15 @@ def _check(entry: Entry, diagnostics: Diagnostics) -> Checked:
     sound = signature.run()
     entry = signature.resolved
     if not sound:
-        broken = ", ".join(sorted(entry.malformed)) or "the signature"
+        broken = ", ".join(entry.signature_gaps) or "the signature"
         return Checked(entry, (), (), False, (f"inference plans and workload rows: {broken} has defects",))
+    if "roofline" in entry.malformed:  # a formula may read an index that nothing else on its branch does
+        return Checked(entry, tuple(signature.plans), (), False, ("workload rows: roofline has defects",), signature.apart)
     cases = rows.instantiate(entry, signature.plans, signature.apart, _formulas(entry), diagnostics)
     unreached: tuple[str, ...] = ()
-    if len(diagnostics) == before:
+    if "status" in entry.malformed:
+        unreached = ("coverage of optional tensors: status has defects",)
+    elif len(diagnostics) == before and not entry.row_gaps:
         rows.check_coverage(entry, cases, diagnostics)
     else:
         unreached = ("coverage of optional tensors: some rows have defects",)

@@ -53,7 +53,7 @@ class FamilyCheck:
         reached = applied.union(*(_reachable(name, references) for name in applied))
         inside = {name for tensor in self._signature.tensors.values() for name in expr.names(tensor.shape.expr)}
         # The application may be misspelt, or stand where none may; either is reported there.
-        unclear = self._entry.malformed or applied - set(self._signature.families) or inside & set(self._signature.families)
+        unclear = self._entry.signature_gaps or applied - set(self._signature.families) or inside & set(self._signature.families)
         for family in self._signature.families.values():
             if family.name not in reached and not unclear:
                 self._report(f"signature.types.{family.name}", family.line, "M030", "is applied by no tensor")

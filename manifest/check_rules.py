@@ -38,9 +38,12 @@ def definitions(entry: Entry, report: Report) -> None:
 def combos(entry: Entry, broken: frozenset[str], report: Report) -> None:
     """Each dtype combination assigns the same indices, each a dtype of its set, and stands once."""
     signature = entry.signature
-    first = next((combo.keys() for combo in signature.combos), None)
-    for position, combo in enumerate(signature.combos):
-        path = f"signature.dtype_combos[{position}]"
+    unread = {gap.rpartition("]")[0] + "]" for gap in entry.signature_gaps if gap.startswith("signature.dtype_combos[")}
+    paths = [f"signature.dtype_combos[{position}]" for position in range(len(signature.combos))]
+    first = next((combo.keys() for path, combo in zip(paths, signature.combos, strict=True) if path not in unread), None)
+    for position, (path, combo) in enumerate(zip(paths, signature.combos, strict=True)):
+        if path in unread:
+            continue
         line = entry.line_of(path)
         problems = [
             problem for name, dtype in combo.items() if name not in broken and (problem := _misfit(signature.forall.get(name), name, dtype))

@@ -48,7 +48,7 @@ def is_value_list(kind: Kind) -> bool:
 def broken_names(entry: Entry) -> frozenset[str]:
     """Names that the entry means to declare and whose declaration could not be read; any, where a whole section could not."""
     parts = [path.split(".") for path in entry.malformed if path.split(".")[0] == "signature"]
-    broken = {part[2] for part in parts if len(part) > 2}
+    broken = {part[2] for part in parts if len(part) > 2 and not part[1].startswith("dtype_combos")}
     if any(part[1:] in ([], ["forall"], ["params"], ["inputs"], ["outputs"], ["types"], ["let"]) for part in parts):
         broken.update(name for term in _all_terms(entry.signature) for name in _mentioned(term))
         broken.update(name for combo in entry.signature.combos for name in combo)
@@ -178,13 +178,13 @@ class SignatureCheck:
         # Kinds are those of what is written; branches follow from what it means.
         self._entry = self.resolved
         self._signature = self._entry.signature
-        if not self._failed and not self._entry.malformed:
+        if not self._failed and not self._entry.signature_gaps:
             check_effects.conditions(self._entry, self._report)
-        if not self._failed and not self._entry.malformed:
+        if not self._failed and not self._entry.signature_gaps:
             check_rules.constants(self._entry, self._report)
-        if not self._failed and not self._entry.malformed:
+        if not self._failed and not self._entry.signature_gaps:
             self._plan()
-        return not self._failed and not self._entry.malformed
+        return not self._failed and not self._entry.signature_gaps
 
     def _report(self, path: str, line: int, code: str, message: str) -> None:
         self._failed = True

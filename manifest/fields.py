@@ -55,7 +55,9 @@ class Fields:
         misspelt = _misspelt(node, allowed, required)
         for key, value in node.entries.items():
             line = node.key_lines[key]
-            if not isinstance(key, str):
+            if key in node.doubtful:
+                self.malformed.add(path)
+            elif not isinstance(key, str):
                 self.report(path, line, "M012", f"key {shown(key)} must be text (quote it)")
             elif allowed and key not in allowed:
                 hint = f"; did you mean {misspelt[key]!r}?" if key in misspelt else f"; known are {', '.join(allowed)}"
@@ -63,6 +65,9 @@ class Fields:
             else:
                 kept[key] = value
         meant = set(misspelt.values())
+        if node.partial:
+            self.malformed.add(path)
+            meant.update(required)  # what was written and not read may be what is missing
         self.malformed.update(_join(path, key) for key in meant - kept.keys())
         for key in required:
             if key not in kept and key not in meant:

@@ -68,6 +68,8 @@ def _load_file(path: str, adts: dict[str, kinds.Adt] | None, diagnostics: Diagno
     root = source.read(path, file, diagnostics)
     if root is None:
         return []
+    if isinstance(root, source.Mapping) and root.partial and not root.entries:
+        return []
     if not isinstance(root, source.Mapping) or not root.entries:
         diagnostics.add(file, root.line, "", "", "M012", "must be a mapping from op name to entry, with at least one")
         return []
@@ -83,6 +85,8 @@ def _load_file(path: str, adts: dict[str, kinds.Adt] | None, diagnostics: Diagno
     entries = []
     for op, node in root.entries.items():
         line = root.key_lines[op]
+        if op in root.doubtful:
+            continue
         if not isinstance(op, str):
             diagnostics.add(file, line, "", "", "M013", f"{op!r} is no op name; write {{Pascal}}[Fwd|Bwd]Op")
             continue

@@ -135,24 +135,26 @@ class Signature:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Row:
-    """A workload row: one call per dtype case."""
+    """A workload row, number `position` of its entry's: one call per dtype case."""
 
     label: str
     bindings: dict[str, Any]
     some: tuple[str, ...]
     dtype_cases: tuple[dict[str, str], ...]
     line: int
+    position: int
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Stage:
-    """One stage of a composite: the op or the kernel that runs it; an optional one may be left out of a call."""
+    """Stage number `position` of a composite: the op or the kernel that runs it; an optional one may be left out of a call."""
 
     name: str
     op: str
     kernel: str
     optional: bool
     line: int
+    position: int
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -187,6 +189,16 @@ class Entry:
     stages: tuple[Stage, ...] = ()
     malformed: frozenset[str]
     lines: Mapping[str, int]
+
+    @property
+    def signature_gaps(self) -> list[str]:
+        """What could not be read of all that the signature needs."""
+        return sorted(path for path in self.malformed if path.split(".")[0] in ("", "signature"))
+
+    @property
+    def row_gaps(self) -> list[str]:
+        """What could not be read of the rows."""
+        return sorted(path for path in self.malformed if path.startswith("workloads"))
 
     def line_of(self, path: str) -> int:
         """Where the field `path` stands: its own line, or that of the member that holds it."""

@@ -75,6 +75,7 @@ def _rows(fields: Fields, node: Node | None, signature: Signature) -> tuple[Row,
         fields.report("workloads", node.line, "M010", "must hold at least one row")
     for position, item in enumerate(items):
         path = f"workloads[{position}]"
+        before = len(fields.malformed)
         body = fields.form(item, path, forms.ROW)
         label = fields.text(body.entries.get("label"), f"{path}.label")
         if label is not None and not forms.LABEL.fullmatch(label):
@@ -96,8 +97,10 @@ def _rows(fields: Fields, node: Node | None, signature: Signature) -> tuple[Row,
                 mappings = name not in signature.params or isinstance(inner, kinds.Adt)
                 plain = fields.plain(value, f"{path}.{name}", mappings=mappings)
                 bindings[name] = as_algebraic(plain, kind)
-        if label is not None:
-            rows.append(Row(label=label, bindings=bindings, some=some, dtype_cases=cases or ({},), line=item.line))
+        if label is not None and len(fields.malformed) == before:
+            rows.append(
+                Row(label=label, bindings=bindings, some=some, dtype_cases=cases or ({},), line=item.line, position=position)
+            )
     return tuple(rows)
 
 
@@ -114,6 +117,7 @@ def _composition(fields: Fields, node: Node | None) -> tuple[Stage, ...]:
     if kind is not None and kind != forms.COMPOSITE:
         fields.report("composition.kind", body.entries["kind"].line, "M012", f"must be {forms.COMPOSITE}")
     stages: list[Stage] = []
+    named: set[str] = set()
     items = fields.sequence(body.entries.get("stages"), "composition.stages")
     if "stages" in body.entries and not items and "composition.stages" not in fields.malformed:
         fields.report("composition.stages", body.entries["stages"].line, "M010", "must hold at least one stage")
@@ -123,13 +127,17 @@ def _composition(fields: Fields, node: Node | None) -> tuple[Stage, ...]:
         get = stage.entries.get
         name = fields.text(get("name"), f"{path}.name")
         runs = {key: fields.text(get(key), f"{path}.{key}") or "" for key in ("op", "kernel")}
-        if bool(runs["op"]) == bool(runs["kernel"]):
-            fields.report(path, item.line, "M070", "a stage is run by an op or by a kernel: name exactly one")
-        if name is None or not fields.name(name, f"{path}.name", item.line):
-            continue
-        if any(other.name == name for other in stages):
-            fields.report(f"{path}.name", item.line, "M014", f"the stage {name!r} is named already")
-            continue
         optional = bool(fields.scalar(get("optional"), f"{path}.optional", bool))
-        stages.append(Stage(name=name, op=runs["op"], kernel=runs["kernel"], optional=optional, line=item.line))
+        if not {path, f"{path}.op", f"{path}.kernel"} & fields.malformed and ("op" in stage.entries) == ("kernel" in stage.entries):
+            fields.report(path, stage.line, "M070", "a stage is run by an op or by a kernel: name exactly one")
+        if name is None or not fields.name(name, f"{path}.name", stage.line):
+            continue
+        if name in named:
+            fields.report(f"{path}.name", stage.line, "M014", f"the stage {name!r} is named already")
+            continue
+        named.add(name)
+        if not (runs["op"] and runs["kernel"]):  # of two, which is meant is not known
+            stages.append(
+                Stage(name=name, op=runs["op"], kernel=runs["kernel"], optional=optional, line=stage.line, position=position)
+            )
     return tuple(stages)

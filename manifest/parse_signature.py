@@ -194,11 +194,12 @@ class _SignatureParser:
         items = self._fields.sequence(node, path)
         if node is not None and not items and path not in self._fields.malformed:
             self._fields.report(path, node.line, "M010", "must hold at least one combination; left out, every one is accepted")
-        for item in items:
-            found = self._fields.mapping(item, path)
+        for position, item in enumerate(items):
+            place = f"{path}[{position}]"
+            found = self._fields.mapping(item, place)
             combos.append({
                 name: dtype for name, value in found.entries.items()
-                if (dtype := self._fields.text(value, f"{path}.{name}")) is not None
+                if (dtype := self._fields.text(value, f"{place}.{name}")) is not None
             })  # fmt: skip
         return tuple(combos)
 

@@ -92,8 +92,8 @@ def instantiate(
     """
     cases: list[Case] = []
     lines: dict[str, int] = {}
-    for position, row in enumerate(entry.rows):
-        path = f"workloads[{position}]"
+    for row in entry.rows:
+        path = f"workloads[{row.position}]"
         for dtypes in row.dtype_cases:
             try:
                 case = _Instance(entry, row, dtypes, formulas).case(plans, apart)

@@ -34,11 +34,20 @@ class Sequence:
 
 @dataclasses.dataclass(frozen=True)
 class Mapping:
-    """A YAML mapping with scalar keys; `key_lines` holds each key's own line."""
+    """A YAML mapping with scalar keys.
+
+    Attributes:
+      entries: the members by key.
+      key_lines: each key's own line.
+      partial: whether some member was reported and is not here.
+      doubtful: keys that were reported, and stand here for the likeliest meaning.
+    """
 
     entries: dict[Any, Node]
     key_lines: dict[Any, int]
     line: int
+    partial: bool = False
+    doubtful: frozenset[Any] = frozenset()
 
 
 Node = Scalar | Sequence | Mapping
@@ -205,6 +214,7 @@ class _Builder:
     def _mapping(self, line: int, depth: int) -> Mapping:
         entries: dict[Any, Node] = {}
         key_lines: dict[Any, int] = {}
+        partial, doubtful = False, set()
         while not isinstance(event := self._loader.get_event(), yaml.MappingEndEvent):
             key_line = event.start_mark.line + 1
             merges = isinstance(event, yaml.ScalarEvent) and event.value == "<<" and event.implicit[0]
@@ -212,26 +222,31 @@ class _Builder:
             value = self._node(self._loader.get_event(), depth + 1, key_line)
             if merges:
                 self._report(key_line, "M005", "a merge key (<<) is not read; write the fields out")
+                partial = True
                 continue
             if not isinstance(key_node, Scalar):
                 self._report(key_line, "M012", "a key must be a plain word")
+                partial = True
                 continue
             key = key_node.value
+            if isinstance(event, yaml.ScalarEvent) and not isinstance(key, str) and self._reading(event).objection:
+                doubtful.add(key)
             if key in entries:
                 self._report(key_line, "M002", f"key {key!r} stands twice in one mapping (first on line {key_lines[key]})")
                 continue
             entries[key] = value
             key_lines[key] = key_line
-        return Mapping(entries, key_lines, line)
+        return Mapping(entries, key_lines, line, partial, frozenset(doubtful))
 
     def _scalar(self, event: yaml.ScalarEvent, line: int) -> Any:
         """The value of a plain scalar by its form, and the text of any other."""
-        if event.tag is not None or not event.implicit[0]:
-            return event.value
-        reading = scalars.read(event.value)
+        reading = self._reading(event)
         if reading.objection:
             self._report(line, "M005", reading.objection)
         return reading.value
+
+    def _reading(self, event: yaml.ScalarEvent) -> scalars.Reading:
+        return scalars.Reading(event.value) if event.tag is not None or not event.implicit[0] else scalars.read(event.value)
 
     def _untagged(self, tag: str | None, line: int) -> None:
         """A tag would give a value a type that its form does not show, and some readers run code for one."""

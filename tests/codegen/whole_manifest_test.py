@@ -31,7 +31,7 @@ def _defects(folder, **composites):
 def test_a_stage_is_run_by_an_entry_read_or_one_of_the_projects(tmp_path):
     assert _defects(tmp_path, OneFwdOp=["ScaleFwdOp", "GemmFwdOp"]) == []
     ((op, field, message),) = _defects(tmp_path, OneFwdOp=["ScaleFwdOp", "NoSuchFwdOp"])
-    assert (op, field) == ("OneFwdOp", "composition.s1") and message.startswith("no op 'NoSuchFwdOp'")
+    assert (op, field) == ("OneFwdOp", "composition.stages[1]") and message.startswith("no op 'NoSuchFwdOp'")
 
 
 def test_where_one_family_is_built_the_ops_of_others_are_not_missed(tmp_path):
@@ -41,12 +41,12 @@ def test_where_one_family_is_built_the_ops_of_others_are_not_missed(tmp_path):
 
 def test_no_op_runs_itself(tmp_path):
     ((op, field, message),) = _defects(tmp_path, OneFwdOp=["ScaleFwdOp", "OneFwdOp"])
-    assert (op, field, message) == ("OneFwdOp", "composition.s1", "'OneFwdOp' runs OneFwdOp, and so would run itself")
+    assert (op, field, message) == ("OneFwdOp", "composition.stages[1]", "'OneFwdOp' runs OneFwdOp, and so would run itself")
 
 
 def test_no_op_runs_itself_through_others(tmp_path):
     found = _defects(tmp_path, OneFwdOp=["TwoFwdOp"], TwoFwdOp=["ScaleFwdOp", "ThreeFwdOp"], ThreeFwdOp=["OneFwdOp"])
-    assert [(op, field) for op, field, _ in found] == [("OneFwdOp", "composition.s0")]
+    assert [(op, field) for op, field, _ in found] == [("OneFwdOp", "composition.stages[0]")]
 
 
 @pytest.fixture

@@ -1,0 +1,80 @@
+"""One fault is one diagnostic, and hides none that does not depend on it."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Any
+
+import pytest
+import yaml
+
+from tileops.manifest import loader
+from tileops.tests.manifest.entries import OP, check, check_text, codes, small
+
+ROW = {"label": "row", "N": 8}
+ONE_STAGE = {"kind": "composite", "stages": [{"name": "a", "op": 3}]}
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "code"),
+    [("ref_api", "torch nn", "M012"), ("status", "done", "M012"), ("composition", ONE_STAGE, "M012"), ("colour", "red", "M011")],
+)
+def test_a_field_that_no_call_depends_on_hides_neither_the_rows_defects_nor_the_formulas(path, value, code):
+    entry = {**small(workloads=[{"label": "row", "N": -4}], roofline={"flops": "Zz * N"}), path: value}
+    assert sorted(codes(entry)) == [code, "M060", "R011"]
+
+
+def test_a_row_that_cannot_be_read_hides_no_other_and_keeps_their_numbers():
+    _, _, found = check(small(workloads=[{"label": "two words", "N": -4}, {"label": "b", "N": -4}]))
+    assert [(one.field, one.code) for one in found] == [("workloads[0].label", "M013"), ("workloads[1].N", "M060")]
+
+
+@pytest.mark.parametrize("path", ["status", "workloads"])
+def test_whether_an_optional_tensor_is_covered_waits_for_status_and_rows(path):
+    optional = {"x": {"dtype": "float32", "shape": "[N]"}, "z": {"dtype": "float32", "shape": "[N]", "optional": True}}
+    entry: dict[str, Any] = {**small(inputs=optional), "status": "implemented"}
+    entry[path] = "done" if path == "status" else [ROW, {"label": "two words", "N": 8}]
+    checked, _, found = check(entry)
+    assert len(found) == 1 and checked.unreached and checked.unreached[0].startswith("coverage of optional tensors")
+
+
+@pytest.mark.parametrize(
+    ("parts", "code"),
+    [
+        ({"dtype_combos": [{"T": "float16"}, "float16"]}, "M012"),
+        ({"dtype_combos": [{"T": 3}]}, "M012"),
+        ({"dtype_combos": [{"T": "float16"}, {"T": "float16", "U": 3}]}, "M012"),
+    ],
+)
+def test_a_dtype_combination_that_cannot_be_read_is_told_once(parts, code):
+    made = small(
+        forall={"N": "Dim", "T": "DType[float16 | float32]"}, inputs={"x": {"dtype": "T", "shape": "[N]"}},
+        workloads=[{**ROW, "dtype_cases": [{"T": "float16"}]}], **parts,
+    )  # fmt: skip
+    assert codes(made) == [code]
+
+
+@pytest.mark.parametrize("stage", [{"name": "a", "op": 3}, {"name": "a", "kernel": ""}, 3, {"name": "a", "op": "B", "kernel": 3}])
+def test_a_stage_that_cannot_be_read_is_told_once(stage):
+    assert codes({**small(), "composition": {"kind": "composite", "stages": [stage]}}) == ["M012"]
+
+
+KEYS = ["? [a, b]\n: 1", ".nan: 1", "<<: {}"]
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_a_key_that_cannot_be_read_is_told_once(tmp_path, key):
+    file = tmp_path / "demo.yaml"
+    file.write_text(key)
+    assert len(loader.load([str(file)]).diagnostics) == 1
+    entry = yaml.safe_dump({OP: small()}, sort_keys=False) + textwrap.indent(key, "  ")
+    assert len(check_text(entry)[2]) == 1
+
+
+def test_what_a_merge_key_may_bring_is_not_missing():
+    assert [one.code for one in check_text(f"{OP}: {{<<: {{family: demo}}}}")[2]] == ["M005"]
+
+
+def test_a_stage_that_names_op_and_kernel_is_told_once():
+    stage = {"name": "a", "op": OP, "kernel": "k"}
+    assert codes({**small(), "composition": {"kind": "composite", "stages": [stage]}}) == ["M070"]
