@@ -47,12 +47,12 @@ class Expected:
     """What a call must produce.
 
     Attributes:
-      outputs: specified part of each output by name, in the reference's precision.
+      outputs: specified part of each output by name, in the reference's precision; None where the call has none.
       mutated: contents of the inputs that the op writes, after the call, likewise.
       alias_pairs: (output, input) names that share storage in the reference, and may in other implementations.
     """
 
-    outputs: dict[str, torch.Tensor]
+    outputs: dict[str, torch.Tensor | None]
     mutated: dict[str, torch.Tensor]
     alias_pairs: frozenset[tuple[str, str]]
 
@@ -77,7 +77,7 @@ def expect(op_class: type[Op], case: WorkloadCase, inputs: Inputs) -> Expected:
             torch.cuda.empty_cache()
         found = _run_reference(op, call, {name: _copy(tensor) for name, tensor in inputs.items()})
     for name, tensor in {**found.outputs, **found.mutated}.items():
-        if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
+        if tensor is not None and tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
             raise NotFiniteError(
                 f"the reference's {name!r} is not finite on the row's own inputs, so nothing can be compared with it"
             )
@@ -120,8 +120,8 @@ def check_unwritten(op_class: type[Op], inputs: Inputs, pristine: Inputs) -> Non
             raise WrongResultError(f"input {name!r} was written, and the op declares to leave it alone")
 
 
-def outputs_by_name(op: Op, returned: Any) -> dict[str, torch.Tensor]:
-    """The result of a call by output name."""
+def outputs_by_name(op: Op, returned: Any) -> dict[str, torch.Tensor | None]:
+    """The result of a call by output name; None for an output that the call does not have."""
     return dict(zip(op.OUTPUT_NAMES, returned if isinstance(returned, tuple) else (returned,), strict=True))
 
 
@@ -151,7 +151,7 @@ def _run_reference(op: Op, call: Any, inputs: Inputs) -> Expected:
         (output, name)
         for output, tensor in outputs.items()
         for name, given in inputs.items()
-        if given is not None and _share(tensor, given)
+        if _share(tensor, given)
     )
     specified = op.specified_outputs(call, tuple(outputs.values()))
     return Expected(
@@ -183,7 +183,11 @@ def _copy(tensor: torch.Tensor | None) -> torch.Tensor | None:
 # ---- one tensor
 
 
-def _check_tensor(what: str, found: torch.Tensor, reference: torch.Tensor) -> float:
+def _check_tensor(what: str, found: torch.Tensor | None, reference: torch.Tensor | None) -> float:
+    if found is None or reference is None:
+        if found is reference:
+            return 0.0
+        raise WrongResultError(f"{what} is {_there(found)}, and the reference's {_there(reference)}")
     if found.shape != reference.shape:
         raise WrongResultError(
             f"{what} specifies shape {list(found.shape)}, and the reference's {list(reference.shape)}"
@@ -205,6 +209,10 @@ def _check_tensor(what: str, found: torch.Tensor, reference: torch.Tensor) -> fl
             f" {_ELEMENT_FACTOR * tolerance:.3g} passes"
         )
     return error
+
+
+def _there(tensor: torch.Tensor | None) -> str:
+    return "absent" if tensor is None else "there"
 
 
 def relative_error(found: torch.Tensor, reference: torch.Tensor) -> tuple[float, float]:
@@ -237,26 +245,26 @@ def _chunks(found: torch.Tensor, reference: torch.Tensor) -> Iterator[tuple[torc
 
 
 def _check_storage(
-    outputs: Mapping[str, torch.Tensor], inputs: Inputs, alias_pairs: frozenset[tuple[str, str]]
+    outputs: Mapping[str, torch.Tensor | None], inputs: Inputs, alias_pairs: frozenset[tuple[str, str]]
 ) -> None:
     names: Sequence[str] = list(outputs)
     for at, name in enumerate(names):
         tensor = outputs[name]
-        if type(tensor) is not torch.Tensor:
+        if tensor is not None and type(tensor) is not torch.Tensor:
             raise WrongResultError(
                 f"output {name!r} is a {type(tensor).__name__}, which may compute its contents later; a plain tensor is"
                 " wanted"
             )
         for given_name, given in inputs.items():
-            if given is not None and (name, given_name) not in alias_pairs and _share(tensor, given):
+            if (name, given_name) not in alias_pairs and _share(tensor, given):
                 raise WrongResultError(f"output {name!r} shares the storage of input {given_name!r}")
         for other in names[:at]:
             if _share(tensor, outputs[other]):
                 raise WrongResultError(f"outputs {other!r} and {name!r} share one storage")
 
 
-def _share(one: torch.Tensor, other: torch.Tensor) -> bool:
-    if not one.numel() or not other.numel():
+def _share(one: torch.Tensor | None, other: torch.Tensor | None) -> bool:
+    if one is None or other is None or not one.numel() or not other.numel():
         return False
     return one.untyped_storage().data_ptr() == other.untyped_storage().data_ptr()
 

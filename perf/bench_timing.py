@@ -204,7 +204,7 @@ class _TimedCalls:
             variant=self._inputs.variant,
             call=self._op.last_call,
             returned=returned,
-            snapshot=tuple(output.clone() for output in outputs),
+            snapshot=tuple(None if output is None else output.clone() for output in outputs),
             mutated={name: tensors[name].clone() for name in self._op.MUTATED_NAMES if tensors.get(name) is not None},
         )
 

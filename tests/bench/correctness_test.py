@@ -56,6 +56,14 @@ def test_integers_must_be_equal():
         bench_correctness._check_tensor("output", torch.tensor([1, 3]), torch.tensor([1, 2]))
 
 
+def test_an_absent_output_equals_an_absent_one_alone():
+    there = torch.ones(2)
+    assert bench_correctness._check_tensor("output 'l'", None, None) == 0.0
+    for found, reference, said in ((None, there, "is absent, and the reference's there"), (there, None, "is there, and the")):
+        with pytest.raises(WrongResultError, match=f"output 'l' {said}"):
+            bench_correctness._check_tensor("output 'l'", found, reference)
+
+
 def test_the_reference_runs_in_more_precision_than_its_op_declares():
     op_class = toys.load("implementations")["ScaleFwdOp"]
     for label, dtype in (("middle", torch.float32), ("small", torch.float64)):  # of float16 and float32 inputs
