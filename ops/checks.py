@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import numbers
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
@@ -255,12 +256,13 @@ def price(op: str, formula: str, value: Any) -> int:
     Args:
       op: entry name.
       formula: what it is of and where it stands, for the error.
-      value: what the formula gave.
+      value: what the formula gave: an integer, NumPy's included, or a float without a fraction.
 
     Raises:
       OpCallError: `value` is not a finite non-negative integer.
     """
-    whole = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    is_number = isinstance(value, (numbers.Integral, float)) and not isinstance(value, bool)
+    whole = is_number and math.isfinite(value)
     if not whole or value < 0 or value != int(value):
         raise OpCallError(f"{op}: {formula} gave {value!r}, and a price is a finite non-negative integer")
     return int(value)

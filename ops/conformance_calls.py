@@ -5,6 +5,7 @@ Every row is called on `meta`, which runs no implementation; the cheapest one al
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Callable
 from typing import Any
 
@@ -139,7 +140,7 @@ class _CallCheck:
         terms = self._asked(op.roofline_data_terms, "roofline_data_terms", "C018", case)
         if terms is None:
             return
-        if not isinstance(terms, dict) or not all(type(name) is str and type(count) is int for name, count in terms.items()):
+        if not isinstance(terms, dict) or not all(map(_is_term, terms.items())):
             self._add("roofline_data_terms", "C018", f"gives {terms!r} on the row {case.case_id}; write a dict of names to ints")
 
     def _check_read_half(self, op: Op, case: WorkloadCase, nbytes: int) -> None:
@@ -176,6 +177,12 @@ class _CallCheck:
             op(**workloads.build_inputs(self._class, case, "cpu"))
         except Exception as error:  # an author's code may raise anything
             self._of_reference("C012", f"is the reference, and raises {describe(error)} on the row {case.case_id} on the CPU")
+
+
+def _is_term(item: tuple[Any, Any]) -> bool:
+    """Whether a data term is a count, NumPy's included, under a name."""
+    name, count = item
+    return type(name) is str and isinstance(count, numbers.Integral) and not isinstance(count, bool)
 
 
 def _judges(when: Any, call: CheckedCall) -> str:

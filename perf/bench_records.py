@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import linecache
+import numbers
 import re
 from typing import Any
 
 from tileops.ops.cases import WorkloadCase
-from tileops.ops.errors import OpNotAvailableError
+from tileops.ops.errors import OpCallError, OpNotAvailableError
 from tileops.ops.op import Op
 from tileops.perf import bench_catalogue
 from tileops.perf.clock.measurement import DeviceReading, Measurement
@@ -15,7 +16,9 @@ from tileops.proto import benchmark_pb2
 
 # A message is for a line of a terminal; what stands behind the first lines of a compiler's error is not.
 _MESSAGE_LENGTH = 600
-
+# What a run file holds: prices are uint64, data terms int64.
+_LARGEST_PRICE = 2**64 - 1
+_TERM_LIMIT = 2**63
 
 # How generated code names the formula that the lines below it compute.
 _FORMULA = re.compile(r"\s*# (\S+\.yaml:\d+: \w+)\s*$")
@@ -43,14 +46,21 @@ def set_price(record: benchmark_pb2.BenchmarkRecord, op: Op) -> None:
     """Copy what the op says of its last completed call: (flops, bytes), roof, read half, data terms.
 
     Raises:
-      FormulaError: the formulas of the manifest entry raise for this call, or give what is no count.
+      FormulaError: the formulas of the manifest entry raise for this call, or a price or data term is no number that a
+        run file holds.
     """
     try:
-        record.flops, record.bytes = op.eval_roofline()
+        flops, nbytes = op.eval_roofline()
+    except OpCallError as error:  # which names op and formula itself
+        raise FormulaError(str(error)) from error
     except Exception as error:
         where = _formula(error)
         message = f"{op.ENTRY}: the flops/bytes formula{where} raised {describe_error(error)}"
         raise FormulaError(message) from error
+    for what, price in (("flops", flops), ("bytes", nbytes)):
+        if price > _LARGEST_PRICE:
+            raise FormulaError(f"{op.ENTRY}: {what} are {price}, and a run file holds at most 2**64 - 1 = {_LARGEST_PRICE}")
+    record.flops, record.bytes = flops, nbytes
     record.roof_key = op.roof_key() if bench_catalogue.is_hand_written(type(op)) else ""
     record.ClearField("read_bytes")
     try:
@@ -58,7 +68,21 @@ def set_price(record: benchmark_pb2.BenchmarkRecord, op: Op) -> None:
     except OpNotAvailableError:
         pass  # nobody declared the read half
     record.data_terms.clear()
-    record.data_terms.update(op.roofline_data_terms())
+    record.data_terms.update(_data_terms(op))
+
+
+def _data_terms(op: Op) -> dict[str, int]:
+    """What the op says decided its price, as a run file holds it. Raises FormulaError where it is no dict of counts."""
+    terms = op.roofline_data_terms()
+    if not isinstance(terms, dict):
+        raise FormulaError(f"{op.ENTRY}: roofline_data_terms() gave {terms!r}, and gives a dict of names to ints")
+    for name, count in terms.items():
+        is_count = isinstance(count, numbers.Integral) and not isinstance(count, bool)
+        if not isinstance(name, str) or not is_count or not -_TERM_LIMIT <= count < _TERM_LIMIT:
+            raise FormulaError(
+                f"{op.ENTRY}: roofline_data_terms() gave {count!r} for {name!r}, and a term is a name and an int of 64 bits"
+            )
+    return {name: int(count) for name, count in terms.items()}
 
 
 def copy_price(source: benchmark_pb2.BenchmarkRecord, target: benchmark_pb2.BenchmarkRecord) -> None:

@@ -87,8 +87,37 @@ def test_a_formula_that_raises_is_named(tmp_path, bench):
     status, err = bench("--device=meta")
     assert status == 1, err
     (record,) = records(tmp_path)
-    assert "NegateFwdOp: the flops/bytes formula (private.yaml:14: flops) raised ZeroDivisionError: " in record.message
+    assert "NegateFwdOp: flops (private.yaml:14) has no value for this call: integer division" in record.message
     assert record.message in err
+
+
+def test_a_row_without_its_nullable_output_is_measured(tmp_path, bench):
+    spec = SPEC.replace('[*S]"}\n  workloads', '[*S]"}\n      sign: {dtype: T, shape: "[*S]", nullable: signed}\n  workloads')
+    spec = spec.replace("    inputs:", "    params: {signed: {type: bool, default: false}}\n    inputs:")
+    (tmp_path / "spec" / "private.yaml").write_text(spec)
+    code = PLUGIN.replace("return -x", "return -x, None").replace("torch.neg(x)", "torch.neg(x), None")
+    (tmp_path / "ours.py").write_text(code)
+    status, err = bench("--device=cpu", "--plugin=ours.py")
+    assert status == 0, err
+    assert [(record.implementation, record.status) for record in records(tmp_path)] == [
+        ("torch", benchmark_pb2.STATUS_OK), ("late", benchmark_pb2.STATUS_OK),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("code", "said"), [
+    ("'rows': 4.0", "roofline_data_terms() gave 4.0 for 'rows', and a term is a name and an int"),
+    ("'rows': 2**63", "roofline_data_terms() gave 9223372036854775808 for 'rows'"),
+])  # fmt: skip
+def test_a_data_term_that_is_no_count_is_told_with_the_method_that_gave_it(tmp_path, bench, code, said):
+    (tmp_path / "ours.py").write_text(PLUGIN.replace("    @impl", f"    def roofline_data_terms(self):\n        return {{{code}}}\n\n    @impl"))
+    status, err = bench("--device=meta", "--plugin=ours.py")
+    assert status == 1 and said in err
+
+
+def test_a_price_that_no_run_file_holds_is_told_as_flops_or_bytes_with_the_limit(tmp_path, bench):
+    (tmp_path / "spec" / "private.yaml").write_text(SPEC.replace("prod(S)", "prod(S) * 1152921504606846976"))
+    status, err = bench("--device=meta")
+    assert status == 1 and "NegateFwdOp: flops are 36893488147419103232, and a run file holds at most 2**64 - 1" in err
 
 
 def test_a_defect_of_a_private_manifest_is_said_with_its_line(tmp_path, bench):

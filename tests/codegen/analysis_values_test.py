@@ -9,12 +9,13 @@ from __future__ import annotations
 import sys
 import types
 
+import numpy as np
 import pytest
 import torch
 
 from tileops.manifest import generators
 from tileops.ops import catalogue, workloads
-from tileops.ops.errors import OpNotAvailableError
+from tileops.ops.errors import OpCallError, OpNotAvailableError
 from tileops.perf import bench_records
 from tileops.tests.codegen.small_entries import OP, called, demo, meta, module, text_of
 
@@ -66,6 +67,20 @@ def test_4_7_values_that_were_written_since_the_call_are_no_longer_the_calls():
 def test_4_7_values_that_no_call_holds_on_meta_are_not_available():
     with pytest.raises(OpNotAvailableError, match="on meta"):
         called(ROUTED, meta(3, 5), meta(3, 2, dtype=torch.int32)).eval_roofline()
+
+
+@pytest.mark.parametrize("dtype", ["int64", "int32", "uint64"])
+def test_4_7_a_price_that_numpy_counted_is_a_price(formulas, dtype):
+    formulas.distinct = lambda call: (call.values("ids").sum().astype(dtype), call.values("ids").max().astype(dtype))
+    found = called(ROUTED, meta(3, 5), ids([0, 1], [0, 1], [0, 7])).eval_roofline()
+    assert found == (9, 7) and [type(value) for value in found] == [int, int]
+
+
+@pytest.mark.parametrize("wrong", [True, 1.5, np.float32(2), np.bool_(True), np.int64(-1), torch.tensor(3)])
+def test_4_7_what_is_no_count_is_no_price(formulas, wrong):
+    formulas.distinct = lambda call: (wrong, 1)
+    with pytest.raises(OpCallError, match="a price is a finite non-negative integer"):
+        called(ROUTED, meta(3, 5), ids([0, 1], [0, 1], [0, 7])).eval_roofline()
 
 
 def test_4_7_a_rows_deciding_values_come_from_a_generator_of_their_own_and_not_the_global_stream():

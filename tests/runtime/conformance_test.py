@@ -152,6 +152,7 @@ WRONG = [
     (simple("PricedFwdOp", "    def eval_roofline_read_bytes(self):\n        return 33"), "PricedFwdOp", "C017", "gives 33 on the row plain, and reads are an int between 0 and the 32 bytes"),
     (simple("PricedFwdOp", "    def eval_roofline_read_bytes(self):\n        return self.last_call.bytes"), "PricedFwdOp", "C017", "raises AttributeError"),
     (simple("PricedFwdOp", "    def roofline_data_terms(self):\n        return {'rows': 4.0}"), "PricedFwdOp", "C018", "gives {'rows': 4.0} on the row plain; write a dict of names to ints"),
+    (simple("PricedFwdOp", "    def roofline_data_terms(self):\n        return {'rows': True}"), "PricedFwdOp", "C018", "gives {'rows': True} on the row plain"),
     (TWICE.replace("PricedFwdOp()(OwnBytesFwdOp()(x))", "OwnBytesFwdOp()(x)"), "TwiceFwdOp", "C019",
      "calls no PricedFwdOp in stage 'second' on the row plain: call it, or make the stage optional"),
     (TWICE.replace("PricedFwdOp()(OwnBytesFwdOp()(x))", "MissingFormulaFwdOp()(x)") + simple("MissingFormulaFwdOp"), "TwiceFwdOp", "C019",
