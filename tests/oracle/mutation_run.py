@@ -16,7 +16,6 @@ import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from absl import app, flags
 
