@@ -92,10 +92,13 @@ def _condition(signature: Signature, path: str, condition: Expression, constant:
         found = {point.fold(condition.expr) for point in enumerate_points(finite, restrictions)}
     except TooManyPoints:
         return  # which the inference plan, or the price, reports
-    if found == {expr.Literal(True)}:
+    if not found <= {expr.Literal(True), expr.Literal(False)}:
+        report(path, condition.line, "M052", f"{shown(condition.text)} is not decided by the finite facts of a call alone; {_FINITE}")
+    elif found == {expr.Literal(True)}:
         report(path, condition.line, constant, f"{shown(condition.text)} holds in every call that the rules accept; {_ALWAYS[constant]}")
     elif found == {expr.Literal(False)}:
         report(path, condition.line, constant, f"{shown(condition.text)} holds in no call that the rules accept; leave it out")
 
 
+_FINITE = "compare Bools, enums, dtypes and finite fields of algebraic values, and ask for presence"
 _ALWAYS = {"M050": "write true", "M052": "leave it out, for the tensor is always there"}

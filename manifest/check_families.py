@@ -8,7 +8,7 @@ from tileops.manifest import declarations, expr, kind_check, kinds
 from tileops.manifest.kind_check import FORM, KIND, NAME, PRESENCE, Scope
 from tileops.manifest.model import Entry, FamilyCase, Pattern, Tensor, TypeFamily
 from tileops.manifest.narrowing import NOTHING, Facts
-from tileops.manifest.points import discriminants
+from tileops.manifest.points import TooManyPoints, discriminants, enumerate_points
 from tileops.manifest.presence import conditions_of, substitute_presence
 
 _CODES = {FORM: "M020", NAME: "M021", KIND: "M022", PRESENCE: "M025"}
@@ -91,13 +91,23 @@ class FamilyCheck:
         if names is self._names:
             arg = substitute_presence(arg, self._conditions)
         if isinstance(arg, (expr.Name, expr.Literal)):
-            return True
+            return not isinstance(arg, expr.Name) or arg.id not in self._signature.lets
         if names is self._names:
             finite = {one.name for one in discriminants(self._signature, [arg])}
         else:
             finite = set(names.names)
-        condition = isinstance(arg, (expr.Logic, expr.Unary, expr.Compare, expr.Call, expr.Field))
-        return condition and set(expr.names(arg)) <= finite
+        condition = isinstance(arg, (expr.Logic, expr.Unary, expr.Compare, expr.Call, expr.Field, expr.Conditional))
+        return condition and set(expr.names(arg)) <= finite and self._folds(arg, names)
+
+    def _folds(self, arg: expr.Expr, names: Scope) -> bool:
+        """Whether the points of an argument leave nothing of it; inside a family its cases' patterns say so."""
+        if names is not self._names:
+            return True
+        try:
+            points = enumerate_points(discriminants(self._signature, [arg]))
+        except TooManyPoints:
+            return True  # which the inference plan reports
+        return all(isinstance(point.fold(arg), expr.Literal) for point in points)
 
     def _cases(self, family: TypeFamily) -> None:
         path = f"signature.types.{family.name}.cases"

@@ -28,6 +28,7 @@ class Domain:
         self._signature = signature
         self._rules = [(rule, frozenset(expr.names(rule))) for rule in domain_restrictions(signature)]
         self._known: dict[tuple[Discriminant, ...], list[Point]] = {}
+        self._accepted_values: dict[tuple[Discriminant, ...], list[tuple[Any, ...]]] = {}
 
     def points(self, terms: Iterable[expr.Expr]) -> list[Point]:
         """The points over the discriminants of the terms, in signature order, the last one varying fastest.
@@ -84,11 +85,10 @@ class Domain:
         wide = discriminants(self._signature, rules)
         wide += [one for one in members if one.name not in {other.name for other in wide}]
         by_name = {one.name: at for at, one in enumerate(wide)}
-        kept: dict[tuple[Any, ...], None] = {}
-        for values in _product(wide):
-            point = Point(tuple(zip(wide, values, strict=True)))
-            if all(_holds(rule, point) for rule in rules):
-                kept[tuple(values[by_name[one.name]] for one in members)] = None
+        if tuple(wide) not in self._accepted_values:
+            self._accepted_values[tuple(wide)] = _restricted(wide, rules)
+        accepted = self._accepted_values[tuple(wide)]
+        kept = dict.fromkeys(tuple(values[by_name[one.name]] for one in members) for values in accepted)
         narrow: dict[tuple[Any, ...], None] = {}
         for values in kept:
             sources = [wide[by_name[one.name]] for one in members]
@@ -98,13 +98,36 @@ class Domain:
 
 
 def _product(found: list[Discriminant]) -> Iterable[tuple[Any, ...]]:
+    _allow(found)
+    return itertools.product(*(discriminant.values for discriminant in found))
+
+
+def _restricted(found: list[Discriminant], rules: list[expr.Expr]) -> list[tuple[Any, ...]]:
+    """The assignments that every rule lets through; each rule is asked as soon as all that it reads is assigned."""
+    _allow(found)
+    read = [[at for at, one in enumerate(found) if one.name in names] for names in (set(expr.names(rule)) for rule in rules)]
+    rows: list[tuple[Any, ...]] = [()]
+    for depth, discriminant in enumerate(found):
+        rows = [(*row, value) for row in rows for value in discriminant.values]
+        for rule, places in zip(rules, read, strict=True):
+            if places and places[-1] == depth:
+                held: dict[tuple[Any, ...], bool] = {}
+                for row in rows:
+                    key = tuple([row[at] for at in places])
+                    if key not in held:
+                        held[key] = _holds(rule, Point(tuple((found[at], row[at]) for at in places)))
+                rows = [row for row in rows if held[tuple([row[at] for at in places])]]
+    return rows
+
+
+def _allow(found: list[Discriminant]) -> None:
+    """Let the judging of an entry take what its points are worth. Raises TooManyPoints."""
     number = 1
     for discriminant in found:
         number *= len(discriminant.values)
     if number > MAX_POINTS:
         raise TooManyPoints(number)
     effort.current().allow(STEPS_A_VALUE * number * len(found))
-    return itertools.product(*(discriminant.values for discriminant in found))
 
 
 def _holds(rule: expr.Expr, point: Point) -> bool:

@@ -69,6 +69,8 @@ def _python(text: str) -> ast.expr:
     odd = odd_character(_STRINGS.sub("", text))
     if odd:  # Python would fold it into another letter, and read a name that nobody wrote
         raise ExprError(f"{odd} stands outside a string; names and operators are ASCII")
+    if "#" in _STRINGS.sub("", text):  # Python would drop the rest of the line, and with it a part of the formula
+        raise ExprError("'#' starts no comment inside an expression; comments stand on lines of their own in YAML, outside the text")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what Python finds odd in a formula is judged here, not printed

@@ -107,10 +107,19 @@ class _Read:
             self.tested.add(node.id if isinstance(node, expr.Name) else node.name)
         elif isinstance(node, expr.Field):
             self.fields.setdefault(node.name, set()).add(node.field)
+        elif isinstance(node, expr.Conditional):  # the arm that is chosen stands in its place
+            self.test(node.then)
+            self.test(node.otherwise)
 
     def compare(self, node: expr.Expr) -> None:
         if isinstance(node, (expr.Name, expr.Value)):
             self.compared.add(node.id if isinstance(node, expr.Name) else node.name)
+        elif isinstance(node, expr.Conditional):
+            self.compare(node.then)
+            self.compare(node.otherwise)
+        elif isinstance(node, expr.Tuple):
+            for item in node.items:
+                self.compare(item)
         else:
             self.test(node)
 
@@ -209,13 +218,18 @@ def enumerate_points(found: list[Discriminant], restrictions: Iterable[expr.Expr
         number *= len(discriminant.values)
     if number > MAX_POINTS:
         raise TooManyPoints(number)
-    restrictions = tuple(restrictions)
-    shared: dict[Any, Any] = {}
-    points = []
-    for values in itertools.product(*(discriminant.values for discriminant in found)):
-        point = Point(tuple(zip(found, values, strict=True)), shared)
-        if all(point.fold(restriction) != expr.Literal(False) for restriction in restrictions):
-            points.append(point)
+    last: list[list[expr.Expr]] = [[] for _ in range(len(found) + 1)]  # a restriction, where the last that it reads is known
+    for restriction in restrictions:
+        names = set(expr.names(restriction))
+        last[max((at + 1 for at, one in enumerate(found) if one.name in names), default=0)].append(restriction)
+    points = [Point((), {})]
+    for depth, values in enumerate([None, *(one.values for one in found)]):
+        if values is not None:
+            points = [
+                Point((*point.assigned, (found[depth - 1], value)), point.shared) for point in points for value in values
+            ]  # fmt: skip
+        for restriction in last[depth]:
+            points = [point for point in points if point.fold(restriction) != expr.Literal(False)]
     return points
 
 
