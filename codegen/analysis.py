@@ -12,6 +12,7 @@ from typing import Any
 
 from tileops.codegen.decisions import MAX_BRANCHES, Part, bytes_read, parts, tree_of
 from tileops.manifest import declarations, effort, expr, expr_parser, kind_check, kinds
+from tileops.manifest.check import Checked
 from tileops.manifest.check_signature import scope
 from tileops.manifest.constants import without_value
 from tileops.manifest.diagnostics import Diagnostics
@@ -22,6 +23,7 @@ from tileops.manifest.model import Entry, RooflineField, Signature
 from tileops.manifest.points import Parts, Point, TooManyPoints, decide, discriminants
 from tileops.manifest.presence import conditions_of, is_its_input, resolve, substitute_presence
 from tileops.manifest.python_paths import formula_problem
+from tileops.manifest.solved import Solved, missing, solved_by
 
 _CODES = {FORM: "R010", NAME: "R011", KIND: "R012", PRESENCE: "R013"}
 _FIELDS = ROOFLINE.names
@@ -60,6 +62,7 @@ class Analysis:
       flops: the inline formula.
       bytes: the inline formula, None where the bytes follow from the signature.
       traffic: where they follow from it, a Traffic, a points.Split with one at each leaf, or points.Parts of such trees.
+      sometimes: indices that some calls solve and others do not.
       unreached: judgments that were not reached, each naming the fact that was missing.
     """
 
@@ -69,24 +72,32 @@ class Analysis:
     flops: Formula | None = None
     bytes: Formula | None = None
     traffic: Any = None
+    sometimes: frozenset[str] = frozenset()
     unreached: tuple[str, ...] = ()
 
 
-def analyse(entry: Entry, diagnostics: Diagnostics) -> Analysis:
-    """Judge the roofline block of one entry, whatever its status."""
+def analyse(entry: Entry, diagnostics: Diagnostics, checked: Checked | None = None) -> Analysis:
+    """Judge the roofline block of one entry, whatever its status.
+
+    Args:
+      entry: the entry.
+      diagnostics: where defects go.
+      checked: what the entry's checks found out. Without a plan of its calls, nothing is said of which indices they solve.
+    """
     with effort.bounded() as allowed:
         if allowed.exhausted:
             return Analysis(emittable=False, unreached=("roofline: judging the signature took all the effort there is",))
         try:
-            return _Analyser(entry, diagnostics).run()
+            return _Analyser(entry, diagnostics, checked).run()
         except effort.Exhausted as error:
             diagnostics.add(entry.file, entry.roofline_line, entry.op, "roofline", "M004", str(error))
             return Analysis(emittable=False, unreached=(f"roofline: it {error}",))
 
 
 class _Analyser:
-    def __init__(self, entry: Entry, diagnostics: Diagnostics) -> None:
+    def __init__(self, entry: Entry, diagnostics: Diagnostics, checked: Checked | None) -> None:
         self._entry = resolve(entry)
+        self._solved = _solved(checked)
         self._diagnostics = diagnostics
         self._domain = Domain(self._entry.signature)
         self._failed = False
@@ -120,7 +131,7 @@ class _Analyser:
 
     def _verdict(self, **decided: Any) -> Analysis:
         fine = not self._failed and not self._unreached
-        return Analysis(emittable=fine, unreached=tuple(self._unreached), **decided)
+        return Analysis(emittable=fine, unreached=tuple(self._unreached), sometimes=self._solved.sometimes, **decided)
 
     def _text(self, name: str, field: RooflineField | None) -> str | None:
         """The field's text; None where absent or malformed (which is reported)."""
@@ -186,12 +197,27 @@ class _Analyser:
         }  # fmt: skip
         for name in sorted(absent):
             self._report(path, field.line, "R013", f"bytes({name}) is read where {name} is absent")
+        self._unsolved(found, guards, path, field.line)
         for value, where in _least_constants(found):
             if not (type(value) is int and value >= 0):
                 self._report(path, field.line, "R014", f"is {value!r} ({where}), not a finite non-negative integer")
         for problem in without_value(signature, node):
             self._report(path, field.line, "R014", f"has no value: {problem}")
         return Formula(tree=tree_of(found), integer=isinstance(kind, kinds.Dim), line=field.line)
+
+    def _unsolved(self, found: list[Part], guards: dict[str, expr.Expr], path: str, line: int) -> None:
+        """Report what the formula reads on a branch whose calls do not solve it."""
+        sometimes = self._solved.sometimes
+        told: set[str] = set()
+        for part in found:
+            names = sometimes.intersection(part.node.free_names)
+            if not names:
+                continue
+            terms = [part.node, *(guards[name] for name in bytes_read(part.node) if name in guards)]
+            for _, point, unsolved in missing(self._domain, self._solved, terms, names, lambda point, part=part: _read(part.node, point, sometimes)):
+                for name in sorted(unsolved - told):
+                    told.add(name)
+                    self._report(path, line, "R011", f"{name!r} is read where no input solves it ({point}); read it where one does, as in `... if ... else 0`")
 
     def _apart(self, enumerate_parts: Callable[[], list[Any]], path: str, line: int) -> list[Any]:
         """What is enumerated; nothing where there are too many points, or where the entry accepts no call."""
@@ -237,6 +263,19 @@ class _Analyser:
         # An output that is a written input is one storage, which the input is charged for.
         own = [name for name in names if name in signature.outputs and not (name in aliased and point.fold(aliased[name]) == true)]
         return Traffic(read=tuple(read), written=(*mutated, *own))
+
+
+def _solved(checked: Checked | None) -> Solved:
+    """What calls solve; nothing said of an entry whose calls are not planned."""
+    if checked is None or checked.apart is None:
+        return solved_by(checked.plans if checked is not None else ())
+    return Solved(checked.apart.known, checked.apart.partly)
+
+
+def _read(node: expr.Expr, point: Point, names: frozenset[str]) -> set[str]:
+    """Those of the names that an expression reads at a point, the dtype indices that the point decides among them."""
+    others = Point(tuple((one, value) for one, value in point.assigned if one.name not in names))
+    return {*names.intersection(others.fold(node).free_names)}
 
 
 def _joined(signature: Signature, charges: list[tuple[list[expr.Expr], list[str]]]) -> list[tuple[list[expr.Expr], list[str]]]:

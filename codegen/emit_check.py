@@ -71,10 +71,9 @@ class CheckEmitter:
         read = {*self._plans[0][0].values, *(name for rule in self._restrictions for name in expr.names(rule.expr))}
         decided = [name for name in signature.forall if name in read]
         for name in decided:
-            for tensor in signature.bound.values():
-                if tensor.dtype.expr == expr.Name(name) and not may_be_absent(tensor):
-                    self._tensor_step(plan.SolveDType(tensor.name, name, signature.forall[name].values))
-                    break
+            tensor = plan.holder(signature, name)
+            if tensor is not None:
+                self._tensor_step(plan.SolveDType(tensor.name, name, signature.forall[name].values))
 
     def _facts(self, tensor: Tensor, indent: int = 0) -> list[str]:
         name = tensor.name
@@ -134,7 +133,8 @@ class CheckEmitter:
                 self._heading(self._signature.bound[step.tensor], point)
             self._step(step, before)
         self._combos(point)
-        self._rules([rule for rule in self._signature.rules if rule not in self._restrictions])
+        later = [plan.rule_at(self._signature, rule, point) for rule in self._signature.rules if rule not in self._restrictions]
+        self._rules([rule for rule in later if rule.expr != expr.Literal(True)])
         self._result(point)
 
     def _heading(self, tensor: Tensor, point: Point) -> None:

@@ -11,7 +11,7 @@ from tileops.codegen.emit_check import emit_split, kind_of
 from tileops.codegen.outside import Outside
 from tileops.codegen.python_form import can_raise, is_not_none, python_form
 from tileops.codegen.source_text import Lines, assign, call, literal
-from tileops.manifest import expr
+from tileops.manifest import expr, kinds
 from tileops.manifest.model import Entry
 from tileops.manifest.points import Parts, Split, trees
 
@@ -30,6 +30,8 @@ class _PriceEmitter:
         self._names = frozenset([*entry.signature.forall, *entry.signature.params, *entry.signature.lets])
         self._place = pathlib.PurePath(entry.file).name
         self._bound: set[str] = set()
+        # A branch may be chosen by a dtype before it is by what says whether the call has a tensor of it.
+        self._tested_early = {name for name in analysis.sometimes if isinstance(entry.signature.forall.get(name), kinds.DType)}
 
     def emit(self) -> None:
         with self._lines.block("def eval_roofline(self) -> tuple[int, int]:"):
@@ -89,7 +91,10 @@ class _PriceEmitter:
         """Locals for the parameters, indices and lets that are read."""
         signature = self._entry.signature
         for holder, names in (("params", signature.params), ("indices", (*signature.forall, *signature.lets))):
-            self._lines.add(*(f'{name} = _call.{holder}["{name}"]' for name in names if name in read and name not in signature.constants))
+            for name in names:
+                if name in read and name not in signature.constants:
+                    item = f'.get("{name}")' if name in self._tested_early else f'["{name}"]'
+                    self._lines.add(f"{name} = _call.{holder}{item}")
 
     def _formula(self, name: str, formula: Formula) -> None:
         self._lines.add(f"# {self._place}:{formula.line}: {name}")

@@ -84,7 +84,8 @@ def analyse_files(files: list[str], complete: bool = True) -> Analysed:
     efforts: dict[str, effort.FileEffort] = collections.defaultdict(effort.FileEffort)
     for op, entry in manifest.entries.items():
         with efforts[entry.file].entry():
-            entries[op] = check_entry(entry, manifest.diagnostics), analyse(entry, manifest.diagnostics)
+            checked = check_entry(entry, manifest.diagnostics)
+            entries[op] = checked, analyse(entry, manifest.diagnostics, checked)
     others = (lambda: loader.op_names(loader.spec_files(_project()))) if complete else None
     check_stages(manifest.entries.values(), manifest.diagnostics, others)
     return Analysed(entries, manifest.diagnostics)

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from tileops.manifest import expr
-from tileops.manifest.adt import AdtValue
 from tileops.manifest.domain import Domain
 from tileops.manifest.model import Signature, Tensor
-from tileops.manifest.plan import Planner, SolveDType, Step, present_at
-from tileops.manifest.points import Discriminant, Point, discriminants
+from tileops.manifest.plan import Planner, SolveDType, Step, holder, present_at
+from tileops.manifest.points import Point, discriminants
 from tileops.manifest.shapes import shape_at
+from tileops.manifest.solved import Solved, missing
 from tileops.manifest.sums import strict_parts
 
 
@@ -106,27 +106,9 @@ def needs(signature: Signature, domain: Domain, plan: Apart) -> Iterator[tuple[s
 
     Raises NoCase and TooManyPoints as `build` does.
     """
-    some = {name: [point for point, _ in part] for part in plan.partly for _, names in part for name in names}
+    solved = Solved(plan.known, plan.partly)
     for terms, names, read in _readers(signature, domain, plan):
-        mine = sorted(names & some.keys())
-        also = [_reading(one) for name in mine for one, _ in some[name][0].assigned]
-        for point in domain.points([*terms, *also]):
-            found = read(point)
-            solved = set(plan.known).union(*(
-                names for part in plan.partly for other, names in part if _agree(other, point)
-            ))  # fmt: skip
-            yield found, point, {name for name in found if name not in solved}
-
-
-def _reading(one: Discriminant) -> expr.Expr:
-    """A term that a discriminant decides, so that points are enumerated over it too."""
-    name = expr.Name(one.name)
-    if one.presence:
-        return expr.Call("present", (name,))
-    if isinstance(one.values[0], AdtValue):
-        fields = dict.fromkeys(field for value in one.values if value is not None for field, _ in value.fields)
-        return expr.Tuple(tuple(expr.Field(one.name, field) for field in ("kind", *fields)))
-    return expr.Compare(("==",), (name, expr.Literal(one.values[0])))
+        yield from missing(domain, solved, terms, names, read)
 
 
 def _readers(
@@ -155,23 +137,15 @@ def _indices(signature: Signature, point: Point, terms: Iterable[expr.Expr]) -> 
     return read & signature.forall.keys()
 
 
-def _agree(first: Point, second: Point) -> bool:
-    """Whether two points give the discriminants that they have in common the same values."""
-    values = {one.name: value for one, value in second.assigned}
-    return all(values.get(one.name, value) == value for one, value in first.assigned)
-
-
 def _deciding(signature: Signature) -> list[SolveDType]:
     """The dtype indices that some branch depends on, each from a tensor that every call has."""
     terms = [term for name in (*signature.tensors, *signature.lets) for term in item_terms(signature, name)]
     found = []
     for one in discriminants(signature, [*terms, *(rule.expr for rule in signature.rules)]):
         if one.name in signature.forall:
-            holders = [
-                tensor.name for tensor in signature.bound.values()
-                if tensor.dtype.expr == expr.Name(one.name) and not tensor.optional and tensor.when is None
-            ]  # fmt: skip
-            found += [SolveDType(holder, one.name, signature.forall[one.name].values) for holder in holders[:1]]
+            tensor = holder(signature, one.name)
+            if tensor is not None:
+                found.append(SolveDType(tensor.name, one.name, signature.forall[one.name].values))
     return found
 
 

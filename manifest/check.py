@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
-from tileops.manifest import effort, expr, expr_parser, kind_check, presence, rows
+from tileops.manifest import effort, rows
 from tileops.manifest.apart import Apart
-from tileops.manifest.check_signature import SignatureCheck, scope
+from tileops.manifest.check_signature import SignatureCheck
 from tileops.manifest.diagnostics import Diagnostics
 from tileops.manifest.model import Entry
 from tileops.manifest.plan import Plan
@@ -51,9 +51,7 @@ def _check(entry: Entry, diagnostics: Diagnostics) -> Checked:
     if not sound:
         broken = ", ".join(entry.signature_gaps) or "the signature"
         return Checked(entry, (), (), False, (f"inference plans and workload rows: {broken} has defects",))
-    if "roofline" in entry.malformed:  # a formula may read an index that nothing else on its branch does
-        return Checked(entry, tuple(signature.plans), (), False, ("workload rows: roofline has defects",), signature.apart)
-    cases = rows.instantiate(entry, signature.plans, signature.apart, _formulas(entry), diagnostics)
+    cases = rows.instantiate(entry, signature.plans, signature.apart, diagnostics)
     unreached: tuple[str, ...] = ()
     if "status" in entry.malformed:
         unreached = ("coverage of optional tensors: status has defects",)
@@ -63,20 +61,3 @@ def _check(entry: Entry, diagnostics: Diagnostics) -> Checked:
         unreached = ("coverage of optional tensors: some rows have defects",)
     fine = len(diagnostics) == before and not entry.malformed
     return Checked(entry, tuple(signature.plans), tuple(cases), fine, unreached, signature.apart)
-
-
-def _formulas(entry: Entry) -> tuple[expr.Expr, ...]:
-    """The inline formulas that are clean; the roofline analysis says what is wrong with the others."""
-    found = []
-    names = scope(entry, roofline=True)
-    for name in ("flops", "bytes"):
-        field = (entry.roofline or {}).get(name)
-        if field is not None and isinstance(field.value, str):
-            try:
-                node = expr_parser.parse(field.value)
-            except expr_parser.ExprError:
-                continue
-            if kind_check.check(node, names, lambda what, message: None) is not None:
-                found.append(node)
-    conditions = presence.conditions_of(entry.signature)
-    return tuple(presence.substitute_presence(node, conditions) for node in found)

@@ -267,15 +267,15 @@ class SignatureCheck:
             _check_arguments(required.expr, declarations.PREDICATES[required.expr.function].args, names, report)
 
     def _plan(self) -> None:
+        told = self._undecided()
         try:
             if many_points(self._signature):
-                self._plan_apart()
+                self._plan_apart(told)
                 return
             points = type_points(self._signature)
         except TooManyPoints as error:
             self._report("signature", self._entry.line_of("signature"), "M042", f"{error.args[0]} discriminant points are too many")
             return
-        told: set[str] = set()
         for point in points:
             try:
                 made = plan.build(self._signature, point)
@@ -295,11 +295,24 @@ class SignatureCheck:
             return  # what the points without a plan read is not known
         self._unread({name for point, _ in self.plans for name in self._read_at(point)}, told)
 
-    def _plan_apart(self) -> None:
+    def _undecided(self) -> set[str]:
+        """Report the dtype indices that decide a branch and are not known before one is taken; which they are."""
+        signature, found = self._signature, set()
+        for one in discriminants(signature, [*type_terms(signature), *domain_restrictions(signature)]):
+            if one.name in signature.forall and plan.holder(signature, one.name) is None:
+                found.add(one.name)
+                path = f"signature.forall.{one.name}"
+                self._report(
+                    path, self._entry.line_of(path), "M040",
+                    f"{one.name!r} decides which tensors or axes a call has, and no input that every call has is of dtype {one.name};"
+                    " give one that dtype, or let a parameter decide",
+                )  # fmt: skip
+        return found
+
+    def _plan_apart(self, told: set[str]) -> None:
         """The plan of many points: what no discriminant relates is planned apart. Raises TooManyPoints."""
         signature = self._signature
         domain = Domain(signature)
-        told: set[str] = set()
         read: set[str] = set()
         missing = {
             str(error): error.family for tensor in signature.tensors.values()

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from tileops.manifest import expr, kinds
-from tileops.manifest.model import Signature, Tensor
+from tileops.manifest.model import Expression, Signature, Tensor
 from tileops.manifest.points import Point
 from tileops.manifest.shapes import shape_at
 
@@ -134,6 +134,7 @@ def needed_at(signature: Signature, point: Point) -> list[str]:
     terms = [expression.expr for expression in (*signature.lets.values(), *signature.rules)]
     present = [tensor for tensor in signature.tensors.values() if present_at(tensor, point)]
     terms += [tensor.dtype.expr for tensor in present]
+    terms += [tensor.mutated.expr for tensor in present if tensor.mutated is not None]
     for term in terms:
         read.update(point.once("names", term, lambda term=term: expr.names(point.fold(term))))
     for tensor in present:
@@ -147,6 +148,22 @@ def needed_at(signature: Signature, point: Point) -> list[str]:
         for term in terms:
             read.update(point.once("apart", term, lambda term=term: decided.intersection(expr.names(apart.fold(term)))))
     return [name for name in signature.forall if name in read]
+
+
+def holder(signature: Signature, index: str) -> Tensor | None:
+    """The first tensor of a dtype index that every call has, which tells it before a branch is chosen."""
+    for tensor in signature.bound.values():
+        if tensor.dtype.expr == expr.Name(index) and not tensor.optional and tensor.when is None:
+            return tensor
+    return None
+
+
+def rule_at(signature: Signature, rule: Expression, point: Point) -> Expression:
+    """The rule as a call at this point can read it: folded where it names an index that only other points solve."""
+    indices = {*signature.forall, *signature.lets} & {*rule.expr.free_names}
+    if indices <= known_at(signature, point):
+        return rule
+    return dataclasses.replace(rule, expr=point.fold(rule.expr))
 
 
 def known_at(signature: Signature, point: Point) -> set[str]:

@@ -79,7 +79,7 @@ class _Refused(Exception):
 
 
 def instantiate(
-    entry: Entry, plans: list[tuple[Point, Plan]], apart: Apart | None, formulas: tuple[expr.Expr, ...], diagnostics: Diagnostics
+    entry: Entry, plans: list[tuple[Point, Plan]], apart: Apart | None, diagnostics: Diagnostics
 ) -> list[Case]:
     """The cases of an entry's rows; a row that does not fit is reported and left out.
 
@@ -87,7 +87,6 @@ def instantiate(
       entry: the entry.
       plans: the inference plan of every type point, where they are few.
       apart: the inference plan where they are many.
-      formulas: the inline roofline, whose indices a row must bind too.
       diagnostics: where defects go.
     """
     cases: list[Case] = []
@@ -96,7 +95,7 @@ def instantiate(
         path = f"workloads[{row.position}]"
         for dtypes in row.dtype_cases:
             try:
-                case = _Instance(entry, row, dtypes, formulas).case(plans, apart)
+                case = _Instance(entry, row, dtypes).case(plans, apart)
             except effort.Exhausted as error:
                 diagnostics.add(entry.file, entry.line_of(path), entry.op, path, "M004", str(error))
                 return cases
@@ -135,12 +134,11 @@ def check_coverage(entry: Entry, cases: list[Case], diagnostics: Diagnostics) ->
 class _Instance:
     """One row with one dtype case, on its way to a Case."""
 
-    def __init__(self, entry: Entry, row: Row, dtypes: dict[str, str], formulas: tuple[expr.Expr, ...]) -> None:
+    def __init__(self, entry: Entry, row: Row, dtypes: dict[str, str]) -> None:
         self._entry = entry
         self._signature = entry.signature
         self._row = row
         self._dtypes = dtypes
-        self._formulas = formulas
         self._present: dict[str, bool] = {}
         self._values: dict[str, Any] = {}
         self._extents: dict[str, Extent] = {}
@@ -263,7 +261,7 @@ class _Instance:
                 raise _Refused("", f"the rule {expr.to_source(rule)!r} does not hold for this row")
         terms = [term for name in (*signature.tensors, *signature.lets) for term in item_terms(signature, name)]
         assigned = []
-        for one in discriminants(signature, [*terms, *(rule.expr for rule in signature.rules), *self._formulas]):
+        for one in discriminants(signature, [*terms, *(rule.expr for rule in signature.rules)]):
             if not one.presence and one.name not in self._values:
                 raise _Refused("dtype_cases", f"the dtype index {one.name!r} is not assigned")
             assigned.append((one, self._present[one.name] if one.presence else self._values[one.name]))
@@ -277,16 +275,13 @@ class _Instance:
         )
 
     def _relevant(self, point: Point) -> list[str]:
-        """Indices that this row's branch reads: types, rules, generators, requirements and the inline roofline."""
+        """Indices that this row's branch reads: types, rules, generators and requirements."""
         read = set(needed_at(self._signature, point))
-        presence = Point(point.assigned)
         for tensor in self._signature.bound.values():
             if self._present[tensor.name]:
                 for part in (tensor.values, *tensor.requires):
                     if part is not None:
                         read.update(expr.names(part.expr))
-        for formula in self._formulas:
-            read.update(expr.names(presence.fold(formula)))
         lets = self._signature.lets
         for name in reversed(let_order(self._signature)):
             if name in read:

@@ -54,7 +54,8 @@ def analysed(text: str) -> tuple[dict[str, tuple[Checked, Analysis]], list[Diagn
     found = {}
     for op, node in root.entries.items():
         entry = parse_entry(op, node, root.key_lines[op], "demo.yaml", diagnostics)
-        found[op] = check_entry(entry, diagnostics), analyse(entry, diagnostics)
+        checked = check_entry(entry, diagnostics)
+        found[op] = checked, analyse(entry, diagnostics, checked)
     return found, list(diagnostics)
 
 

@@ -99,7 +99,7 @@ def check_text(text: str) -> tuple[Checked, Analysis, list[Diagnostic]]:
     (op, node), *_ = root.entries.items()
     entry = parse_entry(op, node, root.key_lines[op], "demo.yaml", diagnostics)
     checked = check_entry(entry, diagnostics)
-    analysis = analyse(entry, diagnostics)
+    analysis = analyse(entry, diagnostics, checked)
     return checked, analysis, list(diagnostics)
 
 
