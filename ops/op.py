@@ -64,12 +64,14 @@ class Op:
     _is_compiling = staticmethod(torch.compiler.is_compiling)
 
     def __init_subclass__(cls, generated: bool = False, **kwargs: Any) -> None:
-        """Collect marked implementations; refuse a hand-written price.
+        """Collect the bases' implementations and those marked here; refuse what hides an entry's price.
 
         Raises:
-          TypeError: a hand-written class, or a base of it, defines `eval_roofline`, which only the manifest may state.
+          TypeError: a hand-written class, or a base of it, defines `eval_roofline`, which only the manifest may state;
+            or its bases belong to several entries and do not say whose it is.
         """
         super().__init_subclass__(**kwargs)
+        _refuse_hidden_entry(cls)
         cls._generated = generated
         owner = next(base for base in cls.__mro__ if "eval_roofline" in vars(base))
         if owner is not Op and not vars(owner).get("_generated", False):
@@ -77,7 +79,9 @@ class Op:
                 f"{owner.__module__}.{owner.__qualname__} defines eval_roofline(); the only price of an op is the one that"
                 f" its manifest entry states: change the entry's `roofline` block instead"
             )
-        cls._implementations = dict(cls._implementations)
+        cls._implementations = {}
+        for base in reversed(cls.__bases__):  # one of the same name that an earlier base has takes its place
+            cls._implementations.update(getattr(base, "_implementations", {}))
         for found in marked(vars(cls)):
             cls._implementations[found.name] = found
 
@@ -134,8 +138,18 @@ class Op:
 
     @classmethod
     def register(cls, name: str, function: Any, when: When | None = None) -> None:
-        """Add (or replace) an implementation from outside; it is preferred to those registered before it."""
-        cls._implementations.pop(name, None)
+        """Add (or replace) an implementation from outside; it is preferred to those registered before it.
+
+        One of the reference's name takes its place: it is the reference then, and no more preferred than that was.
+
+        Raises:
+          TypeError: `function` or `when` cannot be called.
+        """
+        for what, value in (("function", function), *([] if when is None else [("when", when)])):
+            if not callable(value):
+                raise TypeError(f"{cls.ENTRY}: `{what}` of implementation {name!r} cannot be called: it is {value!r}")
+        if name != next(iter(cls._implementations), None):
+            cls._implementations.pop(name, None)
         cls._implementations[name] = Implementation(name, function, when)
 
     @classmethod
@@ -242,3 +256,19 @@ class Op:
         """The call as one operator (library.py); what a generated `forward` does while it is being traced."""
         buffers = out if isinstance(out, (tuple, list)) else (out,)
         return library.call_in_graph(self, inputs, buffers if self.BUFFER_NAMES else ())
+
+
+def _refuse_hidden_entry(cls: type[Op]) -> None:
+    """Raises TypeError where the bases of a class belong to several entries and do not say whose the class is."""
+    entries = [(base, next((one for one in base.__mro__ if vars(one).get("_generated")), None)) for base in cls.__bases__]
+    entries = [(base, entry) for base, entry in entries if entry is not None]
+    if len({entry for _, entry in entries}) < 2:
+        return
+    (first, own), *others = entries
+    if first is not own or any(base is entry is not own for base, entry in others):
+        names = ", ".join(dict.fromkeys(entry.ENTRY for _, entry in entries))
+        raise TypeError(
+            f"{cls.__module__}.{cls.__qualname__} has bases of several entries ({names}), and the price of the first base's"
+            f" entry, {own.ENTRY}, would hide the others': subclass the generated class of its own entry first, then"
+            " hand-written classes alone"
+        )

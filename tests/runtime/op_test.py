@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from tileops.ops.errors import OpCallError, OpConstructionError, OpNotAvailableError
+from tileops.ops.implementations import implementation
 from tileops.ops.op import Op
 from tileops.tests.runtime.demo_ops import ScaleFwdOp
 
@@ -180,3 +181,52 @@ def test_the_base_default_roof_is_the_cuda_cores_in_fp32():
     op = ScaleFwdOp()
     op(torch.ones(2))
     assert op.roof_key() == "cuda_core.fp32" and Op.roofline_data_terms(op) == {}
+
+
+# ---- classes of several entries, and what is registered
+
+
+class _GeneratedDouble(Op, generated=True):
+    """An entry of its own, with the calls of ScaleFwdOp."""
+
+    ENTRY = "DoubleFwdOp"
+    INPUT_NAMES, OUTPUT_NAMES, METADATA_NAMES = ScaleFwdOp.INPUT_NAMES, ScaleFwdOp.OUTPUT_NAMES, ScaleFwdOp.METADATA_NAMES
+    __init__, forward, check = ScaleFwdOp.__init__, ScaleFwdOp.forward, ScaleFwdOp.check
+
+    def eval_roofline(self):
+        return 17, 19
+
+
+def test_a_subclass_with_an_entry_of_its_own_has_that_entrys_price_and_the_parents_implementations():
+    class DoubleFwdOp(_GeneratedDouble, ScaleFwdOp):
+        @implementation("add")
+        def _add(self, call, x, ids):
+            return x + x
+
+    op = DoubleFwdOp()
+    assert op(torch.ones(2)).tolist() == [2, 2] and op.eval_roofline() == (17, 19)
+    assert op.ENTRY == "DoubleFwdOp" and op.implementation_names() == ("torch", "add", "gpu")
+    assert op.last_call.implementation == "add"
+
+
+def test_a_parent_that_would_hide_the_price_of_a_classes_own_entry_is_refused():
+    class Other(_GeneratedDouble):
+        pass
+
+    generated = ScaleFwdOp.__mro__[1]
+    for bases in ((ScaleFwdOp, _GeneratedDouble), (ScaleFwdOp, Other), (_GeneratedDouble, generated)):
+        with pytest.raises(TypeError, match=r"Mixed has bases of several entries .* subclass the generated class of its own entry"):
+            type("Mixed", bases, {})
+
+
+def test_the_reference_is_replaced_in_its_place_and_what_cannot_be_called_is_refused():
+    class Mine(ScaleFwdOp):
+        pass
+
+    Mine.register("torch", lambda op, call, x, ids: x * 2)
+    Mine.register("add", lambda op, call, x, ids: x * 2)
+    assert Mine.implementation_names() == ("torch", "gpu", "add")
+    for function, when in ((5, None), (lambda op, call, x, ids: x, True)):
+        with pytest.raises(TypeError, match="of implementation 'n' cannot be called: it is"):
+            Mine.register("n", function, when)
+    assert Mine.implementation_names() == ("torch", "gpu", "add")
