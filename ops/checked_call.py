@@ -69,7 +69,7 @@ class CheckedCall:
 
     __slots__ = (
         "op", "params", "indices", "inputs", "outputs", "device", "implementation", "aliases", "buffers",
-        "_tensors", "_metadata", "_versions", "_stages",
+        "_tensors", "_names", "_metadata", "_versions", "_stages",
     )
 
     def __init__(
@@ -103,16 +103,18 @@ class CheckedCall:
         self.buffers = buffers
         self.implementation = ""
         self._stages: StageCalls | Callable[[], StageCalls] | None = None
-        self._tensors: TensorRecords | None = None
+        self._tensors: Mapping[str, TensorRecord] | None = None
+        self._names: frozenset[str] | None = None
         self._metadata = metadata
         self._versions: Mapping[str, int] = _NOTHING
 
     @property
-    def tensors(self) -> TensorRecords:
-        """A TensorRecord per present tensor, inputs first, then outputs, in signature order."""
+    def tensors(self) -> Mapping[str, TensorRecord]:
+        """A TensorRecord per present tensor, inputs first, then outputs, in signature order; read-only."""
         if self._tensors is None:  # made when first asked for: a call that nobody prices does without
-            self._tensors = TensorRecords(self.inputs)
-            self._tensors.update(self.outputs)
+            records = TensorRecords(self.inputs)
+            records.update(self.outputs)
+            self._tensors = MappingProxyType(records)
         return self._tensors
 
     @property
@@ -121,12 +123,25 @@ class CheckedCall:
         return {name: record.dtype for name, record in self.tensors.items()}
 
     def present(self, name: str) -> bool:
-        """Whether the call passed (or returned) the tensor `name`."""
-        return name in self.tensors
+        """Whether the call passed (or returned) the tensor `name`. Raises KeyError where the entry has none of it."""
+        return name in self.tensors or self._absent(name)
 
     def bytes_of(self, *names: str) -> int:
-        """Bytes of the named tensors together; an absent one is charged nothing, a repeated one each time."""
-        return sum(self.tensors[name].bytes for name in names if name in self.tensors)
+        """Bytes of the named tensors together; an absent one is charged nothing, a repeated one each time.
+
+        Raises:
+          KeyError: the entry has no tensor of a name.
+        """
+        return sum(self.tensors[name].bytes for name in names if self.present(name))
+
+    def _absent(self, name: str) -> bool:
+        if self._names is not None and name not in self._names:
+            raise KeyError(f"{self.op} has no tensor {name!r}; present in this call are {', '.join(self.tensors)}")
+        return False
+
+    def name_tensors(self, names: frozenset[str]) -> None:
+        """Say which tensors the entry has, absent ones included."""
+        self._names = names
 
     @property
     def metadata(self) -> Mapping[str, Any]:
@@ -156,14 +171,14 @@ class CheckedCall:
         """Have `values` read these tensors instead of those that were bound."""
         self._metadata = metadata
 
-    def seal(self) -> None:
-        """Complete the record: let go of output storage, note the version of each metadata tensor.
-
-        A later write to one makes its values no longer this call's.
-        """
-        self.aliases = self.buffers = _NOTHING
+    def note_versions(self) -> None:
+        """Note the version of each metadata tensor, before anything runs: one written since has no values of this call."""
         if self._metadata:
             self._versions = {name: version(tensor) for name, tensor in self._metadata.items()}
+
+    def seal(self) -> None:
+        """Complete the record: let go of output storage."""
+        self.aliases = self.buffers = _NOTHING
 
     def metadata_tensor(self, name: str) -> Any:
         """The metadata tensor `name` itself, where it holds what it held in the call. Raises as `values` does."""
@@ -182,7 +197,7 @@ class CheckedCall:
             )
         if name in self._versions and version(tensor) != self._versions[name]:
             raise OpNotAvailableError(
-                f"{self.op}: {name!r} was written after the call completed, so its values are no longer the call's;"
+                f"{self.op}: {name!r} was written after the call was checked, so its values are no longer the call's;"
                 " price a call before its inputs are written again"
             )
         return tensor
@@ -204,5 +219,5 @@ class CheckedCall:
 
 
 def version(tensor: Any) -> int:
-    """Write counter of a tensor; 0 for inference tensors, which track none, and for what is no tensor."""
+    """Write counter of a tensor; 0 for inference tensors, which count none, and for what is no tensor."""
     return 0 if isinstance(tensor, (NoValues, OnTheWay)) or tensor.is_inference() else tensor._version

@@ -106,6 +106,7 @@ def on_trace(trace: ShapeTrace, op: Op, call: CheckedCall, inputs: tuple[Any, ..
     Returns:
       The outputs on meta, single or as a tuple; the trace knows that this call made them.
     """
+    call.name_tensors(op._tensor_names)
     buffers = tuple(call.buffers.values())
     if op.STAGES and op.implementation_names():
         recording = Recording(call.op, op.STAGES)
@@ -140,8 +141,9 @@ class _Data(Origin):
     def __init__(self, op: str, name: str, tensor: torch.Tensor, is_mutated: bool) -> None:
         self._op, self._name = op, name
         self._shape, self._dtype = tuple(tensor.shape), tensor.dtype
-        # A meta tensor has no values, and those of one that the call writes are gone when the call has run.
-        self._has_values = tensor.device.type != "meta" and not is_mutated
+        # A meta tensor has no values, those of one that the call writes are gone when the call has run, and an inference
+        # tensor does not tell whether they are.
+        self._has_values = tensor.device.type != "meta" and not is_mutated and not tensor.is_inference()
         self._tensor, self._version = weakref.ref(tensor), version(tensor)
 
     def evaluate(self, run: Run) -> torch.Tensor:

@@ -55,6 +55,9 @@ def _is_plain(tensor: Any) -> bool:
 def execute(op: Op, call: CheckedCall, inputs: tuple[Any, ...]) -> Any:
     """Run a checked call, check what comes back and record it; on any failure the previous record stands."""
     here = stages.place()
+    call.name_tensors(op._tensor_names)
+    if call.metadata:
+        _hold_values(op, call)
     result = _run(op, call, inputs) if here is None and not op.STAGES else _run_in_stages(op, call, inputs)
     if op.MUTATED_NAMES or call.buffers:
         _note_writes(op, call, inputs)
@@ -63,6 +66,22 @@ def execute(op: Op, call: CheckedCall, inputs: tuple[Any, ...]) -> Any:
         here.recording.add(call, here.name)
     op._set_last_call(call)
     return result
+
+
+def _hold_values(op: Op, call: CheckedCall) -> None:
+    """Have the record tell what metadata tensors hold now from what is written to them, by the call or later.
+
+    Copies those that the call may write, and those of torch.inference_mode(), which count no writes.
+    """
+    copied = {
+        name: library.kept(tensor)
+        for name, tensor in call.metadata.items()
+        if isinstance(tensor, torch.Tensor) and (name in op.MUTATED_NAMES or tensor.is_inference())
+        and tensor.device.type != "meta"
+    }  # fmt: skip
+    if copied:
+        call.set_metadata({**call.metadata, **copied})
+    call.note_versions()
 
 
 def _run(op: Op, call: CheckedCall, inputs: tuple[Any, ...]) -> Any:

@@ -166,7 +166,7 @@ def _register(entry: type[Op]) -> tuple[Any, torch.library.Library]:
 def _kernel(handle: str, *tensors: torch.Tensor | None) -> Any:
     """Runs a call: checked, recorded, and returned as contiguous tensors of its own, as `_fake` promises."""
     op, call = _checked(handle, tensors)
-    call.set_metadata({name: _kept(tensor) for name, tensor in call.metadata.items()})
+    call.set_metadata({name: kept(tensor) for name, tensor in call.metadata.items()})
     result = op._execute(call, tensors[: len(op.INPUT_NAMES)])
     outputs = dict(zip(op.OUTPUT_NAMES, result if isinstance(result, tuple) else (result,), strict=True))
     given = [tensor for tensor in tensors if tensor is not None]
@@ -205,8 +205,8 @@ def _as_declared(own: list[torch.Tensor]) -> Any:
     return own[0] if len(own) == 1 else tuple(own) if own else None
 
 
-def _kept(tensor: torch.Tensor) -> Any:
-    """What the record of a call in a graph keeps of a metadata tensor: a graph reuses its memory, and tells nobody.
+def kept(tensor: torch.Tensor) -> Any:
+    """What the record of a call keeps of a metadata tensor whose later writes would go unseen, such as a graph's own.
 
     A copy on the device would not do: CUDA graphs insist on the memory that a graph allocates. This one is on its way
     to the CPU while the call runs.

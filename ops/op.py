@@ -60,6 +60,7 @@ class Op:
     BRANCHES: ClassVar[tuple[str, ...]] = ()
 
     _implementations: ClassVar[dict[str, Implementation]] = {}
+    _tensor_names: ClassVar[frozenset[str]] = frozenset()
     _generated: ClassVar[bool] = False  # of the class itself: whether it is an entry's generated one
     _is_compiling = staticmethod(torch.compiler.is_compiling)
 
@@ -73,6 +74,7 @@ class Op:
         super().__init_subclass__(**kwargs)
         _refuse_hidden_entry(cls)
         cls._generated = generated
+        cls._tensor_names = frozenset((*cls.INPUT_NAMES, *cls.CONSTANT_NAMES, *cls.OUTPUT_NAMES))
         owner = next(base for base in cls.__mro__ if "eval_roofline" in vars(base))
         if owner is not Op and not vars(owner).get("_generated", False):
             raise TypeError(
@@ -175,6 +177,7 @@ class Op:
 
     def serving(self, call: CheckedCall) -> tuple[str, ...]:
         """Names of the implementations that serve `call`, in order of registration."""
+        call.name_tensors(self._tensor_names)
         return tuple(name for name, found in self._implementations.items() if found.serves(call))
 
     def select(self, call: CheckedCall) -> Implementation:
@@ -183,6 +186,7 @@ class Op:
         Raises:
           OpNotAvailableError: none serves the call.
         """
+        call.name_tensors(self._tensor_names)
         if self.target is not None:
             chosen = self._implementations[self.target]
             if chosen.serves(call):

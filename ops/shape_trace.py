@@ -145,6 +145,7 @@ class ShapeTrace(TorchDispatchMode):
         """Make the metadata of the deferred calls for real; what is not to be had says why when it is asked for."""
         for call, metadata in self._deferred:
             call.set_metadata({name: self._settled(origin) for name, origin in metadata.items()})
+            call.note_versions()
             call.seal()
 
     def _settled(self, origin: Any) -> Any:

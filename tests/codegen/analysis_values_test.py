@@ -60,7 +60,7 @@ def test_4_7_values_that_were_written_since_the_call_are_no_longer_the_calls():
     held = ids([0, 1], [0, 1], [0, 1])
     op = called(ROUTED, meta(3, 5), held)
     held[0, 0] = 7
-    with pytest.raises(OpNotAvailableError, match="DemoFwdOp: 'ids' was written after the call completed"):
+    with pytest.raises(OpNotAvailableError, match="DemoFwdOp: 'ids' was written after the call was checked"):
         op.eval_roofline()
 
 

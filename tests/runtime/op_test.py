@@ -230,3 +230,57 @@ def test_the_reference_is_replaced_in_its_place_and_what_cannot_be_called_is_ref
         with pytest.raises(TypeError, match="of implementation 'n' cannot be called: it is"):
             Mine.register("n", function, when)
     assert Mine.implementation_names() == ("torch", "gpu", "add")
+
+
+# ---- facts of a call that formulas read
+
+
+class _CountingOp(ScaleFwdOp):
+    """Advances its ids, as a cache does its lengths."""
+
+    MUTATED_NAMES = ("ids",)
+
+    @implementation("counts")
+    def _counts(self, call, x, ids):
+        ids += 1
+        return x * 2
+
+
+def test_values_of_a_metadata_tensor_that_the_call_writes_are_those_that_it_found():
+    op, ids = _CountingOp(target="counts"), torch.tensor([5, 5])
+    for found in (5, 6):
+        op(torch.ones(2), ids)
+        assert op.last_call.values("ids").tolist() == [found, found] and ids.tolist() == [found + 1, found + 1]
+
+
+def test_values_that_an_implementation_writes_unannounced_are_no_values_of_the_call():
+    class Careless(_CountingOp):
+        MUTATED_NAMES = ()
+
+    op = Careless(target="counts")
+    op(torch.ones(2), torch.tensor([5, 5]))
+    with pytest.raises(OpNotAvailableError, match="ScaleFwdOp: 'ids' was written after the call was checked"):
+        op.last_call.values("ids")
+
+
+def test_values_of_an_inference_tensor_are_those_that_the_call_found():
+    op = ScaleFwdOp()
+    with torch.inference_mode():
+        ids = torch.tensor([1, 2])
+        op(torch.ones(2), ids)
+        ids.zero_()
+        assert op.last_call.values("ids").tolist() == [1, 2]
+
+
+def test_a_name_of_no_tensor_of_the_entry_is_a_key_error_and_not_an_absent_tensor():
+    op, asked = type("Mine", (ScaleFwdOp,), {})(), []
+    op.register("asks", lambda op, call, x, ids: x * 1, when=lambda call: asked.append(call.present("idz")))
+    for call in (lambda: op(torch.ones(2)), lambda: op.serving(op.check(torch.ones(2)))):
+        with pytest.raises(KeyError, match="ScaleFwdOp has no tensor 'idz'"):
+            call()
+    op.register("asks", lambda op, call, x, ids: x * 1, when=lambda call: False)
+    op(torch.ones(2))
+    with pytest.raises(KeyError, match="has no tensor 'typo'; present in this call are x, y"):
+        op.last_call.bytes_of("x", "typo")
+    with pytest.raises(AttributeError):
+        op.last_call.tensors.pop("x")
