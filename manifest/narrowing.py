@@ -100,7 +100,7 @@ def _comparison(op: str, left: expr.Expr, right: expr.Expr, holds: bool) -> Fact
     if (op in ("==", "in")) == holds:
         shown = frozenset() if None in values else frozenset({name})
         return Facts(shown, {name: values})
-    return Facts(frozenset({name}) if values == {None} else frozenset(), {}, {name: values})
+    return Facts(frozenset({name}) if None in values else frozenset(), {}, {name: values})
 
 def subject(node: expr.Expr) -> str | None:
     """The name whose values a comparison narrows: a name itself, `x.value`, or an algebraic value by its `kind`."""
