@@ -143,7 +143,7 @@ class _Analyser:
         return None
 
     def _func(self, field: RooflineField, path: str | None) -> Analysis:
-        problem = "" if path is None else formula_problem(path)
+        problem = "" if path is None else formula_problem(field.value)  # as it is written: a path has no spaces around it
         if problem:
             self._report("roofline.func", field.line, "R020", problem)
         return self._verdict(func=path or "", func_line=field.line)

@@ -142,7 +142,7 @@ class _SignatureParser:
         body = fields.form(node, place, forms.INPUT)
         get = body.entries.get
         optional = self._condition(get("optional"), f"{place}.optional")
-        own = optional is not None and optional.text == "true"
+        own = optional is not None and isinstance(get("optional"), Scalar) and get("optional").value is True
         write_only = bool(fields.scalar(get("write_only"), f"{place}.write_only", bool))
         device = fields.text(get("device"), f"{place}.device")
         if device is not None and device != forms.DEVICE:
