@@ -279,7 +279,7 @@ def category(dtype: str) -> str:
 
 
 def representable(value: int | float | bool, dtype: str) -> bool:
-    """Whether `value` lies in the dtype's range: exactly for a bool or an integer dtype, after rounding for a float.
+    """Whether `value` lies in the dtype's range; a bool or an integer dtype takes no other than its own values.
 
     An integer dtype takes whole numbers from its least to its greatest, bool takes 0 and 1. A float dtype takes what
     lies between its least and greatest finite value, infinity and NaN where it has them; a complex one what its parts take.
