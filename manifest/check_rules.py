@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 from tileops.manifest import constants as values
 from tileops.manifest import expr, kinds
@@ -14,8 +14,11 @@ from tileops.manifest.text import shown
 Report = Callable[[str, int, str, str], None]  # field path, line, code, message
 
 
-def definitions(entry: Entry, report: Report) -> None:
-    """A rule that merely defines a name says it in the wrong place; one that stands twice says it once too often."""
+def definitions(entry: Entry, told: Collection[str], report: Report) -> None:
+    """A rule that merely defines a name says it in the wrong place; one that stands twice says it once too often.
+
+    Rules whose paths are in `told` have defects already.
+    """
     forall = entry.signature.forall
     stand: dict[expr.Expr, int] = {}
     for position, rule in enumerate(entry.signature.rules):
@@ -23,7 +26,7 @@ def definitions(entry: Entry, report: Report) -> None:
         if stand.setdefault(rule.expr, position) != position:
             report(path, rule.line, "M027", f"{shown(rule.text)} is shape_rules[{stand[rule.expr]}] again")
         node = rule.expr
-        if not (isinstance(node, expr.Compare) and node.ops == ("==",)):
+        if path in told or not (isinstance(node, expr.Compare) and node.ops == ("==",)):
             continue
         for side, other in (node.operands, node.operands[::-1]):
             if isinstance(side, expr.Name) and isinstance(forall.get(side.id), (kinds.Dim, kinds.Shape)):

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator, Mapping
 from tileops.manifest import apart, check_effects, check_families, check_rules, declarations, expr, kind_check, kinds, plan, presence
 from tileops.manifest.diagnostics import Diagnostics
 from tileops.manifest.domain import Domain
-from tileops.manifest.kind_check import FORM, KIND, NAME, PRESENCE, Scope
+from tileops.manifest.kind_check import DTYPE, FORM, KIND, NAME, PRESENCE, Scope
 from tileops.manifest.kinds import BOOL, INT, Kind, Maybe
 from tileops.manifest.model import Entry, Expression, Signature, Tensor
 from tileops.manifest.points import Point, TooManyPoints, discriminants, domain_restrictions, enumerate_points
 from tileops.manifest.shapes import NoCase, shape_at
 
-CODES = {FORM: "M020", NAME: "M021", KIND: "M022", PRESENCE: "M025"}
+CODES = {FORM: "M020", NAME: "M021", KIND: "M022", PRESENCE: "M025", DTYPE: "M024"}
 
 
 def scope(entry: Entry, roofline: bool = False, dtypes: bool = False, lists: bool = False) -> Scope:
@@ -37,7 +37,8 @@ def scope(entry: Entry, roofline: bool = False, dtypes: bool = False, lists: boo
         if kind is not None:
             names[name] = kind
     unclear = signature.lets.keys() - names.keys()  # in a cycle, or with defects of their own
-    return Scope(names, tensors, roofline, dtypes, broken_names(entry) | unclear)
+    hidden = frozenset(name for name, kind in signature.forall.items() if name not in names)
+    return Scope(names, tensors, roofline, dtypes, broken_names(entry) | unclear, hidden)
 
 
 def is_value_list(kind: Kind) -> bool:
@@ -154,6 +155,7 @@ class SignatureCheck:
         self._signature = entry.signature
         self._diagnostics = diagnostics
         self._failed = False
+        self._told: set[str] = set()
         self._unclear: set[str] = set()
         self.plans: list[tuple[Point, plan.Plan]] = []
         self.apart: apart.Apart | None = None
@@ -167,7 +169,7 @@ class SignatureCheck:
         names = scope(self._entry)
         for path, expression, wanted in self._expressions():
             self._kind(path, expression, names, wanted)
-        check_rules.definitions(self._entry, self._report)
+        check_rules.definitions(self._entry, self._told, self._report)
         for section, tensors in check_effects.sections(self._signature):
             for tensor in tensors.values():
                 self._tensor(f"signature.{section}.{tensor.name}", tensor)
@@ -188,6 +190,7 @@ class SignatureCheck:
 
     def _report(self, path: str, line: int, code: str, message: str) -> None:
         self._failed = True
+        self._told.add(path)
         self._unclear.add(path.rpartition(".")[0])
         self._diagnostics.add(self._entry.file, line, self._entry.op, path, code, message)
 

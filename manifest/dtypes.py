@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+
 # Bits of one element as stored. Sub-byte values travel in carriers (uint8), so every entry is a whole number of bytes.
 BITS: dict[str, int] = {
     "bool": 8,
@@ -35,3 +37,19 @@ def category(dtype: str) -> str:
         if dtype.startswith(prefix):
             return name
     return "float"
+
+
+# How other libraries, and PyTorch elsewhere, call them.
+_OTHER_NAMES = {
+    "half": "float16", "float": "float32", "double": "float64", "fp16": "float16", "bf16": "bfloat16", "fp32": "float32",
+    "f16": "float16", "f32": "float32", "f64": "float64", "fp64": "float64", "fp8": "float8_e4m3fn", "byte": "uint8", "char": "int8",
+    "short": "int16", "int": "int32", "long": "int64", "boolean": "bool", "cfloat": "complex64", "cdouble": "complex128",
+}  # fmt: skip
+
+
+def nearest(name: str) -> str:
+    """The dtype that `name` is, or likely means; "" where it is like none."""
+    if name in BITS or name in _OTHER_NAMES:
+        return _OTHER_NAMES.get(name, name)
+    close = difflib.get_close_matches(name[:80], BITS, 1, cutoff=0.75) if len(name) > 3 else []
+    return close[0] if close else ""

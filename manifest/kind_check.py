@@ -5,17 +5,17 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 
-from tileops.manifest import declarations, effort, expr, kinds
+from tileops.manifest import comparisons, declarations, dtypes, effort, expr, kinds
 from tileops.manifest.evaluate import evaluate
 from tileops.manifest.kinds import (
-    BOOL, DIM, INT, NONE, REAL, TEXT, Adt, Bool, Dim, DType, Enum, Int, Kind, Maybe, Opaque, Real, Seq, Union,
+    BOOL, DIM, INT, NONE, REAL, Adt, Dim, DType, Enum, Int, Kind, Maybe, Real, Seq, Union,
 )
 from tileops.manifest.names import may_be_variable
 from tileops.manifest.narrowing import NOTHING, Facts, learn
 from tileops.manifest.text import shown
 
 # What a checker calls a defect; the manifest and the roofline analysis map each to a code of their own.
-FORM, NAME, KIND, PRESENCE = "form", "name", "kind", "presence"
+FORM, NAME, KIND, PRESENCE, DTYPE = "form", "name", "kind", "presence", "dtype"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,6 +27,7 @@ class Scope:
       tensors: tensor name -> whether it may be absent.
       roofline: whether `bytes(t)` is allowed.
       dtypes: whether dtype names stand for themselves (a dtype term).
+      lists: names of value lists, which may not be read here.
       broken: names whose declarations could not be read; what needs one is not reached, and not reported again.
     """
 
@@ -35,6 +36,7 @@ class Scope:
     roofline: bool = False
     dtypes: bool = False
     broken: frozenset[str] = frozenset()
+    lists: frozenset[str] = frozenset()
 
     def functions(self) -> list[str]:
         """The functions that may be called here."""
@@ -45,7 +47,7 @@ Report = Callable[[str, str], None]
 
 
 def check(node: expr.Expr, scope: Scope, report: Report, facts: Facts = NOTHING) -> Kind | None:
-    """Kind of the expression; None where a defect was reported as (FORM | NAME | KIND | PRESENCE, message).
+    """Kind of the expression; None where a defect was reported as (FORM | NAME | KIND | PRESENCE | DTYPE, message).
 
     Args:
       node: the expression.
@@ -99,9 +101,23 @@ class _Checker:
             self._fail(NAME, f"{name!r} is a tensor; it may stand only inside present(...)"
                        f"{' and bytes(...)' if self._scope.roofline else ''}")
         else:
-            self._fail(NAME, f"unknown name {shown(name)}; allowed are {', '.join(self._scope.names) or 'none'}"
-                       f" and the functions {', '.join(self._scope.functions())}")
+            self._unknown(name)
         return None
+
+    def _unknown(self, name: str) -> None:
+        """Report a name that is none of the entry's, with what it was likely meant to be."""
+        meant = dtypes.nearest(name) if self._scope.dtypes else ""
+        if meant:
+            self._fail(DTYPE, f"{shown(name)} is no dtype; did you mean {meant}?")
+        elif name in self._scope.lists:
+            self._fail(NAME, f"{name!r} is a Seq[Int], which rows hold for generators: no call knows it")
+        elif name in dtypes.BITS:
+            self._fail(NAME, f"{name!r} is a dtype, which stands by itself only in the `dtype` of a tensor; compare with {name!r} in quotes")
+        else:
+            hint = f"; did you mean {name.capitalize()}?" if name in ("true", "false") else ""
+            known = [*self._scope.names, *(["the dtypes"] if self._scope.dtypes else [])]
+            self._fail(NAME, f"unknown name {shown(name)}{hint}; allowed are {', '.join(known) or 'none'}"
+                       f" and the functions {', '.join(self._scope.functions())}")
 
     def _Value(self, node: expr.Value, facts: Facts) -> Kind | None:
         kind = self._Name(expr.Name(node.name), NOTHING)
@@ -116,6 +132,9 @@ class _Checker:
         return _narrowed(node.name, kind.item, facts)
 
     def _Field(self, node: expr.Field, facts: Facts) -> Kind | None:
+        if self._scope.dtypes and node.name == "torch" and "torch" not in self._scope.names:
+            self._fail(DTYPE, f"torch.{node.field} is no dtype; did you mean {dtypes.nearest(node.field) or 'float32'}?")
+            return None
         kind = self._Name(expr.Name(node.name), facts)
         if kind is None:
             return None
@@ -178,20 +197,10 @@ class _Checker:
         found = [self.kind(operand, facts) for operand in node.operands]
         if any(kind is None for kind in found):
             return None
-        for position, (op, left, right) in enumerate(zip(node.ops, found, found[1:], strict=False)):
-            never = _never_equal(op, left, node.operands[position + 1]) or _never_equal(op, right, node.operands[position])
-            if never is not None:
-                self._fail(KIND, f"{left} {op} {right}: nothing there equals {shown(never.value)}")
-                return None
-            if op in ("in", "not in"):
-                fine = isinstance(right, Seq) and _comparable(left, right.item)
-            elif op in ("==", "!="):
-                fine = _comparable(left, right)
-            else:
-                fine = all(isinstance(side, (Int, Real)) for side in (left, right))
-            if not fine:
-                self._fail(KIND, f"{left} {op} {right} compares what can never be equal or ordered")
-                return None
+        said = comparisons.problem(node, found, lambda part: self.kind(part, facts))
+        if said:
+            self._fail(KIND, said)
+            return None
         return BOOL
 
     def _Logic(self, node: expr.Logic, facts: Facts) -> Kind | None:
@@ -224,13 +233,13 @@ class _Checker:
             return None
         if self._wanted(index, INT, "[...]") is None:
             return None
-        if isinstance(node.index, expr.Literal) and sequence.length is not None:
-            if not -sequence.length <= node.index.value < sequence.length:
-                self._fail(KIND, f"[{node.index.value}] is outside the {sequence.length} items of {expr.to_source(node.sequence)}")
-                return None
-        if isinstance(node.index, expr.Literal) and sequence.each and -len(sequence.each) <= node.index.value < len(sequence.each):
-            return sequence.each[node.index.value]
-        return sequence.item
+        place = _constant_index(node.index)
+        if place is None or sequence.length is None:
+            return sequence.item
+        if not -sequence.length <= place < sequence.length:
+            self._fail(KIND, f"[{place}] is outside the {sequence.length} items of {expr.to_source(node.sequence)}")
+            return None
+        return sequence.each[place] if sequence.each else sequence.item
 
     def _Slice(self, node: expr.Slice, facts: Facts) -> Kind | None:
         sequence = self.kind(node.sequence, facts)
@@ -340,45 +349,11 @@ class _Checker:
         return None
 
 
-def _never_equal(op: str, kind: Kind, other: expr.Expr) -> expr.Literal | None:
-    """The literal among what a value is compared with that no value of the kind can equal."""
-    inner = kind.item if isinstance(kind, Maybe) else kind
-    if op in ("in", "not in"):
-        literals = other.items if isinstance(other, expr.Tuple) else ()
-    else:
-        literals = (other,) if op in ("==", "!=") else ()
-    for literal in literals:
-        if not isinstance(literal, expr.Literal):
-            continue
-        value = literal.value
-        if isinstance(inner, (Enum, DType)) and isinstance(value, str) and value not in inner.values:
-            return literal
-        if isinstance(inner, Int) and isinstance(value, float) and not value.is_integer():
-            return literal
-    return None
-
-
-def _comparable(left: Kind, right: Kind) -> bool:
-    """Whether some value of the one may equal some value of the other."""
-    if isinstance(left, Maybe) or isinstance(right, Maybe):
-        first = left.item if isinstance(left, Maybe) else left
-        second = right.item if isinstance(right, Maybe) else right
-        return NONE in (left, right) or _comparable(first, second)
-    if isinstance(left, kinds.Union) or isinstance(right, kinds.Union):
-        lefts = left.items if isinstance(left, kinds.Union) else (left,)
-        rights = right.items if isinstance(right, kinds.Union) else (right,)
-        return any(_comparable(a, b) for a in lefts for b in rights)
-    names = (Enum, DType)
-    if isinstance(left, names) and isinstance(right, names):
-        return bool(set(left.values) & set(right.values))
-    if isinstance(left, Seq) and isinstance(right, Seq):
-        return _comparable(left.item, right.item)
-    numbers = (Int, Real)
-    if isinstance(left, numbers) and isinstance(right, numbers):
-        return True
-    if isinstance(left, (kinds.Text, Enum)) and isinstance(right, (kinds.Text, Enum)):
-        return True
-    return type(left) is type(right) and not isinstance(left, Opaque) and isinstance(left, (Bool, type(TEXT)))
+def _constant_index(node: expr.Expr) -> int | None:
+    """The number that an index is written as, with a sign or without."""
+    if isinstance(node, expr.Unary) and node.op in ("+", "-") and isinstance(node.operand, expr.Literal):
+        return -node.operand.value if node.op == "-" else node.operand.value
+    return node.value if isinstance(node, expr.Literal) else None
 
 
 def _narrowed(name: str, kind: Kind, facts: Facts) -> Kind:
