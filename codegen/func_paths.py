@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import importlib
 import inspect
+import sys
 import types
 
 from tileops.codegen.analysis import Analysis
@@ -12,16 +15,20 @@ from tileops.manifest.model import Entry
 
 
 def check_func(entry: Entry, analysis: Analysis, diagnostics: Diagnostics) -> None:
-    """Report a func path that names no module-level function; entries that are not implemented are not imported."""
+    """Report a func path that names no formula; entries that are not implemented are not imported.
+
+    What a module prints while it is imported goes to stderr: stdout is the command's data.
+    """
     if not analysis.func or entry.status != "implemented" or not analysis.emittable:
         return
     module_name, _, name = analysis.func.rpartition(".")
     try:
-        module = importlib.import_module(module_name)
-    except Exception as error:  # noqa: BLE001  # whatever a formula module does on import is this entry's defect
+        with contextlib.redirect_stdout(sys.stderr):
+            module = importlib.import_module(module_name)
+    except (Exception, SystemExit) as error:  # noqa: BLE001  # whatever a formula module does on import is this entry's defect
         problem = f"{module_name} cannot be imported: {type(error).__name__}: {error}"
     else:
-        problem = _problem(module_name, name, getattr(module, name, None))
+        problem = _problem(module_name, name, getattr(module, name, None)) or _torch_import(module)
     if problem:
         diagnostics.add(entry.file, analysis.func_line, entry.op, "roofline.func", "R021", problem)
 
@@ -34,9 +41,27 @@ def _problem(module: str, name: str, found: object) -> str:
         return f"{module}.{name} is no function but a {type(found).__name__}"
     if found.__module__ != module:
         return f"{module}.{name} is a function of {found.__module__}; name it there"
+    if inspect.iscoroutinefunction(found) or inspect.isgeneratorfunction(found) or inspect.isasyncgenfunction(found):
+        return f"{module}.{name} is a coroutine or a generator, and a formula returns (flops, bytes)"
     parameters = list(inspect.signature(found).parameters.values())
     if len(parameters) != 1 or parameters[0].kind not in _POSITIONAL or parameters[0].default is not inspect.Parameter.empty:
         return f"{module}.{name}{inspect.signature(found)} must take the checked call and nothing else"
+    return ""
+
+
+def _torch_import(module: types.ModuleType) -> str:
+    """Where a module of formulas imports torch, which nothing that validates needs; "" where it does not."""
+    try:
+        source = inspect.getsource(module)
+    except (OSError, TypeError):  # a compiled module has none
+        return ""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        else:
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
+        if any(name.partition(".")[0] == "torch" for name in names):
+            return f"{module.__name__} imports torch (line {node.lineno}): formulas compute on what the call holds, NumPy arrays"
     return ""
 
 

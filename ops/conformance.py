@@ -88,7 +88,7 @@ def _func_problem(path: str) -> str:
     module_name, _, name = path.rpartition(".")
     try:
         function = getattr(importlib.import_module(module_name), name, None)
-    except Exception as error:  # whatever a formula module does on import is this entry's defect
+    except (Exception, SystemExit) as error:  # whatever a formula module does on import is this entry's defect
         return f"{module_name} cannot be imported: {describe(error)}"
     if not inspect.isfunction(function):
         return f"{path} is no function: write `def {name}(call) -> tuple[int, int]` at the top of {module_name}"

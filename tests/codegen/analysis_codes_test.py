@@ -107,6 +107,28 @@ def test_a_minimal_entry_yields_exactly_its_code_at_the_right_line(code, words, 
     assert analysis.emittable is (code == "R021")  # whether a path resolves is no question of the entry
 
 
+@pytest.mark.parametrize(("source", "words"), [
+    ("raise SystemExit(3)", "cannot be imported: SystemExit: 3"),
+    ("import torch.nn as nn\ndef price(call):\n    return 1, 1", "imports torch (line 1)"),
+    ("def price(call):\n    from torch import ones\n    return 1, 1", "imports torch (line 2)"),
+    ("async def price(call):\n    return 1, 1", "is a coroutine or a generator"),
+    ("def price(call):\n    yield 1, 1", "is a coroutine or a generator"),
+])  # fmt: skip
+def test_a_module_that_ends_the_program_or_holds_no_formula_is_R021(tmp_path, monkeypatch, source, words):
+    name = f"formulas_{abs(hash(source))}"
+    (tmp_path / f"{name}.py").write_text(source)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    found, _, _ = found_in(f"  roofline:\n    func: {name}.price  # <-")
+    assert [one.code for one in found] == ["R021"] and words in found[0].message
+
+
+def test_what_a_formula_module_prints_stays_out_of_the_data(tmp_path, monkeypatch, capsys):
+    (tmp_path / "printing_formulas.py").write_text("print('hello')\ndef price(call):\n    return 1, 1")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert found_in("  roofline:\n    func: printing_formulas.price  # <-")[0] == []
+    assert capsys.readouterr() == ("", "hello\n")
+
+
 def test_every_roofline_code_has_a_minimal_entry():
     assert {row[0] for row in DEFECTS} == {code for code in CODES if code.startswith("R")}
 
