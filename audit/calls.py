@@ -35,7 +35,9 @@ def declared(op_class: type[Op], case: WorkloadCase) -> DeclaredCall:
     call = None
     try:
         op = workloads.construct(op_class, case, device="meta")
-        op(**workloads.build_inputs(op_class, case, "meta"))
+        inputs = workloads.build_inputs(op_class, case, "meta")
+        with workloads.calls_on("meta", inputs):
+            op(**inputs)
         call = op.last_call
         return DeclaredCall(
             op_class=op_class, case=case, call=call, read_bytes=read_half(op), data_terms=op.roofline_data_terms()

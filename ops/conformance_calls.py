@@ -87,11 +87,13 @@ class _CallCheck:
         try:
             op = workloads.construct(self._class, case, device="meta")
             inputs = workloads.build_inputs(self._class, case, "meta")
-            op(**inputs)
+            with workloads.calls_on("meta", inputs):
+                op(**inputs)
+                call = op.check(**inputs)
         except Exception as error:  # the signature's checks, or an author's `__init__` and `forward`
             self._add("forward", "C016", f"the row {case.case_id} cannot be called on meta: {describe(error)}")
             return None
-        self._whens(op.check(**inputs), case)
+        self._whens(call, case)
         self._roof(op, case)
         if self._no_price:
             return None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -39,6 +41,11 @@ def build_inputs(
     `meta` they are built on the CPU with their values.
     """
     return _tensors(op_class, case, op_class.INPUT_NAMES, torch.device(device), variant)
+
+
+def calls_on(device: torch.device | str, inputs: Mapping[str, torch.Tensor | None]) -> contextlib.AbstractContextManager:
+    """While it is entered, calls with `inputs` are on `device`: one without a tensor takes PyTorch's default device."""
+    return contextlib.nullcontext() if any(tensor is not None for tensor in inputs.values()) else torch.device(device)
 
 
 def _tensors(

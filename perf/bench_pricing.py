@@ -38,7 +38,9 @@ def price_case(op_class: type[Op], case: WorkloadCase) -> benchmark_pb2.Benchmar
     record = bench_records.new_record(op_class, case, implementation="")
     try:
         op = workloads.construct(op_class, case, device="meta")
-        op(**workloads.build_inputs(op_class, case, "meta"))
+        inputs = workloads.build_inputs(op_class, case, "meta")
+        with workloads.calls_on("meta", inputs):
+            op(**inputs)
         bench_records.set_price(record, op)
         record.status = benchmark_pb2.STATUS_OK
     except Exception as error:  # formulas and generators are anybody's code; one that fails costs its row

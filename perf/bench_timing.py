@@ -78,6 +78,10 @@ class Row:
         Raises:
           Exception: what the implementation raised.
         """
+        with workloads.calls_on(self.device, self.inputs.tensors):
+            return self._run(implementation, budget)
+
+    def _run(self, implementation: str, budget: Budget | None) -> benchmark_pb2.BenchmarkRecord | None:
         record = bench_records.new_record(self.op_class, self.case, implementation)
         op = workloads.construct(self.op_class, self.case, target=implementation, device=self.device)
         self.inputs.fill(0)
