@@ -8,7 +8,7 @@ from tileops.codegen.analysis import Analysis
 from tileops.codegen.emit_class import emit_class
 from tileops.codegen.outside import Outside
 from tileops.codegen.python_form import BUILTINS
-from tileops.codegen.source_text import Lines
+from tileops.codegen.source_text import Lines, literal
 from tileops.manifest.check import Checked
 
 
@@ -30,7 +30,8 @@ def module_source(family: str, entries: list[tuple[Checked, Analysis]]) -> str:
     called = [name for name in BUILTINS if f"_{name}(" in text]
     if called:
         head.add(f"from builtins import {_renamed(called)}")
-    head.add("", *(f"import {module} as {alias}" for module, alias in outside.modules.items()))
+    needed = {found.func.rpartition(".")[0] for checked, found in entries if found.func and checked.entry.status == "implemented"}
+    head.add("", *(f"import {module} as {alias}" for module, alias in outside.modules.items() if module in needed))
     head.add(*(f"from {module} import {name} as {alias}" for (module, name), alias in outside.classes.items()))
     if "_primitives." in text:
         head.add("from tileops.manifest import primitives as _primitives")
@@ -42,6 +43,9 @@ def module_source(family: str, entries: list[tuple[Checked, Analysis]]) -> str:
     head.add("from tileops.ops.op import Op as _Op")
     if "_Stage(" in text:
         head.add("from tileops.ops.stages import Stage as _Stage")
+    later = {module: alias for module, alias in outside.modules.items() if module not in needed}
+    # The formula of a spec-only entry may be yet to come, which costs no other entry its price.
+    head.add(*[""] * bool(later), *(f"{alias} = _checks.formula_module({literal(module)})" for module, alias in later.items()))
     return head.text() + text
 
 

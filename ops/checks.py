@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import math
 import numbers
 from collections.abc import Mapping
@@ -12,7 +13,7 @@ from typing import Any
 from tileops.manifest.adt import AdtValue
 from tileops.ops.checked_call import TensorRecord
 from tileops.ops.dtypes import NAMES, dtype_name
-from tileops.ops.errors import OpCallError, OpConstructionError
+from tileops.ops.errors import OpCallError, OpConstructionError, OpNotAvailableError
 
 # What a primitive or an operator raises where a call leaves its domain.
 DOMAIN_ERRORS = (ValueError, ArithmeticError, IndexError)
@@ -248,6 +249,24 @@ def domain_error(
 
 def _shown(shapes: Mapping[str, tuple[int, ...]]) -> str:
     return "".join(f"; {name!r} is {list(shape)}" for name, shape in shapes.items())
+
+
+class _NoModule:
+    """Stands for a module of formulas that cannot be imported."""
+
+    def __init__(self, name: str, why: str) -> None:
+        self._name, self._why = name, why
+
+    def __getattr__(self, name: str) -> Any:
+        raise OpNotAvailableError(f"{self._name}.{name} is no formula yet: {self._name} cannot be imported: {self._why}")
+
+
+def formula_module(name: str) -> Any:
+    """The module of a formula that may be yet to come; where it cannot be imported, the price alone is an error."""
+    try:
+        return importlib.import_module(name)
+    except (Exception, SystemExit) as error:  # whatever it does on import; entries beside its own are not to suffer
+        return _NoModule(name, f"{type(error).__name__}: {error}")
 
 
 def price(op: str, formula: str, value: Any) -> int:
