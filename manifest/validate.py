@@ -11,7 +11,7 @@ from absl import app, flags
 from tileops.codegen.func_paths import check_func
 from tileops.codegen.pipeline import analyse_files, chosen_spec_files
 from tileops.manifest.diagnostics import counted
-from tileops.perf import command
+from tileops.perf import command, paths
 
 _SPEC_DIR = flags.DEFINE_multi_string("spec_dir", [], "folder of spec files (default: the project's); one alone")
 _FORMAT = flags.DEFINE_enum("format", "text", ["text", "json"], "how to print the diagnostics")
@@ -21,6 +21,8 @@ _OP = flags.DEFINE_string("op", "*", "print the diagnostics of ops that match th
 def main(argv: list[str]) -> int:
     """Exit status: 0 clean, 1 defects, 2 bad usage, such as an `--op` that fits no entry."""
     files = chosen_spec_files(_SPEC_DIR.value)
+    if _SPEC_DIR.value:
+        paths.make_user_modules_importable()
     analysed = analyse_files(files)
     for checked, analysis in analysed.entries.values():
         check_func(checked.entry, analysis, analysed.diagnostics)

@@ -6,6 +6,7 @@ import dataclasses
 
 from tileops.ops import catalogue
 from tileops.ops.op import Op
+from tileops.perf import paths
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -31,6 +32,8 @@ def load(sources: Sources) -> dict[str, type[Op]]:
     Raises:
       CatalogueError: a generated module or a plugin cannot be imported.
     """
+    if sources.generated_dir is not None or sources.plugins:
+        paths.make_user_modules_importable()
     try:
         classes = catalogue.load(sources.generated_dir)
     except Exception as error:

@@ -9,12 +9,20 @@ that a Python zip unpacks itself to.
 
 import os
 import pathlib
+import sys
 
 
 def user_path(path: str | os.PathLike) -> pathlib.Path:
     """Returns `path` as the user meant it: relative to where they stand."""
     base = os.environ.get("BUILD_WORKING_DIRECTORY") or os.getcwd()
     return pathlib.Path(base, os.path.expanduser(path))
+
+
+def make_user_modules_importable() -> None:
+    """Lets modules in the folder that the user stands in be imported, where no installed module has their name."""
+    folder = str(user_path(".").absolute())
+    if folder not in sys.path:
+        sys.path.append(folder)
 
 
 def data_path(*parts: str) -> pathlib.Path:

@@ -114,6 +114,48 @@ def test_a_data_term_that_is_no_count_is_told_with_the_method_that_gave_it(tmp_p
     assert status == 1 and said in err
 
 
+FORMULAS = "def negate(call):\n    return call.tensors['x'].bytes, 7\n"
+
+
+def _with_func(path):
+    return SPEC.replace('flops: "prod(S)"', f'func: "{path}"')
+
+
+@pytest.mark.parametrize("command", ["manifest.validate", "ops.conformance_command", "perf.bench"])
+def test_a_formula_in_the_folder_that_the_user_stands_in_is_found(tmp_path, bench, command):
+    (tmp_path / "spec" / "private.yaml").write_text(_with_func("ours_formulas.negate").replace("spec-only", "implemented"))
+    (tmp_path / "ours_formulas.py").write_text(FORMULAS)
+    plugin = [] if command == "manifest.validate" else ["--plugin=ours.py"]
+    if command == "perf.bench":
+        status, err = bench("--device=cpu", *plugin)
+    else:
+        environment = dict(os.environ, BUILD_WORKING_DIRECTORY=str(tmp_path), PYTHONPATH=os.pathsep.join(sys.path))
+        done = subprocess.run(
+            [sys.executable, "-m", f"tileops.{command}", "--spec_dir=spec", *plugin],
+            env=environment, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        status, err = done.returncode, done.stdout + done.stderr
+    assert status == 0, err
+
+
+def test_a_formula_that_is_not_written_yet_costs_its_own_row_alone(tmp_path, bench):
+    later = _with_func("nowhere_formulas.negate").replace("NegateFwdOp", "LaterFwdOp")
+    (tmp_path / "spec" / "private.yaml").write_text(SPEC + later)
+    status, err = bench("--device=meta")
+    assert status == 1 and "LaterFwdOp" in err and "No module named 'nowhere_formulas'" in err
+    priced = {record.op: record.status for record in records(tmp_path)}
+    assert priced == {"NegateFwdOp": benchmark_pb2.STATUS_OK, "LaterFwdOp": benchmark_pb2.STATUS_ERROR}
+
+
+def test_an_op_without_inputs_is_priced_without_code(tmp_path, bench):
+    spec = SPEC.replace('{S: Shape, T: "DType[float16 | float32]"}', "{}").replace('inputs:\n      x: {dtype: T, shape: "[*S]"}', "inputs: {}")
+    spec = spec.replace("    inputs:", '    params: {S: {type: "list[int]"}}\n    inputs:').replace("dtype: T,", "dtype: float32,")
+    (tmp_path / "spec" / "private.yaml").write_text(spec.replace(", dtype_cases: [{T: float32}]", ""))
+    status, err = bench("--device=meta")
+    assert status == 0, err
+    assert [(record.flops, record.bytes) for record in records(tmp_path)] == [(32, 128)]
+
+
 def test_a_price_that_no_run_file_holds_is_told_as_flops_or_bytes_with_the_limit(tmp_path, bench):
     (tmp_path / "spec" / "private.yaml").write_text(SPEC.replace("prod(S)", "prod(S) * 1152921504606846976"))
     status, err = bench("--device=meta")
