@@ -202,8 +202,8 @@ def rank_error(op: str, name: str, term: str, shape: tuple[int, ...]) -> OpCallE
 
 def axis_error(op: str, name: str, axis: int, term: str, expected: Any, shape: tuple[int, ...]) -> OpCallError:
     """An axis (or a run of axes from `axis`) is not what its term stands for in this call."""
-    found = shape[axis] if isinstance(expected, int) else list(shape[axis:][: len(expected)])
-    wanted = expected if isinstance(expected, int) else list(expected)
+    found = list(shape[axis:][: len(expected)]) if isinstance(expected, (tuple, list)) else shape[axis]
+    wanted = list(expected) if isinstance(expected, (tuple, list)) else expected
     return OpCallError(
         f"{op}: axis {axis} of {name!r} is declared {term!r}, which is {wanted} in this call, and {found} was found"
         f" (shape {list(shape)})"

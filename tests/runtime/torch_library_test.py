@@ -297,10 +297,12 @@ def test_ops_called_directly_through_their_operator_are_checked():
         library.operator(type(op))(op.handle, randn(2, 3, dtype=torch.float16), randn(5, 4, dtype=torch.float16))
 
 
-def test_a_call_that_does_not_fit_says_so_while_it_is_traced():
+@pytest.mark.parametrize(("dynamic", "size"), [(False, "3"), (True, "s")])
+def test_a_call_that_does_not_fit_says_so_while_it_is_traced(dynamic, size):
     op = OPS["GemmFwdOp"]()
-    with pytest.raises(Exception, match="GemmFwdOp: axis 1 of 'b' is declared 'K', which is 3 in this call"):
-        compiled(lambda a, b: op(a, b))(randn(2, 3, dtype=torch.float16), randn(5, 4, dtype=torch.float16))
+    function = torch.compile(lambda a, b: op(a, b), fullgraph=True, backend="eager", dynamic=dynamic)
+    with pytest.raises(Exception, match=f"GemmFwdOp: axis 1 of 'b' is declared 'K', which is {size}"):
+        function(randn(2, 3, dtype=torch.float16), randn(5, 4, dtype=torch.float16))
 
 
 # ---- what is recorded
