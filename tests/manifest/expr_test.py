@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tileops.manifest import expr, expr_parser, kind_check, kinds
+from tileops.manifest import expr, expr_parser, kind_check, kinds, sums
 from tileops.manifest.evaluate import evaluate, fold
 from tileops.manifest.expr import Binary, Call, Compare, Conditional, Literal, Logic, Name, Subscript, Tuple, Unary
 
@@ -75,6 +75,20 @@ def test_folding_keeps_the_value_and_leaves_no_decided_name(node, values, presen
 @pytest.mark.parametrize("text", ["topk_ids(4, 9, 8)", "nothing(1)", "max(())", "1 // 0", "(1, 2)[9]", "abs('a')"])
 def test_folding_leaves_what_has_no_value_as_it_is(text):
     assert fold(expr_parser.parse(text), {}, {}) == expr_parser.parse(text)
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 3), st.integers(0, 3), st.booleans()), min_size=1, max_size=8))
+def test_the_parts_of_a_sum_add_up_to_it_and_share_no_name(drawn):
+    node = None
+    for negative, first, second, nested in drawn:
+        addend = Binary("*", Name(f"n{first}"), Name(f"n{second}")) if first != second else Literal(first)
+        addend = Binary("-", Literal(7), addend) if nested else addend
+        node = addend if node is None else Binary("-" if negative else "+", node, addend)
+    values = {f"n{at}": 3 + at * at for at in range(4)}
+    parts = sums.related(node, lambda part: frozenset(part.free_names))
+    assert sum(evaluate(part, values, {}) for part in parts) == evaluate(node, values, {})
+    names = [name for part in parts for name in part.free_names]
+    assert len(names) == len(set(names))
 
 
 def test_no_number_passes_two_to_the_128th():

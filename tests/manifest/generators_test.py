@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tileops.manifest import declarations, generators
+from tileops.manifest import declarations, extents, generators
 
 lengths = st.lists(st.integers(0, 40), max_size=8)
 sizes = st.integers(1, 9)
@@ -191,3 +191,23 @@ def test_every_count_occurs():
 def test_outside_its_domain_a_generator_raises_value_error(name, args):
     with pytest.raises(ValueError, match="."):
         generators.generate(name, args, seed=0)
+
+
+@settings(max_examples=60, deadline=None)
+@given(lengths, st.lists(st.integers(-9, 9), max_size=6), st.integers(1, 9), st.integers(0, 4), st.integers(0, 4), st.integers(0, 9))
+def test_an_extent_tells_the_shape_and_the_range_of_what_is_made(values, whole, block, few, some, seed):
+    calls = {
+        "as_tensor": (whole,), "prefix_sum": (whole,), "exclusive_prefix_sum": (whole,),
+        "padded_exclusive_prefix_sum": (values, block), "chunk_indices": (values, block), "token_indices": (values,),
+        "chunk_offsets": (values, block), "local_expert_map": (few + some, few, some), "topk_ids": (some, few, few + some),
+        "paged_block_table": (few, some, few * some + block), "nsa_block_indices": (values, block, few, some),
+        "nsa_block_counts": (few, some, block),
+    }  # fmt: skip
+    for name, args in calls.items():
+        told, made = extents.extent(name, args), generators.generate(name, args, seed)
+        assert told.shape == made.shape, name
+        assert told.within is None or not made.size or told.within[0] <= made.min() and made.max() <= told.within[1], name
+
+
+def test_an_extent_is_told_without_making_anything():
+    assert extents.extent("topk_ids", (2**20, 2, 256)) == extents.Extent(shape=(2**20, 2), within=(0, 255), work=2**28)
