@@ -158,6 +158,7 @@ class _Instance:
         for name in let_order(self._signature):
             if set(expr.names(self._signature.lets[name].expr)) <= self._values.keys() | self._present.keys():
                 self._values[name] = self._value(f"let {name}", self._signature.lets[name].expr)
+                self._present[name] = self._values[name] is not None
         for rule in self._signature.rules:
             if not self._value("shape_rules", rule.expr):
                 raise _Refused("", f"the rule {rule.text!r} does not hold for this row")

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from tileops.manifest import loader
-from tileops.tests.manifest.entries import OP, VALID, check, codes, variant
+from tileops.tests.manifest.entries import OP, VALID, check, codes, small, variant
 
 ROW = {"label": "a", "A": [2, 3], "M": 4, "K": 5, "dtype_cases": [{"T": "float16", "U": "int8"}]}
 
@@ -146,6 +146,12 @@ def test_a_row_writes_exactly_what_its_branch_reads():
     assert codes(_entry(workloads=[missing])) == ["M060"]
     assert codes(_entry(workloads=[{**ROW, "Z": 3}])) == ["M060"]
     assert codes(_entry(workloads=[{**ROW, "dtype_cases": [{"T": "float16"}]}])) == ["M060"]
+
+
+@pytest.mark.parametrize(("w", "said"), [(None, []), (3, []), (0, ["M060"])])
+def test_the_presence_of_a_let_is_asked_in_rows_as_in_calls(w, said):
+    parts = {"params": {"w": {"type": "int | None", "default": None}}, "let": {"q": "w"}, "shape_rules": ["not present(q) or q.value > 0"]}
+    assert codes(small(workloads=[{"label": "row", "N": 4, "w": w}], **parts)) == said
 
 
 def test_every_optional_tensor_of_an_implemented_entry_is_passed_in_one_row_and_omitted_in_another():
