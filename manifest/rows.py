@@ -94,14 +94,16 @@ def instantiate(
     for row in entry.rows:
         path = f"workloads[{row.position}]"
         for dtypes in row.dtype_cases:
+            instance = _Instance(entry, row, dtypes)
             try:
-                case = _Instance(entry, row, dtypes).case(plans, apart)
+                case = instance.case(plans, apart)
             except effort.Exhausted as error:
                 diagnostics.add(entry.file, entry.line_of(path), entry.op, path, "M004", str(error))
                 return cases
-            except _Refused as error:
-                field = f"{path}.{error.field}" if error.field else path
-                diagnostics.add(entry.file, entry.line_of(field), entry.op, field, error.code, str(error))
+            for fault in instance.faults:
+                field = f"{path}.{fault.field}" if fault.field else path
+                diagnostics.add(entry.file, entry.line_of(field), entry.op, field, fault.code, str(fault))
+            if case is None:
                 continue
             if case.case_id in lines:
                 diagnostics.add(
@@ -132,36 +134,60 @@ def check_coverage(entry: Entry, cases: list[Case], diagnostics: Diagnostics) ->
 
 
 class _Instance:
-    """One row with one dtype case, on its way to a Case."""
+    """One row with one dtype case, on its way to a Case.
+
+    Attributes:
+      faults: why the row does not fit; those that do not follow from each other, all of them.
+    """
 
     def __init__(self, entry: Entry, row: Row, dtypes: dict[str, str]) -> None:
         self._entry = entry
         self._signature = entry.signature
         self._row = row
         self._dtypes = dtypes
+        self.faults: list[_Refused] = []
         self._present: dict[str, bool] = {}
         self._values: dict[str, Any] = {}
         self._extents: dict[str, Extent] = {}
         self._made: dict[str, np.ndarray] = {}
 
-    def case(self, plans: list[tuple[Point, Plan]], apart: Apart | None) -> Case:
-        """The call that the row describes. Raises _Refused."""
+    def case(self, plans: list[tuple[Point, Plan]], apart: Apart | None) -> Case | None:
+        """The call that the row describes; None where it does not fit."""
+        try:
+            return self._case(plans, apart)
+        except _Refused as error:
+            self.faults.append(error)
+            return None
+
+    def _fault(self, field: str, message: str) -> None:
+        self.faults.append(_Refused(field, message))
+
+    def _case(self, plans: list[tuple[Point, Plan]], apart: Apart | None) -> Case | None:
         params = self._params()
+        self._restrictions()
+        self._chosen()
+        if self.faults:
+            return None
         self._presence(params)
         self._values = {**params, **self._dtypes}
-        self._restrictions()
         point, plan = self._branch(plans) if apart is None else self._branch_of(apart)
         written = self._indices(point)
+        if self.faults:
+            return None
         self._values.update(written)
         self._generated(point)
         self._complete(point)
+        if self.faults:
+            return None
         for name in let_order(self._signature):
             if set(expr.names(self._signature.lets[name].expr)) <= self._values.keys() | self._present.keys():
                 self._values[name] = self._value(f"let {name}", self._signature.lets[name].expr)
                 self._present[name] = self._values[name] is not None
         for rule in self._signature.rules:
             if not self._value("shape_rules", rule.expr):
-                raise _Refused("", f"the rule {rule.text!r} does not hold for this row")
+                self._fault("", f"the rule {rule.text!r} does not hold for this row")
+        if self.faults:
+            return None
         constants, inputs, outputs = (
             tuple(self._tensor(tensor, point) for name, tensor in tensors.items() if self._present[name])
             for tensors in (self._signature.constants, self._signature.inputs, self._signature.outputs)
@@ -197,25 +223,29 @@ class _Instance:
             param, index = signature.params.get(name), signature.forall.get(name)
             kind = param.kind if param else index
             if kind is None or isinstance(index, kinds.DType) or name in signature.constants:
-                raise _Refused(name, f"{name!r} is no parameter or index that a row writes")
-            if not values.fits(value, kind):
-                raise _Refused(name, values.misfit(value, kind, param.type if param else str(kind)))
+                self._fault(name, f"{name!r} is no parameter or index that a row writes")
+            elif not values.fits(value, kind):
+                self._fault(name, values.misfit(value, kind, param.type if param else str(kind)))
         params = {}
         for name, param in signature.params.items():
             if name in signature.constants:
                 continue
             if name not in row.bindings and param.required:
-                raise _Refused(name, f"the parameter {name!r} has no default and is not written")
+                self._fault(name, f"the parameter {name!r} has no default and is not written")
             params[name] = row.bindings.get(name, param.default)
         return params
 
+    def _chosen(self) -> None:
+        """The tensors that the row says it passes."""
+        bound, some = self._signature.bound, self._row.some
+        for name in dict.fromkeys(some):
+            if some.count(name) > 1:
+                self._fault("some", f"{name!r} stands twice")
+            elif name not in bound or not bound[name].optional:
+                self._fault("some", f"{name!r} is no optional tensor that a row may pass")
+
     def _presence(self, params: dict[str, Any]) -> None:
         signature, some = self._signature, self._row.some
-        for name in some:
-            if some.count(name) > 1:
-                raise _Refused("some", f"{name!r} stands twice")
-            if name not in signature.bound or not signature.bound[name].optional:
-                raise _Refused("some", f"{name!r} is no optional tensor that a row may pass")
         for name, value in params.items():
             if isinstance(signature.params[name].kind, kinds.Maybe):
                 self._present[name] = value is not None
@@ -233,12 +263,12 @@ class _Instance:
         for name in self._dtypes:
             kind = self._signature.forall.get(name)
             if not isinstance(kind, kinds.DType):
-                raise _Refused("dtype_cases", f"{name!r} is no dtype index")
-            if self._dtypes[name] not in kind.values:
-                raise _Refused("dtype_cases", f"{self._dtypes[name]!r} is not in {kind}")
-        if combos and combos[0].keys() <= self._dtypes.keys():
+                self._fault("dtype_cases", f"{name!r} is no dtype index")
+            elif self._dtypes[name] not in kind.values:
+                self._fault("dtype_cases", f"{self._dtypes[name]!r} is not in {kind}")
+        if not self.faults and combos and combos[0].keys() <= self._dtypes.keys():
             if not any(all(self._dtypes[name] == dtype for name, dtype in combo.items()) for combo in combos):
-                raise _Refused("dtype_cases", f"{self._dtypes} is none of the entry's dtype_combos")
+                self._fault("dtype_cases", f"{self._dtypes} is none of the entry's dtype_combos")
 
     def _branch(self, plans: list[tuple[Point, Plan]]) -> tuple[Point, Plan]:
         for name in plans[0][0].values if plans else ():
@@ -293,22 +323,19 @@ class _Instance:
         relevant = self._relevant(point)
         for name in relevant:
             if isinstance(self._signature.forall[name], kinds.DType) and name not in self._dtypes:
-                raise _Refused("dtype_cases", f"the dtype index {name!r} is not assigned")
+                self._fault("dtype_cases", f"the dtype index {name!r} is not assigned")
         for name in self._dtypes:
             if name not in relevant:
-                raise _Refused("dtype_cases", f"no tensor of this row has the dtype index {name!r}")
+                self._fault("dtype_cases", f"no tensor of this row has the dtype index {name!r}")
         written = {name: value for name, value in self._row.bindings.items() if name in self._signature.forall}
         for name in written:
             if name not in relevant:
-                raise _Refused(name, f"nothing in this row's branch reads the index {name!r}")
+                self._fault(name, f"nothing in this row's branch reads the index {name!r}")
         return written
 
     def _generated(self, point: Point) -> None:
         """Indices that generators solve: the shape of what they give, against the tensor's own."""
-        terms = {
-            name: shape_at(self._signature, tensor, point) for name, tensor in self._signature.bound.items()
-            if tensor.values is not None and self._present[name]
-        }  # fmt: skip
+        terms = self._filled(point)
         for name in self._row.bindings:
             if name in self._signature.forall and name in self._solvable(terms, self._values.keys() - {name}):
                 raise _Refused(name, f"{name!r} is what a generator solves; a row does not write it")
@@ -316,6 +343,13 @@ class _Instance:
         while ready := [name for name in waiting if self._ready(name, self._values.keys())]:
             for name in ready:
                 self._unify(self._signature.bound[name], waiting.pop(name))
+
+    def _filled(self, point: Point) -> dict[str, expr.ShapeTerm]:
+        """The shapes of the tensors that generators fill."""
+        return {
+            name: shape_at(self._signature, tensor, point) for name, tensor in self._signature.bound.items()
+            if tensor.values is not None and self._present[name]
+        }  # fmt: skip
 
     def _ready(self, tensor: str, known: Collection[str]) -> bool:
         """Whether all arguments of a tensor's generator are known."""
@@ -348,9 +382,12 @@ class _Instance:
             self._values[index] = value
 
     def _complete(self, point: Point) -> None:
-        for name in self._relevant(point):
-            if name not in self._values:
-                raise _Refused(name, f"the index {name!r} is not written")
+        missing = [name for name in self._relevant(point) if name not in self._values]
+        named, terms = {*self._values, *missing}, self._filled(point)
+        # What a generator would solve, were the others written, follows from these.
+        unsolved = [name for name in missing if name not in self._solvable(terms, named - {name})]
+        for name in unsolved or missing:
+            self._fault(name, f"the index {name!r} is not written")
 
     # ---- values, tensors, and the way back
 

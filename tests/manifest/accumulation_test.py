@@ -78,3 +78,19 @@ def test_what_a_merge_key_may_bring_is_not_missing():
 def test_a_stage_that_names_op_and_kernel_is_told_once():
     stage = {"name": "a", "op": OP, "kernel": "k"}
     assert codes({**small(), "composition": {"kind": "composite", "stages": [stage]}}) == ["M070"]
+
+
+def test_a_row_tells_all_of_its_faults_that_do_not_follow_from_each_other():
+    forall = {"N": "Dim", "K": "Dim", "T": "DType[float16 | float32]"}
+    inputs = {"x": {"dtype": "T", "shape": "[N, K]"}}
+    parts = {"forall": forall, "inputs": inputs, "shape_rules": ["N > 3", "K > 4"]}
+
+    def said(**row):
+        row = {"label": "row", "dtype_cases": [{"T": "float16"}], **row}
+        return sorted(one.field for one in check(small(workloads=[row], **parts))[2])
+
+    assert said(N=4, K=5) == []
+    faults = said(N=-4, Q=3, some=["x"], dtype_cases=[{"T": "float64"}])
+    assert faults == ["workloads[0].N", "workloads[0].Q", "workloads[0].dtype_cases", "workloads[0].some"]
+    assert said() == ["workloads[0].K", "workloads[0].N"]
+    assert said(N=2, K=2) == ["workloads[0]", "workloads[0]"]
