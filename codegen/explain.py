@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
 
 from absl import app, flags
 
@@ -14,6 +17,7 @@ from tileops.codegen.source_text import Lines
 from tileops.manifest import expr, plan
 from tileops.manifest.apart import Apart
 from tileops.manifest.check import Checked
+from tileops.manifest.model import Signature
 from tileops.manifest.points import Parts, Split
 from tileops.perf import command
 
@@ -47,13 +51,16 @@ def explanation(checked: Checked, analysis: Analysis) -> list[str]:
     if analysis.func:
         lines.append(f"  {analysis.func}(call)")
     if analysis.flops is not None:
-        lines += _tree("flops", analysis.flops.tree, expr.to_source)
+        lines += _tree("flops", analysis.flops.tree, _source)
     if analysis.bytes is not None:
-        lines += _tree("bytes", analysis.bytes.tree, expr.to_source)
+        lines += _tree("bytes", analysis.bytes.tree, _source)
     if analysis.traffic is not None:
         lines += _tree(
             "bytes, from the signature", analysis.traffic,
-            lambda traffic: f"reads {', '.join(traffic.read) or 'nothing'}; writes {', '.join(traffic.written)}",
+            lambda traffic, decided: (
+                f"reads {_charged(checked.entry.signature, traffic.read, decided)};"
+                f" writes {_charged(checked.entry.signature, traffic.written, decided)}"
+            ),
         )
     emitted = Lines()
     emit_class(checked, analysis, Outside([checked.entry], [analysis.func] if analysis.func else []), emitted)
@@ -76,16 +83,35 @@ def _apart(found: Apart) -> list[str]:
     return lines
 
 
-def _tree(name: str, node, show, where: str = "") -> list[str]:
-    """A line for each leaf of a decision tree, or of each that adds up."""
+def _source(node: expr.Expr, decided: Mapping[str, Any]) -> str:
+    """A formula's leaf."""
+    del decided
+    return expr.to_source(node)
+
+
+def _charged(signature: Signature, names: Sequence[str], decided: Mapping[str, Any]) -> str:
+    """Tensors that are charged at a leaf: not those that are absent there; those that may be are said to."""
+    said = []
+    for name in names:
+        is_there = decided.get(f"present({name})")
+        if is_there is not False:
+            may_be_absent = is_there is None and (signature.tensors[name].optional or signature.tensors[name].when is not None)
+            said.append(f"{name} if present" if may_be_absent else name)
+    return ", ".join(said) or "nothing"
+
+
+def _tree(
+    name: str, node: Any, show: Callable[[Any, Mapping[str, Any]], str], decided: Mapping[str, Any] = MappingProxyType({})
+) -> list[str]:
+    """A line for each leaf of a decision tree, or of each that adds up; `decided` are the branches that lead to it."""
     if isinstance(node, Parts):
-        return [line for tree in node.trees for line in _tree(f"{name}, added up", tree, show)]
+        return [line for tree in node.trees for line in _tree(f"{name}, added up", tree, show, decided)]
     if not isinstance(node, Split):
-        return [f"  {name}{f' where {where}' if where else ''}: {show(node)}"]
+        where = ", ".join(f"{key} = {value}" for key, value in decided.items())
+        return [f"  {name}{f' where {where}' if where else ''}: {show(node, decided)}"]
     lines = []
     for value, branch in node.branches:
-        here = f"{node.discriminant.key} = {value}"
-        lines += _tree(name, branch, show, f"{where}, {here}" if where else here)
+        lines += _tree(name, branch, show, {**decided, node.discriminant.key: value})
     return lines
 
 
