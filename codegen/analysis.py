@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tileops.codegen.decisions import MAX_BRANCHES, Part, bytes_read, parts, tree_of
+from tileops.codegen.steps import endless
 from tileops.manifest import declarations, effort, expr, expr_parser, kind_check, kinds
 from tileops.manifest.check import Checked
 from tileops.manifest.check_signature import scope
@@ -181,6 +182,8 @@ class _Analyser:
         )
         if kind is not None and not declarations.is_integer(kind) and not isinstance(kind, kinds.Real):
             self._report(path, field.line, "R012", f"must be an integer, and is {kind}")
+        if problem := endless(self._entry.signature, node) if kind is not None else "":
+            self._report(path, field.line, "R010", problem)
         clean, self._failed = not self._failed, self._failed or before
         if not clean:
             return None

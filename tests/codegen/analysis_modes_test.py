@@ -163,6 +163,7 @@ def test_2_2_formulas_call_the_built_in_primitives():
         ("(1 if M == 3 else 2) + 1", 2), ("1 if M == 3 else 2 + 1", 1), ("abs(M - N) * 2", 4), ("-(M - N) * 2", 4),
         ("(0 - N) // 2 + 10", 7), ("(0 - N) % 3", 1), ("M if M in (1, 3) else 0", 3), ("(M, N)[1]", 5),
         ("sum(i * 2 for i in (M, N) if i > 3) * 3", 30), ("max(i - 1 for i in (M, N))", 4),
+        ("sum(sum(i * j for j in range(3)) for i in range(M))", 9), ("sum(sum(j for j in range(i)) for i in (M, N))", 13),
     ],
 )  # fmt: skip
 def test_2_2_the_emitted_expression_keeps_the_formulas_own_precedence(formula, value):
