@@ -92,6 +92,6 @@ def _load_file(path: str, adts: dict[str, kinds.Adt] | None, diagnostics: Diagno
             continue
         entry = parse_entry(op, node, line, file, diagnostics, adts)
         if entry.family and stem != entry.family and not stem.startswith(entry.family + "_"):
-            diagnostics.add(file, line, op, "family", "M016", f"is {entry.family!r} in a file of {stem!r}")
+            diagnostics.add(file, entry.line_of("family"), op, "family", "M016", f"is {entry.family!r} in a file of {stem!r}")
         entries.append(entry)
     return entries

@@ -173,7 +173,7 @@ class Entry:
       roofline: the block's fields by name; None where the entry has no block.
       stages: the stages of a composite, in order; empty for an op that is none.
       malformed: field paths that were reported and could not be read; checks that need them are not reached.
-      lines: where the members of the entry stand, by field path, three levels deep.
+      lines: where the members of the entry stand, by field path, four levels deep.
     """
 
     op: str

@@ -54,7 +54,7 @@ def parse_entry(
         roofline_line=line if block is None else block.line,
         stages=_composition(fields, get("composition")),
         malformed=frozenset(fields.malformed),
-        lines=source.lines(node, 3),
+        lines=source.lines(node, 4),
     )  # fmt: skip
 
 
@@ -86,8 +86,8 @@ def _rows(fields: Fields, node: Node | None, signature: Signature) -> tuple[Row,
             if (text := fields.text(part, f"{path}.some")) is not None
         )  # fmt: skip
         cases = tuple(
-            _assignment(fields, part, f"{path}.dtype_cases")
-            for part in fields.sequence(body.entries.get("dtype_cases"), f"{path}.dtype_cases")
+            _assignment(fields, part, f"{path}.dtype_cases[{at}]")
+            for at, part in enumerate(fields.sequence(body.entries.get("dtype_cases"), f"{path}.dtype_cases"))
         )
         bindings = {}
         for name, value in body.entries.items():
@@ -106,7 +106,7 @@ def _rows(fields: Fields, node: Node | None, signature: Signature) -> tuple[Row,
 
 def _assignment(fields: Fields, node: Node, path: str) -> dict[str, str]:
     found = fields.mapping(node, path)
-    return {name: dtype for name, value in found.entries.items() if (dtype := fields.text(value, path)) is not None}
+    return {name: dtype for name, value in found.entries.items() if (dtype := fields.text(value, f"{path}.{name}")) is not None}
 
 
 def _composition(fields: Fields, node: Node | None) -> tuple[Stage, ...]:

@@ -93,7 +93,7 @@ def instantiate(
     lines: dict[str, int] = {}
     for row in entry.rows:
         path = f"workloads[{row.position}]"
-        for dtypes in row.dtype_cases:
+        for at, dtypes in enumerate(row.dtype_cases):
             instance = _Instance(entry, row, dtypes)
             try:
                 case = instance.case(plans, apart)
@@ -102,6 +102,8 @@ def instantiate(
                 return cases
             for fault in instance.faults:
                 field = f"{path}.{fault.field}" if fault.field else path
+                if fault.field == "dtype_cases" and dtypes:
+                    field += f"[{at}]"
                 diagnostics.add(entry.file, entry.line_of(field), entry.op, field, fault.code, str(fault))
             if case is None:
                 continue

@@ -91,6 +91,23 @@ def test_a_row_tells_all_of_its_faults_that_do_not_follow_from_each_other():
 
     assert said(N=4, K=5) == []
     faults = said(N=-4, Q=3, some=["x"], dtype_cases=[{"T": "float64"}])
-    assert faults == ["workloads[0].N", "workloads[0].Q", "workloads[0].dtype_cases", "workloads[0].some"]
+    assert faults == ["workloads[0].N", "workloads[0].Q", "workloads[0].dtype_cases[0]", "workloads[0].some"]
     assert said() == ["workloads[0].K", "workloads[0].N"]
     assert said(N=2, K=2) == ["workloads[0]", "workloads[0]"]
+
+
+def test_a_family_in_another_file_is_told_where_it_is_written(tmp_path):
+    file = tmp_path / "other.yaml"
+    file.write_text(f"{OP}:\n  status: spec-only\n  family: demo\n")
+    (found,) = [one for one in loader.load([str(file)]).diagnostics if one.code == "M016"]
+    assert (found.field, found.line) == ("family", 3)
+
+
+@pytest.mark.parametrize("dtype", ["float33", "3"])
+def test_a_dtype_case_is_told_by_its_number_and_line(dtype):
+    entry = yaml.safe_dump({OP: small(forall={"N": "Dim", "T": "DType[float16]"}, inputs={"x": {"dtype": "T", "shape": "[N]"}})})
+    at = entry.index("  workloads:")
+    rows = f"  workloads:\n  - label: row\n    N: 8\n    dtype_cases:\n    - T: float16\n    - T: {dtype}\n"
+    text = entry[:at] + rows
+    _, _, (found,) = check_text(text)
+    assert found.field.startswith("workloads[0].dtype_cases[1]") and text.splitlines()[found.line - 1] == f"    - T: {dtype}"
