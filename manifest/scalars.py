@@ -1,8 +1,8 @@
 """What a plain scalar of YAML means in a spec file: the values that YAML 1.1 and YAML 1.2 read alike.
 
 What the two read differently, such as `010`, `1_0`, `0b1`, `1:30`, `yes` and `off`, means one thing to the person who
-wrote it and another to the next tool, so it is refused with what to write instead. A date is text, as is `1e6` (a float
-has a point and its exponent a sign: `1.0e+6`).
+wrote it and another to the next tool, so it is refused with what to write instead: so are a date, which is text to some,
+and `1e6` (a float has a point and its exponent a sign: `1.0e+6`).
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ _OTHER_BOOLS = {
 _BASED = re.compile(r"[-+]?0(?:b[01_]+|o[0-7_]+|[0-9_]+)")
 _SPACED = re.compile(r"[-+]?(?:[0-9][0-9_]*(?:\.[0-9_]*)?|\.[0-9][0-9_]*)(?:[eE][-+][0-9]+)?")
 _SIGNED_POINT = re.compile(r"[-+]\.[0-9]+(?:[eE][-+][0-9]+)?")
+_EXPONENT = re.compile(r"(?P<minus>[-+]?)(?P<whole>[0-9]*)(?:\.(?P<part>[0-9]*))?[eE](?P<sign>[-+]?)(?P<power>[0-9]+)")
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:[Tt]|[ \t]+)[0-9]{1,2}:[0-9]{2}:[0-9]{2}.*")
 _SIXTIES = re.compile(r"[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?")
 
 
@@ -84,6 +86,14 @@ def _number(text: str) -> Reading:
             f"{text[:MAX_NUMBER]} is one number to some readers of YAML and another, or text, to others; write it in"
             " decimal, a digit before the point, without leading zeros and without _, or quote it",
         )
+    if _DATE.fullmatch(text):
+        return Reading(text, f"{text[:MAX_NUMBER]} is a date to some readers of YAML and text to others; quote it")
+    loose = _EXPONENT.fullmatch(text)
+    if loose and (loose["whole"] or loose["part"]) and len(text) <= MAX_NUMBER:
+        sure = f"{loose['minus']}{loose['whole'] or '0'}.{loose['part'] or '0'}e{loose['sign'] or '+'}{loose['power']}"
+        value = float(text)
+        return Reading(0.0 if math.isinf(value) else value, f"{text} is a number to some readers of YAML and text to others;"
+                       f" write {sure}, or quote it")
     return Reading(text)
 
 

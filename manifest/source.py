@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import Any
 
 import yaml
@@ -14,6 +15,7 @@ from tileops.manifest.diagnostics import Diagnostics
 MAX_BYTES = 4 << 20
 MAX_NODES = 100_000
 MAX_DEPTH = 32
+_LINE_ENDS = re.compile("[\x85\u2028\u2029]")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,7 +97,11 @@ def parse(data: bytes, file: str, diagnostics: Diagnostics) -> Node | None:
         return None
     loader = None
     try:
-        data.decode("utf-8")
+        found = _LINE_ENDS.search(data.decode("utf-8"))
+        if found:
+            line = found.string.count("\n", 0, found.start()) + 1
+            diagnostics.add(file, line, "", "", "M005", f"U+{ord(found[0]):04X} ends a line to some readers of YAML alone; remove it")
+            return None  # lines are counted otherwise from there on
         loader = _LOADER(data)
         return _Builder(loader, file, diagnostics).document()
     except _TooLarge as error:

@@ -89,6 +89,6 @@ def form_of(constructor: kinds.Constructor) -> str:
 
 
 def shown(value: Any) -> str:
-    """A value in a message, with the hint that a common slip of YAML needs."""
+    """A value in a message, with the hint that a number in quotes needs."""
     slip = isinstance(value, str) and re.fullmatch(r"\d+e-?\d+", value)
-    return f"{text.shown(value)}{' (YAML reads 1e-6 as text: write 1.0e-6)' if slip else ''}"
+    return f"{text.shown(value)}{' (a number has no quotes, a point and a sign: 1.0e-6)' if slip else ''}"

@@ -31,7 +31,7 @@ def plain(node: source.Node | None) -> Any:
 ALIKE = {
     "12": 12, "-3": -3, "+4": 4, "0": 0, "0x1F": 31, "1.5": 1.5, "1.": 1.0, ".5": 0.5, "-0.5": -0.5, "1.0e-6": 1e-6, "2.5E+3": 2500.0,
     ".inf": math.inf, "-.INF": -math.inf, "true": True, "True": True, "FALSE": False, "~": None, "null": None, "": None,
-    "text": "text", "2024-01-01": "2024-01-01", "1e6": "1e6", "1.2.3": "1.2.3", "y": "y", "n": "n", "0abc": "0abc", "0x": "0x", "-": "-",
+    "text": "text", "2024-1-1": "2024-1-1", "1.2.3": "1.2.3", "y": "y", "n": "n", "0abc": "0abc", "0x": "0x", "-": "-",
     "N + 1": "N + 1", "٣": "٣", "१": "१", "nan": "nan", ".": ".", "x_1": "x_1",
 }  # fmt: skip
 
@@ -51,7 +51,7 @@ def test_a_scalar_that_is_read_as_a_value_is_that_value_to_pyyaml_too(text):
 @pytest.mark.parametrize(
     "text",
     ["010", "-007", "08", "1_0", "1_000.5", "0b11", "0o17", "1:30", "190:20:30", "yes", "No", "ON", "off", ".nan", ".NaN",
-     "9" * 41, "1.0e+999", "4096_128", "-.5"],
+     "9" * 41, "1.0e+999", "4096_128", "-.5", "1e6", "1e-6", "1.0e5", "-.5E3", "1.E4"],
 )
 def test_a_scalar_that_readers_take_differently_is_refused_with_what_to_write(text):
     data, said = read(f"a: 1\nb: {text}\n")
@@ -113,3 +113,21 @@ def test_anchors_are_read_and_an_alias_stands_for_the_whole():
     assert read("a: &x [1, 2]\nb: *x\n") == ({"a": [1, 2], "b": [1, 2]}, [])
     assert read("a: *nowhere\n") == (None, ["1 M001"])
     assert read("a: &x {b: *x}\n") == (None, ["1 M003"])
+
+
+@pytest.mark.parametrize("text", ["2020-01-01", "2020-1-1 10:00:00", "2020-01-01T10:00:00Z"])
+def test_a_date_is_quoted(text):
+    data, said = read(f"a: {text}\nb: '{text}'\n")
+    assert said == ["1 M005"] and data == {"a": text, "b": text}
+
+
+@pytest.mark.parametrize(("text", "sure"), [("1e6", "1.0e+6"), ("1.0e5", "1.0e+5"), ("2.5E-3", ""), (".5e3", "0.5e+3"), ("-.5E3", "-0.5e+3"), ("e5", "")])
+def test_a_number_that_some_readers_take_for_text_is_told_as_all_read_it(text, sure):
+    objection = scalars.read(text).objection
+    assert f"write {sure}, or quote it" in objection if sure else objection == ""
+    assert not sure or yaml.safe_load(sure) == float(text)
+
+
+@pytest.mark.parametrize("char", ["\x85", "\u2028", "\u2029"])
+def test_a_character_that_only_some_readers_end_a_line_at_is_refused_where_it_stands(char):
+    assert read(f"a: 1\nb: x{char}y\n") == (None, ["2 M005"])
