@@ -38,7 +38,7 @@ FAULTS = [
     Fault("paged", "status: implemented", "status: done", "M012"),
     Fault("paged", "status: implemented", "statuss: implemented", "M011"),
     Fault("norms", "ref_api: acme.reference.residual_norm", "ref_api: residual norm", "M012"),
-    Fault("paged", "family: paged", "family: attention", "M016", "PagedAttentionFwdOp:"),
+    Fault("paged", "family: paged", "family: attention", "M016"),
     Fault("reductions", "TotalFwdOp:", "total_fwd:", "M013"),
     Fault("reductions", "TotalFwdOp:", "PoolFwdOp:", "M015"),
     Fault("reductions", "TotalFwdOp:", "ScanFwdOp:", "M002", "\nScanFwdOp:\n  family: reductions\n  status: spec-only"),
