@@ -40,7 +40,7 @@ class _ApartEmitter(CheckEmitter):
         for segment in self._apart.segments:
             self._segment(segment)
         self._combinations()
-        self._rules([rule for rule in self._signature.rules if rule not in self._restrictions])
+        self._rules([rule for rule in self._in_calls if rule not in self._restrictions])
         self._bound()
         self._returned()
         held = [self._metadata_held(), *self._storage_held()]

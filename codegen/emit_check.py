@@ -13,7 +13,7 @@ from tileops.manifest import expr, kinds, plan
 from tileops.manifest.adt import AdtValue
 from tileops.manifest.check import Checked
 from tileops.manifest.model import Expression, Signature, Tensor
-from tileops.manifest.obligations import obliges
+from tileops.manifest.obligations import decided_by_parameters, obliges
 from tileops.manifest.presence import is_its_input
 from tileops.manifest.points import Discriminant, Point, Split, decide, domain_restrictions
 from tileops.manifest.shapes import shape_at
@@ -37,7 +37,9 @@ class CheckEmitter:
         self._outside = outside
         self._names = frozenset([*self._signature.forall, *self._signature.params, *self._signature.lets])
         restricting = domain_restrictions(self._signature)
-        self._restrictions = [rule for rule in self._signature.rules if rule.expr in restricting]
+        settled = decided_by_parameters(self._signature)[1]
+        self._in_calls = [rule for rule in self._signature.rules if rule not in settled]
+        self._restrictions = [rule for rule in self._in_calls if rule.expr in restricting]
         self._buffers = [name for name, tensor in self._signature.outputs.items() if tensor.buffer]
 
     def emit(self) -> None:
@@ -133,7 +135,7 @@ class CheckEmitter:
                 self._heading(self._signature.bound[step.tensor], point)
             self._step(step, before)
         self._combos(point)
-        later = [plan.rule_at(self._signature, rule, point) for rule in self._signature.rules if rule not in self._restrictions]
+        later = [plan.rule_at(self._signature, rule, point) for rule in self._in_calls if rule not in self._restrictions]
         self._rules([rule for rule in later if rule.expr != expr.Literal(True)])
         self._result(point)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tileops.manifest import expr, kind_check, kinds
-from tileops.manifest.check_signature import scope
-from tileops.manifest.model import Entry
+from tileops.manifest.check_signature import let_order, scope
+from tileops.manifest.model import Entry, Expression, Signature
 
 
 def obliges(entry: Entry, shape: expr.ShapeTerm) -> bool:
@@ -17,3 +17,13 @@ def obliges(entry: Entry, shape: expr.ShapeTerm) -> bool:
         return isinstance(kind.item if run and isinstance(kind, kinds.Seq) else kind, kinds.Dim)
 
     return not all(map(sure, shape.axes))
+
+
+def decided_by_parameters(signature: Signature) -> tuple[list[str], list[Expression]]:
+    """(lets, in an order to work them out in; rules) that read parameters alone, so that construction settles them."""
+    known, lets = {*signature.params}, []
+    for name in let_order(signature):
+        if known.issuperset(signature.lets[name].expr.free_names):
+            known.add(name)
+            lets.append(name)
+    return lets, [rule for rule in signature.rules if known.issuperset(rule.expr.free_names)]

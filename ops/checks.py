@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import math
 import numbers
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -84,6 +85,15 @@ def algebraic(value: Any) -> AdtValue:
 def parameter_error(op: str, name: str, declared: str, found: Any) -> OpConstructionError:
     """A parameter is not of its declared type."""
     return OpConstructionError(f"{op}: parameter {name!r} is declared {declared}, and {found!r} was passed")
+
+
+@contextlib.contextmanager
+def construction() -> Iterator[None]:
+    """What is refused inside is refused as a construction. Raises OpConstructionError."""
+    try:
+        yield
+    except OpCallError as error:
+        raise OpConstructionError(str(error)) from None
 
 
 # ---- tensors of a call

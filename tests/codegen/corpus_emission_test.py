@@ -208,10 +208,9 @@ def test_a_tensor_that_lives_on_the_cpu_does_so_wherever_the_call_is(ops):
         _with(ops, "GroupNormFwdOp", at, _honest, seed=torch.empty((), dtype=torch.int64, device="meta"))
 
 
-def test_a_rejected_choice_names_the_rule_before_any_branch(ops):
-    group_norm = ops["GroupNormFwdOp"](2, torch.zeros(8), "frozen", True)
-    with pytest.raises(OpCallError, match="the rule \"?'?not \\(mode == 'frozen' and track\\)"):
-        group_norm(torch.zeros(2, 8, 4, 4), torch.zeros((), dtype=torch.int64))
+def test_a_rejected_choice_names_the_rule_before_any_call(ops):
+    with pytest.raises(OpConstructionError, match="the rule \"?'?not \\(mode == 'frozen' and track\\)"):
+        ops["GroupNormFwdOp"](2, torch.zeros(8), "frozen", True)
 
 
 def test_dtypes_outside_the_combinations_are_refused(ops):

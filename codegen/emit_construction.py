@@ -1,0 +1,77 @@
+"""Emits what `__init__` checks beyond the types of its parameters: whatever these and construction-time tensors decide."""
+
+from __future__ import annotations
+
+import contextlib
+
+from tileops.codegen.emit_check import CheckEmitter, may_be_absent
+from tileops.codegen.outside import Outside
+from tileops.codegen.source_text import Lines, call, literal
+from tileops.manifest import expr, kinds, plan
+from tileops.manifest.check import Checked
+from tileops.manifest.model import Tensor
+from tileops.manifest.obligations import decided_by_parameters, obliges
+
+
+def emit_construction(checked: Checked, outside: Outside, lines: Lines) -> None:
+    """Append these checks to `__init__`, where there are any; what they refuse is no construction."""
+    inside = Lines()
+    inside.indent(3)
+    _ConstructionEmitter(checked, outside, inside).emit()
+    found = inside.text().rstrip("\n")
+    if found:
+        lines.add("with _checks.construction():", *(line.removeprefix(" " * 8) for line in found.split("\n")))
+
+
+class _ConstructionEmitter(CheckEmitter):
+    def emit(self) -> None:
+        signature = self._signature
+        for tensor in signature.constants.values():
+            self._constant(tensor)
+        lets, rules = decided_by_parameters(signature)
+        known = {*signature.params, *lets}
+        axes = [(tensor, found) for tensor in signature.tensors.values() if (found := self._obliged(tensor, known))]
+        if lets or rules or axes:
+            for name, param in signature.params.items():
+                if name not in signature.constants and _has_items(param.kind):
+                    self._lines.add(f"{name} = _checks.plain({name})")
+        for name in lets:
+            self._step(plan.SolveLet(name, signature.lets[name].expr), None)
+        self._rules(rules)
+        for tensor, found in axes:
+            self._evaluated("_axes", expr.Tuple(found), f"the shape of {tensor.name}, {tensor.shape.text}")
+            arguments = [self._op, literal(tensor.name), literal(tensor.shape.text), "_axes"]
+            self._lines.add(*call("_checks.check_extents", arguments, self._lines.room))
+
+    def _constant(self, tensor: Tensor) -> None:
+        """The dtype and the number of axes of a construction-time tensor, as far as these do not depend on a call."""
+        term, shape = tensor.dtype.expr, tensor.shape.expr
+        index = self._signature.forall.get(term.id) if isinstance(term, expr.Name) else None
+        allowed = index.values if isinstance(index, kinds.DType) else (term.id,) if isinstance(term, expr.Name) and term.id in kinds.ALL_DTYPES.values else ()
+        checks = Lines()
+        checks.add(*self._facts(tensor))
+        if allowed:
+            with checks.block(f"if _{tensor.name}_dtype not in {literal(allowed)}:"):
+                arguments = [self._op, literal(tensor.name), literal(tensor.dtype.text), literal(allowed), f"_{tensor.name}_dtype"]
+                checks.add(*call("raise _checks.dtype_error", arguments, checks.room - 16))
+        if isinstance(shape, expr.ShapeTerm) and not any(isinstance(axis, expr.Splice) for axis in shape.axes):
+            with checks.block(f"if _len(_{tensor.name}_shape) != {len(shape.axes)}:"):
+                checks.add(f"raise _checks.rank_error({self._op}, {literal(tensor.name)}, {literal(tensor.shape.text)}, _{tensor.name}_shape)")
+        with self._lines.block(f"if {tensor.name} is not None:") if may_be_absent(tensor) else contextlib.nullcontext():
+            self._lines.add(*checks.text().rstrip("\n").split("\n"))
+
+    def _obliged(self, tensor: Tensor, known: set[str]) -> tuple[expr.Expr, ...]:
+        """Axes of a tensor of every call that parameters decide and that may come out negative."""
+        shape = tensor.shape.expr
+        if tensor.optional or tensor.when is not None or not isinstance(shape, expr.ShapeTerm):
+            return ()
+        decided = (axis for axis in shape.axes if axis.free_names and known.issuperset(axis.free_names))
+        return tuple(axis for axis in decided if obliges(self._entry, expr.ShapeTerm((axis,))))
+
+    def _shapes(self) -> str:
+        return "{}"
+
+
+def _has_items(kind: kinds.Kind) -> bool:
+    inner = kind.item if isinstance(kind, kinds.Maybe) else kind
+    return any(isinstance(part, kinds.Seq) for part in (inner.items if isinstance(inner, kinds.Union) else (inner,)))
