@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
+import torch
+
 from tileops.manifest.adt import AdtValue
 from tileops.ops.checked_call import TensorRecord
 from tileops.ops.dtypes import NAMES, dtype_name
@@ -18,6 +20,8 @@ from tileops.ops.errors import OpCallError, OpConstructionError, OpNotAvailableE
 
 # What a primitive or an operator raises where a call leaves its domain.
 DOMAIN_ERRORS = (ValueError, ArithmeticError, IndexError)
+
+_STRIDED = torch.strided
 
 # ---- construction parameters
 
@@ -106,8 +110,14 @@ def device_name(device: Any) -> str:
 
 
 def tensor_facts(op: str, name: str, tensor: Any, role: str = "input") -> tuple[tuple[int, ...], str]:
-    """Shape and dtype name of an input or output. Raises OpCallError where it is no tensor or of an unknown dtype."""
+    """Shape and dtype name of an input or output.
+
+    Raises:
+      OpCallError: it is no tensor, not laid out by strides (a sparse one holds, and moves, other bytes), or of an unknown dtype.
+    """
     try:
+        if tensor.layout is not _STRIDED:
+            raise OpCallError(f"{op}: {role} {name!r} is laid out as {tensor.layout}, and ops take tensors of strides alone")
         return tuple(tensor.shape), NAMES[tensor.dtype]
     except AttributeError:
         raise OpCallError(f"{op}: {role} {name!r} must be a tensor, and a {type(tensor).__name__} was passed") from None
@@ -185,6 +195,9 @@ def split_buffers(op: str, names: tuple[str, ...], out: Any) -> tuple[Any, ...]:
     """The buffers passed as `out`, one for each output that takes one."""
     if not isinstance(out, (tuple, list)) or len(out) != len(names):
         raise OpCallError(f"{op}: out must be a tuple of {len(names)} buffers, for {', '.join(names)}")
+    for name, buffer in zip(names, out, strict=True):  # also of one that this call lacks
+        if buffer is not None:
+            tensor_facts(op, name, buffer, "the buffer for output")
     return tuple(out)
 
 
@@ -194,15 +207,26 @@ def check_buffer(op: str, name: str, buffer: Any, record: TensorRecord, device: 
     Raises:
       OpCallError: its shape, dtype or device is not the output's, or its elements share memory.
     """
-    shape, dtype = tensor_facts(op, name, buffer)
+    shape, dtype = tensor_facts(op, name, buffer, "the buffer for output")
     if shape != record.shape or dtype != record.dtype or device_name(buffer.device) != device:
         raise OpCallError(
             f"{op}: the buffer for {name!r} is {dtype}{list(shape)} on {buffer.device}, and the output is"
             f" {record.dtype}{list(record.shape)} on {device}"
         )
-    if 0 in buffer.stride() and buffer.numel() > 1:
+    if not (buffer.is_contiguous() or lies_apart(buffer)):
         raise OpCallError(f"{op}: elements of the buffer for {name!r} share memory (strides {list(buffer.stride())})")
     return buffer
+
+
+def lies_apart(tensor: Any) -> bool:
+    """Whether the strides alone say that no two elements of a tensor are in one place: each steps over all below it."""
+    reach = 0
+    for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
+        if size > 1:
+            if stride <= reach:
+                return False
+            reach += stride * (size - 1)
+    return True
 
 
 def rank_error(op: str, name: str, term: str, shape: tuple[int, ...]) -> OpCallError:

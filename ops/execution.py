@@ -8,7 +8,7 @@ import torch
 
 from tileops.ops import composites, library, stages
 from tileops.ops.checked_call import CheckedCall
-from tileops.ops.outputs import check_outputs, declared_outputs
+from tileops.ops.outputs import check_apart, check_outputs, declared_outputs
 from tileops.ops.stages import Place, Recording
 
 if TYPE_CHECKING:
@@ -56,6 +56,8 @@ def execute(op: Op, call: CheckedCall, inputs: tuple[Any, ...]) -> Any:
     """Run a checked call, check what comes back and record it; on any failure the previous record stands."""
     here = stages.place()
     call.name_tensors(op._tensor_names)
+    if call.buffers and len(call.buffers) > 1:
+        check_apart(op.ENTRY, call.buffers)
     if call.metadata:
         _hold_values(op, call)
     result = _run(op, call, inputs) if here is None and not op.STAGES else _run_in_stages(op, call, inputs)
@@ -73,14 +75,10 @@ def _hold_values(op: Op, call: CheckedCall) -> None:
 
     Copies those that the call may write, and those of torch.inference_mode(), which count no writes.
     """
-    copied = {
-        name: library.kept(tensor)
-        for name, tensor in call.metadata.items()
-        if isinstance(tensor, torch.Tensor) and (name in op.MUTATED_NAMES or tensor.is_inference())
-        and tensor.device.type != "meta"
-    }  # fmt: skip
-    if copied:
-        call.set_metadata({**call.metadata, **copied})
+    for name, tensor in call.metadata.items():
+        is_of_now = not isinstance(tensor, torch.Tensor) or tensor.is_meta  # a copy already, or without values
+        if not is_of_now and (tensor.is_inference() or name in op.MUTATED_NAMES):
+            call.set_metadata({**call.metadata, name: library.kept(tensor)})
     call.note_versions()
 
 
@@ -90,7 +88,8 @@ def _run(op: Op, call: CheckedCall, inputs: tuple[Any, ...]) -> Any:
     chosen = op.select(call)
     buffers = call.buffers.values() if call.buffers else ()
     result = chosen.function(op, call, *inputs, *buffers)
-    check_outputs(call, chosen.name, result, op.OUTPUT_NAMES, op.CONTIGUOUS_NAMES)
+    given = (*inputs, *op.constants.values()) if op.CONSTANT_NAMES else inputs
+    check_outputs(call, chosen.name, result, op.OUTPUT_NAMES, op.CONTIGUOUS_NAMES, given)
     call.implementation = chosen.name
     return result
 

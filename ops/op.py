@@ -186,7 +186,6 @@ class Op:
         Raises:
           OpNotAvailableError: none serves the call.
         """
-        call.name_tensors(self._tensor_names)
         if self.target is not None:
             chosen = self._implementations[self.target]
             if chosen.serves(call):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
 from tileops.ops import checks
@@ -11,12 +13,19 @@ from tileops.ops.checked_call import CheckedCall
 from tileops.ops.dtypes import BY_NAME, NAMES
 from tileops.ops.errors import OpCallError
 
+_ANYWHERE = 4096  # an address that is not null
+
 if TYPE_CHECKING:
     from tileops.ops.op import Op
 
 
 def check_outputs(
-    call: CheckedCall, implementation: str, result: Any, names: tuple[str, ...], contiguous: tuple[str, ...] = ()
+    call: CheckedCall,
+    implementation: str,
+    result: Any,
+    names: tuple[str, ...],
+    contiguous: tuple[str, ...] = (),
+    given: Iterable[Any] = (),
 ) -> None:
     """Compare what an implementation returned with what the signature promises.
 
@@ -26,6 +35,7 @@ def check_outputs(
       result: an output, or a tuple of outputs in signature order, None in the place of one that this call lacks.
       names: all outputs of the signature, in order.
       contiguous: outputs that must be contiguous.
+      given: the tensors that the call read, whose storage is no output's unless the signature says so.
 
     Raises:
       OpCallError: number, type, shape, dtype, device or storage of an output is not as declared.
@@ -37,6 +47,8 @@ def check_outputs(
             f" {len(names)} ({', '.join(names)})"
         )
     outputs, device = call.outputs, call.device
+    aliases, buffers = call.aliases, call.buffers
+    taken = [tensor.data_ptr() for tensor in given if tensor is not None]
     for name, tensor in zip(names, returned):  # noqa: B905  # as many, as just said
         record = outputs.get(name)
         if record is None:
@@ -58,16 +70,63 @@ def check_outputs(
                 f"{call.op}: implementation {implementation!r} returned {name!r} as {dtype}{list(shape)} on"
                 f" {tensor.device}, and the signature declares {record.dtype}{list(record.shape)} on {call.device}"
             )
-        if call.aliases and tensor is not call.aliases.get(name, tensor):
-            raise _storage_error(call.op, implementation, name, "the input that this call writes")
-        if call.buffers and tensor is not call.buffers.get(name, tensor):
-            raise _storage_error(call.op, implementation, name, "the buffer that was passed")
+        if aliases and name in aliases:
+            if tensor is not aliases[name]:
+                raise _storage_error(call.op, implementation, name, "the input that this call writes")
+        elif buffers and name in buffers:
+            if tensor is not buffers[name]:
+                raise _storage_error(call.op, implementation, name, "the buffer that was passed")
+        # Asked cheaply first: a tensor of its own is seldom a view, and never begins where another does.
+        elif (tensor.data_ptr() in taken or tensor._is_view()) and _shares_storage(tensor, given):
+            raise OpCallError(
+                f"{call.op}: implementation {implementation!r} returned {name!r} in the storage of an input, and the"
+                " signature declares a tensor of its own: return a copy"
+            )
+        elif not (tensor.is_contiguous() or checks.lies_apart(tensor)):
+            raise OpCallError(
+                f"{call.op}: implementation {implementation!r} returned {name!r} with elements that share memory (strides"
+                f" {list(tensor.stride())} for shape {list(tensor.shape)})"
+            )
         if contiguous and name in contiguous:
             checks.check_contiguous(call.op, name, tensor)
 
 
+def _shares_storage(tensor: torch.Tensor, given: Iterable[Any]) -> bool:
+    own = tensor.untyped_storage()._cdata
+    return tensor.numel() > 0 and any(own == one.untyped_storage()._cdata for one in given if one is not None)
+
+
 def _storage_error(op: str, implementation: str, name: str, what: str) -> OpCallError:
     return OpCallError(f"{op}: implementation {implementation!r} returned {name!r} as a tensor of its own, not {what}")
+
+
+def check_apart(op: str, buffers: Mapping[str, torch.Tensor]) -> None:
+    """Raises OpCallError where two of the buffers of a call, by output, have memory in common."""
+    seen: list[tuple[str, torch.Tensor]] = []
+    for name, buffer in buffers.items():
+        for other_name, other in seen:
+            if buffer.untyped_storage()._cdata == other.untyped_storage()._cdata and _overlap(buffer, other):
+                raise OpCallError(f"{op}: the buffers for {other_name!r} and {name!r} share memory")
+        seen.append((name, buffer))
+
+
+def _overlap(left: torch.Tensor, right: torch.Tensor) -> bool:
+    """Whether two tensors of one storage have memory in common."""
+    return bool(np.shares_memory(*(np.asarray(_Extent(tensor)) for tensor in (left, right))))
+
+
+class _Extent:
+    """Where in its storage a tensor lies, as NumPy asks for it; nothing is read."""
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        size = tensor.element_size()
+        self.__array_interface__ = {
+            "version": 3,
+            "typestr": f"|V{size}",
+            "data": (_ANYWHERE + tensor.storage_offset() * size, True),
+            "shape": tuple(tensor.shape),
+            "strides": tuple(stride * size for stride in tensor.stride()),
+        }
 
 
 def declared_outputs(op: Op, call: CheckedCall) -> Any:

@@ -61,7 +61,7 @@ def test_a_call_whose_outputs_are_not_as_declared_leaves_the_last_one():
     class Careless(ScaleFwdOp):
         pass
 
-    Careless.register("careless", lambda op, call, x, ids: x if x.shape[0] == 3 else x.double())
+    Careless.register("careless", lambda op, call, x, ids: x.clone() if x.shape[0] == 3 else x.double())
     op = Careless()
     op(torch.ones(3))
     before = op.last_call

@@ -27,11 +27,11 @@ class ClearFwdOp(generated.ClearFwdOp):
 
 
 class SplitFwdOp(generated.SplitFwdOp):
-    """The halves of each row; they are views, which an operator may not return."""
+    """The halves of each row; they are views of one tensor, which an operator may not return."""
 
     @implementation("torch")
     def _torch(self, call, x, *buffers):
-        left, right = x.chunk(2, dim=1)
+        left, right = x.clone().chunk(2, dim=1)
         if buffers:
             left, right = buffers[0].copy_(left), buffers[1].copy_(right)
         return left, right, (x > 0).sum(dim=1).int() if call.params["counts"] else None
