@@ -136,13 +136,13 @@ _PIECES = st.lists(
 def test_4_4_total_any_yaml_under_roofline_is_judged_and_nothing_is_raised(block):
     entry = demo()
     entry["roofline"] = block
-    _judged(yaml.dump({OP: entry}, sort_keys=False, allow_unicode=True))
+    _judged(yaml.dump({OP: entry}, sort_keys=False))
 
 
 @settings(max_examples=400, deadline=None)
 @given(_PIECES | st.text(max_size=40), _PIECES)
 def test_4_4_total_any_text_as_a_formula_is_judged_and_nothing_is_raised(flops, nbytes):
-    _judged(yaml.dump({OP: demo({"flops": flops, "bytes": nbytes})}, sort_keys=False, allow_unicode=True))
+    _judged(yaml.dump({OP: demo({"flops": flops, "bytes": nbytes})}, sort_keys=False))
 
 
 def _judged(text: str) -> None:
