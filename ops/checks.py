@@ -151,12 +151,14 @@ def call_device(
             first_name, first = name, tensor.device
         elif tensor.device != first:
             raise _device_error(op, name, tensor.device, first_name, first)
+    if first is None:  # of metadata alone, a call with one on meta is a call on meta
+        free = [(name, tensor.device) for name, tensor in later if name not in on_cpu]
+        if free:
+            first_name, first = next((one for one in free if one[1].type == "meta"), free[0])
     for name, tensor in later:
         if name in on_cpu:
             if tensor.device.type != "cpu":
                 raise OpCallError(f"{op}: input {name!r} is on {tensor.device}, and it lives on the cpu wherever the call is")
-        elif first is None:
-            first_name, first = name, tensor.device
         elif tensor.device != first and not (first.type == "meta" and tensor.device.type == "cpu"):
             raise _device_error(op, name, tensor.device, first_name, first)
     return "cpu" if first is None else device_name(first)

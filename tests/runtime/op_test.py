@@ -284,3 +284,10 @@ def test_a_name_of_no_tensor_of_the_entry_is_a_key_error_and_not_an_absent_tenso
         op.last_call.bytes_of("x", "typo")
     with pytest.raises(AttributeError):
         op.last_call.tensors.pop("x")
+
+
+def test_a_call_of_metadata_alone_is_on_meta_where_one_of_its_tensors_is():
+    values, none = torch.ones(2), torch.empty(2, device="meta")
+    for tensors in ((("a", values), ("b", none)), (("a", none), ("b", values))):
+        assert checks.call_device("ScaleFwdOp", tensors, ("a", "b")) == "meta"
+    assert checks.call_device("ScaleFwdOp", (("a", values),), ("a",)) == "cpu"
