@@ -7,6 +7,7 @@ import threading
 import pytest
 import torch
 
+from tileops.ops import checks
 from tileops.ops.errors import OpCallError, OpConstructionError, OpNotAvailableError
 from tileops.ops.implementations import implementation
 from tileops.ops.op import Op
@@ -164,8 +165,6 @@ def test_an_absent_tensor_is_named():
 
 def test_two_devices_are_refused_by_name():
     with pytest.raises(OpCallError, match="input 'ids' is on cpu and 'x' on meta") as refused:
-        from tileops.ops import checks
-
         checks.call_device("ScaleFwdOp", (("x", torch.empty(2, device="meta")), ("ids", torch.ones(2))))
     assert "ScaleFwdOp" in str(refused.value)
 
