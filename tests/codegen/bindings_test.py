@@ -84,6 +84,15 @@ def test_two_optional_inputs_are_each_checked_under_their_own_guard(op):
             found(meta(5), v, w)
 
 
+@pytest.mark.parametrize("homes", [("cpu", "meta"), ("meta", "cpu"), ("meta", "meta"), ("cpu", "cpu")])
+def test_a_call_of_metadata_alone_is_on_meta_where_one_tensor_is(op, homes):
+    ids = {"dtype": "int32", "shape": "[N, 1]", "values": "topk_ids(N, 1, 2)"}
+    found = op(inputs={"i": ids, "j": ids})
+    found.register("zeros", lambda op, call, *inputs: torch.zeros(5))
+    instance = called(found(), *(torch.zeros(5, 1, dtype=torch.int32, device=home) for home in homes))
+    assert instance.last_call.device == max(homes)
+
+
 # ---- what a point decides
 
 

@@ -133,7 +133,7 @@ class _Checker:
         bound = [(self._model.tensors[name], device) for name, device in given]
         data = [device for tensor, device in bound if not tensor.on_cpu and not tensor.generator]
         metadata = [device for tensor, device in bound if not tensor.on_cpu and tensor.generator]
-        return (data + metadata + ["cpu"])[0]
+        return (data + sorted(metadata, reverse=True) + ["cpu"])[0]  # of metadata alone, one on meta decides
 
     def construct(self, params: Mapping[str, Any], tensors: Mapping[str, Any]) -> Op:
         """The op for these parameters; dtypes as names or as torch has them, sequences as lists or tuples."""

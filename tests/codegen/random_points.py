@@ -87,6 +87,14 @@ def _values(model: Model, name: str) -> tuple[Any, ...]:
     return () if param is None else _sort_values(param.sort)
 
 
+def decidable(model: Model, term: Term) -> bool:
+    """Whether some branch of the term may be a constant: it reads a finite fact, or nothing at all."""
+    return not term.reads or any(
+        _values(model, name) or name in model.tensors or (name in model.lets and decidable(model, model.lets[name]))
+        for name in term.reads
+    )
+
+
 def _some(sort: sorts.Sort) -> Any:
     """A value of a sort that has no finite set of them; the points tell its presence alone."""
     return (1,) if isinstance(sort, sorts.Sequence) else 1

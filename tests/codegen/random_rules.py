@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tileops.tests.codegen import random_scope as sorts
 from tileops.tests.codegen.random_build import Build
-from tileops.tests.codegen.random_points import finite, varies
+from tileops.tests.codegen.random_points import decidable, finite, varies
 from tileops.tests.codegen.random_terms import COMPARE, Env, OutOfBounds, Term, literal
 
 _SMALL = 10**6
@@ -36,7 +36,7 @@ def lets(build: Build) -> None:
             sort = sorts.Flag()
         found = build.name("l")
         build.model.lets[found] = term
-        if isinstance(sort, sorts.Integer) and finite(build.model, term):
+        if isinstance(sort, sorts.Integer) and decidable(build.model, term):
             sort = sorts.Integer(term.dim, decided=True)
         build.known[found] = sort
 
