@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from tileops.tests.codegen.random_batch import Outcome, dump, run_batch
@@ -66,7 +66,10 @@ def test_rows_that_do_not_fit_are_refused_in_many_ways(seeded):
     assert len([check for check in seeded.checks if check.startswith("row refused")]) >= 9, seeded.checks
 
 
-@settings(max_examples=20, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+# Shrinking an entry takes minutes and gives little: what failed is printed as a spec file, which a person shortens.
+@settings(
+    max_examples=20, deadline=None, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck),
+)  # fmt: skip
 @given(st.randoms(use_true_random=False))
 def test_an_entry_that_hypothesis_draws_is_priced_as_its_model_says(source):
     outcome = run_batch(source, 1)

@@ -206,7 +206,7 @@ class Expressions:
         if not free:
             return self.atom(scope)
         variable = draw.choice(free)
-        if draw.chance(60):
+        if draw.chance(60) and not scope.variables:  # a formula runs over no range at each step of another
             draw.use("comprehension over range")
             run = self.write.call("range", primitives.indices_below, self.integer(scope, depth - 1))
             inner = scope.binding(variable, sorts.Integer(True))
@@ -225,13 +225,14 @@ class Expressions:
     # ---- sequences
 
     def sequence(self, scope: Scope, depth: int) -> Term:
-        """A sequence of integers."""
-        runs = scope.of(sorts.Sequence)
+        """A sequence of integers; inside a comprehension none whose length a size decides."""
+        runs = scope.indexable() if scope.variables else scope.of(sorts.Sequence)
         if runs and (depth <= 0 or self.draw.chance(35)):
             return self.draw.choice(runs)
         if depth <= 0:
             return self.write.tuple(*(self.atom(scope) for _ in range(self.draw.integer(0, 2))))
-        form = self.draw.choice(("tuple", "slice", "broadcast", "reduced", "repeat", "balanced_sizes", "conditional"))
+        long = () if scope.variables else ("repeat", "balanced_sizes")
+        form = self.draw.choice(("tuple", "slice", "broadcast", "reduced", "conditional", *long))
         self.draw.use(f"sequence {form}")
         if form == "slice" and runs:
             bounds = (None, None, 0, 1, 2, -1)
