@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.autograd import forward_ad
 
 from tileops.ops import composites, library, stages
 from tileops.ops.checked_call import CheckedCall
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 _PLAIN = frozenset({torch.Tensor, torch.nn.Parameter, type(None)})
 _NOT_DISPATCHED = torch.Tensor.__torch_dispatch__
 _active_modes = torch._C._len_torch_dispatch_stack  # has no public name
+_transforms = torch._C._functorch.peek_interpreter_stack
 
 
 def complete(op: Op, call: CheckedCall, inputs: tuple[Any, ...]) -> Any:
@@ -31,7 +33,7 @@ def complete(op: Op, call: CheckedCall, inputs: tuple[Any, ...]) -> Any:
       The output, or a tuple of outputs in signature order.
 
     Raises:
-      OpCallError: a tensor requires a gradient, or an implementation's outputs are not as declared.
+      OpCallError: a tensor requires a gradient, is batched by torch.vmap or carries a derivative, or an implementation's outputs are not as declared.
       OpNotAvailableError: no implementation serves the call.
     """
     here = stages.place()
@@ -41,7 +43,9 @@ def complete(op: Op, call: CheckedCall, inputs: tuple[Any, ...]) -> Any:
         return result
     tensors = (*inputs, *op.constants.values()) if op.CONSTANT_NAMES else inputs
     if torch.is_grad_enabled():
-        library.refuse_gradients(op.ENTRY, tensors)
+        library.refuse_gradients(op.ENTRY, (*tensors, *call.buffers.values()) if call.buffers else tensors)
+    if _transforms() is not None or forward_ad._current_level >= 0:
+        library.refuse_transforms(op.ENTRY, (*tensors, *call.buffers.values()))
     if _active_modes() or not (_PLAIN.issuperset(map(type, tensors)) or all(map(_is_plain, tensors))):
         return library.call_in_graph(op, inputs, tuple(call.buffers.get(name) for name in op.BUFFER_NAMES))
     return execute(op, call, inputs)

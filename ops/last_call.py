@@ -44,7 +44,9 @@ class LastCall:
         weakref.finalize(self, _FREE.append, self._key).atexit = False
 
     def __del__(self) -> None:
-        self._calls.clear()  # each key's reference holds `_forget`, which holds the calls
+        # Each key's reference holds `_forget`, which holds the calls. A tracer makes instances without __init__.
+        if hasattr(self, "_calls"):
+            self._calls.clear()
 
     def set(self, call: CheckedCall) -> None:
         """Make `call` what this context sees."""

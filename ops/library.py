@@ -17,6 +17,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.autograd import forward_ad
 
 from tileops.ops.checked_call import CheckedCall, NoValues, OnTheWay
 from tileops.ops.dtypes import BY_NAME
@@ -131,6 +132,19 @@ def refuse_gradients(op: str, tensors: Iterable[Any]) -> None:
                 f"{op}: a tensor of the call requires a gradient, and ops have no derivative: call it under"
                 " torch.no_grad(), or pass tensor.detach()"
             )
+
+
+def refuse_transforms(op: str, tensors: Iterable[Any]) -> None:
+    """Raises OpCallError for what torch.func made: a batch of calls that looks like one, or a tensor with a tangent."""
+    functorch = torch._C._functorch
+    for tensor in tensors:
+        if tensor is None:
+            continue
+        if functorch.is_batchedtensor(tensor):
+            raise OpCallError(f"{op}: a tensor of the call is batched by torch.vmap, and ops cannot be: call it on the batch")
+        is_dual = forward_ad._current_level >= 0 and forward_ad.unpack_dual(tensor).tangent is not None
+        if is_dual or functorch.is_gradtrackingtensor(tensor):
+            raise OpCallError(f"{op}: a tensor of the call carries a derivative, and ops have none: pass its primal values alone")
 
 
 # ---- registration
