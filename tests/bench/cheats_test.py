@@ -25,7 +25,7 @@ def run(plugin, op, label, implementation):
         ("remembers", "in a timed call"),
         ("reuses_buffer", "in a timed call"),
         ("lazy", "may compute its contents later"),
-        ("aliases", "input 'x' was written"),
+        ("aliases", "in the storage of an input"),
         ("writes_input", "input 'x' was written"),
         ("one_percent", "relative error"),
         ("one_element", "relative error"),
