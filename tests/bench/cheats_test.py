@@ -5,6 +5,7 @@ import time
 import pytest
 import torch
 
+from tileops.ops.errors import OpCallError
 from tileops.perf import bench_timing
 from tileops.perf.clock.measurement import Budget
 from tileops.proto import benchmark_pb2
@@ -25,7 +26,6 @@ def run(plugin, op, label, implementation):
         ("remembers", "in a timed call"),
         ("reuses_buffer", "in a timed call"),
         ("lazy", "may compute its contents later"),
-        ("aliases", "in the storage of an input"),
         ("writes_input", "input 'x' was written"),
         ("one_percent", "relative error"),
         ("one_element", "relative error"),
@@ -41,6 +41,11 @@ def test_a_cheat_is_an_error_without_a_time(implementation, why):
     assert record.correctness.checked and record.correctness.reason
     assert not record.HasField("timing")
     assert (record.flops, record.bytes) == (2048, 16384)
+
+
+def test_an_output_in_the_storage_of_an_input_is_refused_by_the_op():
+    with pytest.raises(OpCallError, match="in the storage of an input"):
+        run("cheats", "ScaleFwdOp", "small", "aliases")
 
 
 def test_a_cheat_in_an_input_that_the_op_writes_is_an_error():
