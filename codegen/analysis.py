@@ -185,7 +185,10 @@ class _Analyser:
         if problem := endless(self._entry.signature, node) if kind is not None else "":
             self._report(path, field.line, "R010", problem)
         clean, self._failed = not self._failed, self._failed or before
-        if not clean:
+        if clean and kind is None:  # what it reads has a defect of its own, which is told where it stands
+            unclear = sorted(scope(self._entry, roofline=True).broken & {*expr.names(node)})
+            self._unreached.append(f"{path}: it reads {', '.join(unclear)}, which has a defect")
+        if not clean or kind is None:
             return None
         signature = self._entry.signature
         conditions = conditions_of(signature)

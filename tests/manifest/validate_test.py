@@ -45,6 +45,15 @@ def test_a_defect_is_followed_by_what_waits_for_its_mending(folder):
     assert count == "1 defect in 1 entry of 1 file; 2 judgments not reached"
 
 
+def test_a_formula_that_reads_a_defective_let_waits_for_it(folder):
+    entry = variant("signature.let.L", "float16")
+    entry["roofline"]["flops"] = "N // L"
+    *lines, count = run("tileops.manifest.validate", folder(**{OP: entry})).stdout.splitlines()
+    assert [line.rpartition("[")[2] for line in lines if line.endswith("]")] == ["M021]"]
+    assert lines[-1].endswith("not judged: roofline.flops: it reads L, which has a defect")
+    assert count.startswith("1 defect in 1 entry of 1 file; 2 judgments")
+
+
 def test_json_holds_defects_and_what_was_not_reached(folder):
     spec_dir = folder(**{OP: variant("signature.params.flip.type", "int |"), SECOND: VALID})
     found = json.loads(run("tileops.manifest.validate", spec_dir, "--format=json").stdout)
