@@ -29,6 +29,7 @@ class Completion:
     def __init__(self, op: Op, call: CheckedCall, inputs: tuple[Any, ...]) -> None:
         """Of a call that is about to run; `inputs` in signature order."""
         self._op, self._call = op._twin(), call
+        self._completed = StageCalls(call.op, op.STAGES)
         self._buffers = tuple(call.buffers)
         self._data = {
             name: _Data(call.op, name, tensor, name in op.MUTATED_NAMES)
@@ -36,8 +37,13 @@ class Completion:
             if tensor is not None and name not in call.metadata
         }
 
+    def beside(self, completed: StageCalls) -> Completion:
+        """This, where the calls `completed` were made: they stand in each stage of which none is missing."""
+        self._completed = completed
+        return self
+
     def __call__(self) -> StageCalls:
-        """The calls by stage.
+        """The calls by stage: those that completed, and the reference's in the stages that it calls more often.
 
         Raises:
           OpNotAvailableError: the op has no reference implementation, or it cannot be followed on shapes alone.
@@ -69,6 +75,9 @@ class Completion:
             ) from error
         with within(None), torch.no_grad():
             trace.settle()
+        for name, calls in self._completed.items():
+            if len(calls) >= len(recording.calls[name]):
+                recording.calls[name] = calls
         return recording.calls
 
     def _follow(self, trace: ShapeTrace) -> None:

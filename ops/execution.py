@@ -110,7 +110,7 @@ def _run_in_stages(op: Op, call: CheckedCall, inputs: tuple[Any, ...]) -> Any:
     # The reference runs every stage that the call has. Any other implementation may have fused what is missing.
     is_reference = call.implementation == next(iter(op.implementation_names()), None)
     optional = [stage.name for stage in op.STAGES if stage.optional] if is_reference else []
-    call.set_stages(completion if recording.missing(optional) else recording.calls)
+    call.set_stages(completion.beside(recording.calls) if recording.missing(optional) else recording.calls)
     return result
 
 

@@ -74,6 +74,7 @@ class Op:
         super().__init_subclass__(**kwargs)
         _refuse_hidden_entry(cls)
         cls._generated = generated
+        cls.__call__ = cls.forward  # not by way of one more function, which every call would pay for
         cls._tensor_names = frozenset((*cls.INPUT_NAMES, *cls.CONSTANT_NAMES, *cls.OUTPUT_NAMES))
         owner = next(base for base in cls.__mro__ if "eval_roofline" in vars(base))
         if owner is not Op and not vars(owner).get("_generated", False):
@@ -163,9 +164,6 @@ class Op:
     def implementation_names(cls) -> tuple[str, ...]:
         """Names in order of registration, the reference first."""
         return tuple(cls._implementations)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.forward(*args, **kwargs)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Run the op; generated with the signature that the manifest declares."""

@@ -96,6 +96,21 @@ def test_a_partly_fused_call_is_completed_as_a_whole():
     assert facts(op.last_call) == facts(reference.last_call)
 
 
+def test_of_a_partly_fused_call_the_stages_that_completed_stand():
+    def function(self, call, hidden, logits, w):
+        ids, weights = RouterFwdOp(2)(logits.flip(1))  # not the reference's routing
+        made.append((ids, PermuteFwdOp(E)(hidden, ids)))
+        return RoutedLayerFwdOp._fused(self, call, hidden, logits.flip(1), w)
+
+    made: list = []
+    op = variant(function)()
+    op(**routed_inputs())
+    stages = op.last_call.stages
+    assert len(stages["permute"]) == 1 and stages["permute"][0].values("ids") is not None
+    assert (stages["permute"][0].values("ids") == made[0][0].numpy()).all()
+    assert len(stages["experts"]) == len(stages["combine"]) == 1  # as the reference would have called them
+
+
 def test_an_optional_stage_that_an_implementation_fused_is_completed():
     class Layer(LayerFwdOp):
         @implementation("mostly")

@@ -17,11 +17,25 @@ def test_a_sparse_tensor_is_refused():
         ScaleFwdOp()(torch.eye(3).to_sparse())
 
 
-@pytest.mark.parametrize("view", [lambda x: x, lambda x: x.view(-1), lambda x: x.detach()])
+@pytest.mark.parametrize("view", [lambda x: x, lambda x: x.view(-1), lambda x: x.detach(), lambda x: x.data])
 def test_an_output_in_the_storage_of_an_input_is_refused(view):
     op = type("Mine", (ScaleFwdOp,), {})
     op.register("views", lambda op, call, x, ids: view(x))
     with pytest.raises(OpCallError, match="implementation 'views' returned 'y' in the storage of an input"):
+        op()(torch.ones(4))
+
+
+def test_an_output_in_another_part_of_an_inputs_storage_is_refused_also_where_views_are_not_counted():
+    op = type("Mine", (ScaleFwdOp,), {})
+    op.register("views", lambda op, call, x, ids: x.as_strided((4,), (1,), 4))
+    with torch.inference_mode(), pytest.raises(OpCallError, match="returned 'y' in the storage of an input"):
+        op()(torch.ones(8)[:4])
+
+
+def test_a_sparse_output_is_refused():
+    op = type("Mine", (ScaleFwdOp,), {})
+    op.register("sparse", lambda op, call, x, ids: x.to_sparse())
+    with pytest.raises(OpCallError, match="output 'y' is laid out as torch.sparse_coo, and ops take"):
         op()(torch.ones(4))
 
 
