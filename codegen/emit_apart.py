@@ -178,6 +178,8 @@ class _ApartEmitter(CheckEmitter):
                 with lines.block(f'if "{name}" in _outputs:'):
                     arguments = [self._op, literal(name), passed, f'_outputs["{name}"]', "_device"]
                     lines.add(*call(f'_buffers["{name}"] = _checks.check_buffer', arguments, lines.room))
+                with lines.block("else:"):
+                    lines.add(*call("_checks.refuse_buffer", [self._op, literal(name), passed], lines.room))
         return ["_aliases", "_buffers"]
 
 

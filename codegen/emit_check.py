@@ -358,16 +358,20 @@ class CheckEmitter:
         buffered = [name for name in outputs if name in self._buffers]
         if aliases or buffered:
             lines.add(f"_aliases = {{{', '.join(aliases)}}}")
-        if not buffered:
+        if not self._buffers:
             return ["_aliases"] if aliases else []
-        lines.add("_buffers = {}")
+        if buffered:
+            lines.add("_buffers = {}")
         with lines.block("if out is not None:"):
             passed = self._passed_buffers()
-            for name in buffered:
+            for name in self._buffers:
+                if name not in outputs:
+                    lines.add(*call("_checks.refuse_buffer", [self._op, literal(name), passed[name]], lines.room))
+                    continue
                 record = f"_TensorRecord({extents[name]}, {self._source(outputs[name].dtype.expr)})"
                 arguments = [self._op, literal(name), passed[name], record, "_device"]
                 lines.add(*call(f'_buffers["{name}"] = _checks.check_buffer', arguments, lines.room))
-        return ["_aliases", "_buffers"]
+        return ["_aliases", "_buffers"] if buffered else ["_aliases"] if aliases else []
 
     def _metadata(self, here: Sequence[Tensor]) -> str:
         """Source of the call's metadata tensors: none, or a local that holds them."""

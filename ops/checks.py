@@ -220,6 +220,12 @@ def check_buffer(op: str, name: str, buffer: Any, record: TensorRecord, device: 
     return buffer
 
 
+def refuse_buffer(op: str, name: str, buffer: Any) -> None:
+    """Raises OpCallError where a buffer is passed for an output that the call lacks."""
+    if buffer is not None:
+        raise OpCallError(f"{op}: a buffer for output {name!r} was passed, and this call has no such output: pass None")
+
+
 def lies_apart(tensor: Any) -> bool:
     """Whether the strides alone say that no two elements of a tensor are in one place: each steps over all below it."""
     reach = 0

@@ -59,3 +59,14 @@ def test_an_output_is_the_input_that_is_written(classes):
     passed = {f"t{at}": meta(3) for at in range(MANY)}
     call = classes[WAYS[5]](p2=True).check(meta(3, 5), **passed)
     assert list(call.aliases) == ["z2"] and call.aliases["z2"] is passed["t2"]
+
+
+def test_a_buffer_for_an_output_that_the_call_lacks_is_refused(tmp_path):
+    entry = many(WAYS[0])
+    for name, tensor in entry["signature"]["outputs"].items():
+        tensor.update(buffer="out") if name != "y" else None
+    op = build(tmp_path, {OP: entry})[OP]()
+    buffers = [meta(3) if at in (4, 5) else None for at in range(MANY)]
+    assert list(op.check(meta(3, 5), t4=meta(3), t5=meta(3), out=tuple(buffers)).buffers) == ["z4", "z5"]
+    with pytest.raises(OpCallError, match="a buffer for output 'z5' was passed, and this call has no such output"):
+        op.check(meta(3, 5), t4=meta(3), out=tuple(buffers))

@@ -71,3 +71,20 @@ def test_an_alias_that_is_no_output_of_its_own_must_be_returned(tmp_path):
     op()(torch.zeros(5), None, None)
     with pytest.raises(OpCallError, match="'y' as a tensor of its own, not the input that this call writes"):
         op()(torch.zeros(5), None, torch.zeros(5))
+
+
+@pytest.mark.parametrize("others", [{}, {"z": {"dtype": "float32", "shape": "[N]", "buffer": "out"}}], ids=["alone", "of several"])
+def test_a_buffer_for_an_output_that_the_call_lacks_is_refused(tmp_path, others):
+    entry = _entry()
+    signature = entry["signature"]
+    signature["inputs"] = {"x": signature["inputs"]["x"]}
+    signature["outputs"] = {"y": {"dtype": "float32", "shape": "[N]", "nullable": "keep", "buffer": "out"}, **others}
+    op = type("Mine", (build(tmp_path, {"StepFwdOp": entry})["StepFwdOp"],), {})
+    both = (lambda y: (y, torch.zeros(5))) if others else (lambda y: y)
+    op.register("mine", lambda op, call, x, *buffers: buffers if others else buffers[0])
+    buffer = torch.zeros(5)
+    message = "StepFwdOp: a buffer for output 'y' was passed, and this call has no such output: pass None"
+    with pytest.raises(OpCallError, match=message):
+        op()(torch.zeros(5), out=both(buffer))
+    passed = op(keep=True)(torch.zeros(5), out=both(buffer))
+    assert (passed[0] if others else passed) is buffer
