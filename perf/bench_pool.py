@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import signal
+import threading
 from collections.abc import Iterator
 from multiprocessing import forkserver, resource_tracker
 from typing import Any
@@ -90,12 +91,13 @@ class Pool:
         process = self._context.Process(
             target=bench_worker.serve, args=(theirs, *self._arguments), name="tileops-bench-row", daemon=True
         )
-        try:
-            process.start()
-        finally:
-            theirs.close()
-        # Only now: what Ctrl-C kept from starting cannot be joined, and what it left half-started ends with `ours`.
-        self._process, self._connection = process, ours
+        # A child whose arguments break off says so itself, with a traceback; one that is not known here is not ended.
+        with _interrupts_deferred():
+            try:
+                process.start()
+            finally:
+                theirs.close()
+            self._process, self._connection = process, ours
 
     def _bury(self) -> str:
         """How the child ended, in words."""
@@ -123,6 +125,29 @@ def _start_server() -> None:
         forkserver.ensure_running()
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextlib.contextmanager
+def _interrupts_deferred() -> Iterator[None]:
+    """Let Ctrl-C and SIGTERM that come during the block arrive at its end: the handlers see them then, once each.
+
+    Only the main thread hears signals, and only it may ask for this; elsewhere nothing has to be deferred.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: dict[int, None] = {}
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    heard = [number for number, handler in before.items() if callable(handler)]
+    for number in heard:
+        signal.signal(number, lambda number, frame: came.setdefault(number))
+    try:
+        yield
+    finally:
+        for number in heard:
+            signal.signal(number, before[number])
+        for number in came:
+            signal.raise_signal(number)
 
 
 @contextlib.contextmanager
