@@ -6,7 +6,9 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tileops.codegen.emit_check import CheckEmitter, emit_split, kind_of, may_be_absent
+from tileops.codegen.emit_check import CheckEmitter
+from tileops.codegen.emit_split import emit_split, kind_of
+from tileops.codegen.emit_steps import may_be_absent
 from tileops.codegen.outside import Outside
 from tileops.codegen.source_text import Lines, call, literal, mapping
 from tileops.manifest import expr, plan

@@ -8,10 +8,11 @@ from typing import Any
 from tileops.codegen.analysis import Analysis
 from tileops.codegen.branches import Branches
 from tileops.codegen.emit_apart import emit_apart
-from tileops.codegen.emit_check import emit_check, may_be_absent
+from tileops.codegen.emit_check import emit_check
 from tileops.codegen.emit_construction import emit_construction
 from tileops.codegen.emit_library import operator_schema, returned_names
 from tileops.codegen.emit_price import emit_price
+from tileops.codegen.emit_steps import may_be_absent
 from tileops.codegen.outside import Outside, algebraic
 from tileops.codegen.python_form import is_not_none, python_form
 from tileops.codegen.source_text import LINE_LENGTH, Lines, call, declared, literal, plain, quoted
@@ -156,7 +157,7 @@ def _init(checked: Checked, outside: Outside, lines: Lines) -> None:
     for param in params.values():
         if param.name not in entry.signature.constants:
             _parameter_check(entry.op, param, outside, lines)
-    emit_construction(checked, outside, lines)
+    emit_construction(checked, lines)
     constants = checked.entry.signature.constants
     values = "{" + ", ".join(f'"{p.name}": {_stored(p)}' for p in params.values() if p.name not in constants) + "}"
     held = ["{" + ", ".join(f'"{name}": {name}' for name in constants) + "}"] if constants else []

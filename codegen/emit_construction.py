@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
-from tileops.codegen.emit_check import CheckEmitter, may_be_absent
-from tileops.codegen.outside import Outside
+from tileops.codegen.emit_steps import StepEmitter, may_be_absent
 from tileops.codegen.source_text import Lines, call, literal
 from tileops.manifest import expr, kinds, plan
 from tileops.manifest.check import Checked
@@ -13,17 +12,17 @@ from tileops.manifest.model import Tensor
 from tileops.manifest.obligations import decided_by_parameters, obliges
 
 
-def emit_construction(checked: Checked, outside: Outside, lines: Lines) -> None:
+def emit_construction(checked: Checked, lines: Lines) -> None:
     """Append these checks to `__init__`, where there are any; what they refuse is no construction."""
     inside = Lines()
     inside.indent(3)
-    _ConstructionEmitter(checked, outside, inside).emit()
+    _ConstructionEmitter(checked, inside).emit()
     found = inside.text().rstrip("\n")
     if found:
         lines.add("with _checks.construction():", *(line.removeprefix(" " * 8) for line in found.split("\n")))
 
 
-class _ConstructionEmitter(CheckEmitter):
+class _ConstructionEmitter(StepEmitter):
     def emit(self) -> None:
         signature = self._signature
         for tensor in signature.constants.values():
@@ -36,7 +35,7 @@ class _ConstructionEmitter(CheckEmitter):
                 if name not in signature.constants and _has_items(param.kind):
                     self._lines.add(f"{name} = _checks.plain({name})")
         for name in lets:
-            self._step(plan.SolveLet(name, signature.lets[name].expr), None)
+            self._let(plan.SolveLet(name, signature.lets[name].expr))
         self._rules(rules)
         for tensor, found in axes:
             self._evaluated("_axes", expr.Tuple(found), f"the shape of {tensor.name}, {tensor.shape.text}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from tileops.codegen.emit_check import may_be_absent
+from tileops.codegen.emit_steps import may_be_absent
 from tileops.manifest import expr
 from tileops.manifest.model import Signature
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tileops.codegen.analysis import Analysis, Formula, Traffic
-from tileops.codegen.emit_check import emit_split, kind_of
+from tileops.codegen.emit_split import emit_split, kind_of
 from tileops.codegen.outside import Outside
 from tileops.codegen.python_form import can_raise, is_not_none, python_form
 from tileops.codegen.source_text import Lines, assign, call, literal

@@ -1,0 +1,70 @@
+"""Emits a decision tree over discriminants as if / elif / else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tileops.codegen.source_text import Lines, literal
+from tileops.manifest import kinds
+from tileops.manifest.adt import AdtValue
+from tileops.manifest.model import Signature
+from tileops.manifest.points import Discriminant, Split
+
+
+def kind_of(signature: Signature, discriminant: Discriminant) -> kinds.Kind | None:
+    """The kind of what a discriminant is the value of; None where that is no parameter."""
+    param = signature.params.get(discriminant.name)
+    return None if param is None else param.kind
+
+
+def emit_split(
+    split: Split, lines: Lines, constructors: Mapping[str, str], leaf: Callable[[Any], None], present_test: Callable[[str], str],
+    silent: Callable[[Any], bool] = lambda leaf: False,
+) -> None:
+    """Emit a decision tree as if / elif / else over one discriminant after the other; a branch that emits nothing is left out.
+
+    Args:
+      split: the tree.
+      lines: takes the code.
+      constructors: how the module writes the constructors of an algebraic discriminant.
+      leaf: emits a branch.
+      present_test: Python that says whether a tensor or parameter is there.
+      silent: whether a leaf emits nothing.
+    """
+    said = [(value, branch) for value, branch in split.branches if not _silent(branch, silent)]
+    for position, (value, branch) in enumerate(said):
+        last = position == len(said) - 1 and position > 0 and len(said) == len(split.branches)
+        test = "else:" if last else f"{'elif' if position else 'if'} {_test(split.discriminant, value, constructors, present_test)}:"
+        with lines.block(test):
+            leaf(branch)
+
+
+def _silent(node: Any, silent: Callable[[Any], bool]) -> bool:
+    """Whether no leaf of a tree emits anything."""
+    if isinstance(node, Split):
+        return all(_silent(branch, silent) for _, branch in node.branches)
+    return silent(node)
+
+
+def _test(
+    discriminant: Discriminant, value: object, constructors: Mapping[str, str], present_test: Callable[[str], str]
+) -> str:
+    """Python that says whether a discriminant has a value."""
+    name = discriminant.name
+    if discriminant.presence:
+        test = present_test(name)
+        if value:
+            return test
+        return test.replace(" is not None", " is None") if " is not None" in test else f"not {test}"
+    if isinstance(value, AdtValue):
+        tests = [f"_isinstance({name}, {constructors[value.kind]})"]
+        for field, wanted in value.fields:
+            own = f"{name}.{field}"
+            tests.append((own if wanted else f"not {own}") if isinstance(wanted, bool) else f"{own} == {literal(wanted)}")
+        return " and ".join(tests)
+    if value is None:
+        return f"{name} is None"
+    if isinstance(value, bool) and None not in discriminant.values:
+        return name if value else f"not {name}"
+    return f"{name} is {value}" if isinstance(value, bool) else f"{name} == {literal(value)}"

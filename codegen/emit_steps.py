@@ -1,0 +1,188 @@
+"""Emits the single checks of a call: a tensor's facts, one step of an inference plan, a rule, an output's extents."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Sequence
+
+from tileops.codegen.python_form import can_raise, is_not_none, python_form
+from tileops.codegen.source_text import Lines, call, literal
+from tileops.manifest import expr, plan
+from tileops.manifest.check import Checked
+from tileops.manifest.model import Expression, Tensor
+from tileops.manifest.obligations import obliges
+
+
+class StepEmitter:
+    """Appends checks of one entry; those that follow one another in a call are its subclasses' matter."""
+
+    def __init__(self, checked: Checked, lines: Lines) -> None:
+        self._entry = checked.entry
+        self._op = literal(checked.entry.op)
+        self._place = pathlib.PurePath(checked.entry.file).name
+        self._signature = checked.entry.signature
+        self._lines = lines
+        self._names = frozenset([*self._signature.forall, *self._signature.params, *self._signature.lets])
+
+    def _facts(self, tensor: Tensor, indent: int = 0) -> list[str]:
+        name = tensor.name
+        arguments = [self._op, literal(name), name]
+        facts = call(f"_{name}_shape, _{name}_dtype = _checks.tensor_facts", arguments, self._lines.room - indent)
+        if tensor.contiguous:
+            facts.append(f"_checks.check_contiguous({self._op}, {literal(name)}, {name})")
+        return facts
+
+    def _let(self, step: plan.SolveLet) -> None:
+        let = self._signature.lets[step.name]
+        self._lines.add(f"# {self._place}:{let.line}: let {step.name}")
+        self._evaluated(step.name, step.term, f"let {step.name} = {let.text}")
+
+    def _tensor_step(self, step: plan.Step) -> None:
+        name, lines = step.tensor, self._lines
+        shape, dtype, quoted = f"_{name}_shape", f"_{name}_dtype", literal(name)
+        if isinstance(step, plan.Rank):
+            if step.open and step.least == plan.Offset(0):
+                return  # any number of axes will do
+            least = self._length(step.least)
+            if any(map(can_raise, step.least.runs)):  # the runs are read here first: later uses have a value
+                self._evaluated("_least", _axes_of(step.least), f"the shape of {name}, {step.term}")
+                least = "_least"
+            with lines.block(f"if _len({shape}) {'<' if step.open else '!='} {least}:"):
+                lines.add(f"raise _checks.rank_error({self._op}, {quoted}, {literal(step.term)}, {shape})")
+        elif isinstance(step, plan.SolveDType):
+            lines.add(f"{step.index} = {dtype}")
+            with lines.block(f"if {step.index} not in {literal(step.allowed)}:"):
+                lines.add(*call("raise _checks.dtype_error", [self._op, quoted, literal(step.index), literal(step.allowed), dtype], lines.room))
+        elif isinstance(step, plan.CheckDType):
+            wanted = self._source(step.term)
+            with lines.block(f"if {dtype} != {wanted}:"):
+                term = literal(expr.to_source(step.term))
+                lines.add(*call("raise _checks.dtype_error", [self._op, quoted, term, f"({wanted},)", dtype], lines.room))
+        elif isinstance(step, plan.SolveAxis):
+            self._solve_axis(step, shape, quoted)
+        elif isinstance(step, plan.SolveRun):
+            front, back = self._length(step.front), self._length(step.back)
+            stop = "" if back == "0" else f" _len({shape}) - {_tight(back)}"
+            run = f"{front}:" if not stop and front.isdigit() else f"{front} :{stop}"
+            lines.add(f"{step.index} = {shape}" if front == "0" and not stop else f"{step.index} = {shape}[{run}]")
+        elif isinstance(step, plan.CheckAxis):
+            wanted = self._valued("_size", step.term, f"an axis of {name}, {expr.to_source(step.term)}")
+            with lines.block(f"if {shape}[{self._at(step, shape)}] != {wanted}:"):
+                self._axis_error(step, shape, quoted, expr.to_source(step.term), wanted)
+        else:
+            wanted, at = self._source(step.term, expr.SUM), self._position(step, shape)
+            stop = "" if step.last else f" {at} + _len({wanted})"
+            found = shape if at == "0" and step.last else f"{shape}[{at} :{stop}]"
+            with lines.block(f"if {found} != {wanted}:"):
+                self._axis_error(step, shape, quoted, f"*{expr.to_source(step.term)}", wanted)
+
+    def _solve_axis(self, step: plan.SolveAxis, shape: str, quoted: str) -> None:
+        lines, size = self._lines, f"{shape}[{self._at(step, shape)}]"
+        if step.factor == 1 and step.offset == expr.Literal(0):
+            lines.add(f"{step.index} = {size}")
+            return
+        offset = self._valued("_offset", step.offset, f"an axis of {step.tensor}, {expr.to_source(step.term)}", level=0)
+        lines.add(f"{step.index} = _primitives.divided({size}, {step.factor}, {offset})")
+        with lines.block(f"if {step.index} is None:"):
+            term, index = literal(expr.to_source(step.term)), literal(step.index)
+            arguments = [self._op, quoted, self._position(step, shape), term, index, shape]
+            lines.add(*call("raise _checks.unsolvable_error", arguments, lines.room))
+
+    def _axis_error(self, step: plan.CheckAxis | plan.CheckRun, shape: str, quoted: str, term: str, wanted: str) -> None:
+        arguments = [self._op, quoted, self._position(step, shape), literal(term), wanted, shape]
+        self._lines.add(*call("raise _checks.axis_error", arguments, self._lines.room))
+
+    def _length(self, offset: plan.Offset) -> str:
+        runs = [f"_len({self._source(run)})" for run in offset.runs]
+        return " + ".join([str(offset.axes)] * (offset.axes > 0 or not runs) + runs)
+
+    def _at(self, step: plan.SolveAxis | plan.CheckAxis, shape: str) -> str:
+        """The subscript of an axis; a constant distance from the back is a negative one."""
+        if step.from_back and not step.at.runs:
+            return f"-{step.at.axes}"
+        return self._position(step, shape)
+
+    def _position(self, step: plan.SolveAxis | plan.CheckAxis | plan.CheckRun, shape: str) -> str:
+        length = self._length(step.at)
+        return f"_len({shape}) - {_tight(length)}" if step.from_back else length
+
+    def _rules(self, rules: Sequence[Expression]) -> None:
+        bound = [*self._signature.params, *(n for n in self._signature.forall), *self._signature.lets]
+        for rule in rules:
+            shown = [name for name in bound if name in expr.names(rule.expr)]
+            bindings = "{" + ", ".join(f'"{name}": {name}' for name in shown) + "}"
+            negated = self._source(expr.Unary("not", rule.expr))
+            arguments = [self._op, literal(rule.text), bindings, self._shapes()]
+            raising = call("raise _checks.rule_error", arguments, self._lines.room - 4)
+            self._lines.add(f"# {self._place}:{rule.line}: shape rule")
+            if can_raise(rule.expr):
+                self._evaluated("_holds", rule.expr, f"the rule {rule.text}")
+                negated = "not _holds"
+            with self._lines.block(f"if {negated}:"):
+                self._lines.add(*raising)
+
+    def _extent(self, tensor: Tensor, shape: expr.ShapeTerm) -> str:
+        """Source of an output's extents, which are worked out and checked first where they may have no value or be negative."""
+        name, value = tensor.name, _shape_tuple(shape)
+        obliged = obliges(self._entry, shape)
+        if not obliged and not can_raise(shape):
+            return self._source(value)
+        extent = f"_{name}_shape"
+        if obliged:
+            self._lines.add(f"# {name}: no axis may come out negative")
+        self._evaluated(extent, value, f"the shape of {name}, {expr.to_source(shape)}")
+        if obliged:
+            arguments = [self._op, literal(name), literal(expr.to_source(shape)), extent, self._shapes()]
+            self._lines.add(*call("_checks.check_extents", arguments, self._lines.room))
+        return extent
+
+    def _evaluated(self, name: str, node: expr.Expr, what: str) -> None:
+        """`name = node`, a primitive's refusal told as the declaration's."""
+        if not can_raise(node):
+            self._lines.add(f"{name} = {self._source(node)}")
+            return
+        with self._lines.block("try:"):
+            self._lines.add(f"{name} = {self._source(node)}")
+        with self._lines.block("except _checks.DOMAIN_ERRORS as _error:"):
+            arguments = [self._op, literal(what), "_error", self._shapes()]
+            raising = call("raise _checks.domain_error", arguments, self._lines.room - 10)
+            self._lines.add(*raising[:-1], f"{raising[-1]} from None")
+
+    def _valued(self, local: str, node: expr.Expr, what: str, level: int = expr.SUM) -> str:
+        """Source of the node's value where a comparison (or a looser place) takes it; a local where it may have none."""
+        if not can_raise(node):
+            return self._source(node, level)
+        self._evaluated(local, node, what)
+        return local
+
+    def _shapes(self) -> str:
+        """Source of the shapes that an error may show: those of the inputs that every call has."""
+        always = [name for name, tensor in self._signature.inputs.items() if not may_be_absent(tensor)]
+        return "{" + ", ".join(f'"{name}": _{name}_shape' for name in always) + "}"
+
+    def _source(self, node: expr.Expr, level: int = 0) -> str:
+        return expr.to_source(python_form(node, self._names, is_not_none), level)
+
+
+def may_be_absent(tensor: Tensor) -> bool:
+    """Whether a call may leave the input out."""
+    return tensor.optional or tensor.when is not None
+
+
+def _shape_tuple(shape: expr.ShapeTerm) -> expr.Expr:
+    """A shape's axes as a tuple; one run of axes alone is the run itself."""
+    if len(shape.axes) == 1 and isinstance(shape.axes[0], expr.Splice):
+        return shape.axes[0].sequence
+    return expr.Tuple(shape.axes)
+
+
+def _axes_of(offset: plan.Offset) -> expr.Expr:
+    """How many axes an offset stands for."""
+    total: expr.Expr = expr.Literal(offset.axes)
+    for run in offset.runs:
+        total = expr.Binary("+", total, expr.Call("len", (run,)))
+    return total
+
+
+def _tight(length: str) -> str:
+    return f"({length})" if " " in length else length
