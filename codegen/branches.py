@@ -15,7 +15,7 @@ from tileops.manifest.adt import AdtValue
 from tileops.manifest.domain import Domain
 from tileops.manifest.model import Entry, Param, Signature
 from tileops.manifest.points import Discriminant, Point, Split, decide, domain_restrictions, trees
-from tileops.manifest.rows import Case
+from tileops.manifest.cases import Case
 from tileops.manifest.shapes import shape_at
 
 

@@ -20,7 +20,7 @@ from tileops.manifest import expr, kinds
 from tileops.manifest.adt import AdtValue
 from tileops.manifest.check import Checked
 from tileops.manifest.model import FamilyCase, Param, Pattern, Signature, Stage, Tensor, TypeFamily
-from tileops.manifest.rows import CaseTensor
+from tileops.manifest.cases import CaseTensor
 from tileops.manifest.values import form_of
 
 

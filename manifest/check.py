@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from tileops.manifest import effort, rows
+from tileops.manifest.cases import Case
 from tileops.manifest.apart import Apart
 from tileops.manifest.check_signature import SignatureCheck
 from tileops.manifest.diagnostics import Diagnostics
@@ -27,7 +28,7 @@ class Checked:
 
     entry: Entry
     plans: tuple[tuple[Point, Plan], ...]
-    cases: tuple[rows.Case, ...]
+    cases: tuple[Case, ...]
     callable: bool
     unreached: tuple[str, ...] = ()
     apart: Apart | None = None

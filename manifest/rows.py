@@ -1,81 +1,23 @@
-"""Instantiates workload rows: what a row binds, the tensors it builds, and that they infer back to the row."""
+"""Instantiates workload rows: which call each describes, and that the tensors of the call infer back to the row."""
 
 from __future__ import annotations
 
-import dataclasses
-import math
-from collections.abc import Collection, Sized
+from collections.abc import Collection
 from typing import Any
 
-import numpy as np
-
-from tileops.manifest import contents, effort, expr, expr_parser, generators, kinds, predicates, values
+from tileops.manifest import effort, expr, kinds, values
 from tileops.manifest.adt import AdtValue
 from tileops.manifest.apart import Apart, item_terms
+from tileops.manifest.cases import Case, CaseTensor
 from tileops.manifest.check_signature import let_order
 from tileops.manifest.diagnostics import Diagnostics
-from tileops.manifest.dtypes import BITS
-from tileops.manifest.evaluate import Unknown, evaluate
-from tileops.manifest.extents import Extent, extent
 from tileops.manifest.inference import Mismatch, infer
 from tileops.manifest.model import Entry, Row, Tensor
 from tileops.manifest.plan import Plan, affine, needed_at
 from tileops.manifest.points import Point, discriminants, domain_restrictions
 from tileops.manifest.primitives import divided
+from tileops.manifest.row_values import Refused, RowValues
 from tileops.manifest.shapes import shape_at
-
-
-MAX_RANK = 64  # PyTorch's own
-VALUES_A_STEP = 16
-MAX_LIST = 2**16  # items that a generator is handed, which generated code writes out
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class CaseTensor:
-    """A tensor of a case with its extents; `values` is (generator, arguments) of a metadata tensor."""
-
-    name: str
-    dtype: str
-    shape: tuple[int, ...]
-    values: tuple[str, tuple[Any, ...]] | None
-
-    @property
-    def bytes(self) -> int:
-        """Size in bytes."""
-        return math.prod(self.shape) * BITS[self.dtype] // 8
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Case:
-    """One call that a row describes.
-
-    Attributes:
-      written_params, written_indices: what the row writes.
-      values: every parameter, index and let by name.
-      present: presence of every tensor and Maybe.
-      constants, inputs, outputs: the tensors, absent ones left out.
-    """
-
-    case_id: str
-    label: str
-    line: int
-    written_params: dict[str, Any]
-    written_indices: dict[str, Any]
-    dtypes: dict[str, str]
-    values: dict[str, Any]
-    present: dict[str, bool]
-    constants: tuple[CaseTensor, ...]
-    inputs: tuple[CaseTensor, ...]
-    outputs: tuple[CaseTensor, ...]
-
-
-class _Refused(Exception):
-    """A row does not fit; carries the field and the message."""
-
-    def __init__(self, field: str, message: str, code: str = "M060") -> None:
-        super().__init__(message)
-        self.field = field
-        self.code = code
 
 
 def instantiate(
@@ -147,22 +89,19 @@ class _Instance:
         self._signature = entry.signature
         self._row = row
         self._dtypes = dtypes
-        self.faults: list[_Refused] = []
-        self._present: dict[str, bool] = {}
-        self._values: dict[str, Any] = {}
-        self._extents: dict[str, Extent] = {}
-        self._made: dict[str, np.ndarray] = {}
+        self.faults: list[Refused] = []
+        self._bound = RowValues(entry, self._case_id())
 
     def case(self, plans: list[tuple[Point, Plan]], apart: Apart | None) -> Case | None:
         """The call that the row describes; None where it does not fit."""
         try:
             return self._case(plans, apart)
-        except _Refused as error:
+        except Refused as error:
             self.faults.append(error)
             return None
 
     def _fault(self, field: str, message: str) -> None:
-        self.faults.append(_Refused(field, message))
+        self.faults.append(Refused(field, message))
 
     def _case(self, plans: list[tuple[Point, Plan]], apart: Apart | None) -> Case | None:
         params = self._params()
@@ -171,31 +110,31 @@ class _Instance:
         if self.faults:
             return None
         self._presence(params)
-        self._values = {**params, **self._dtypes}
+        self._bound.known = {**params, **self._dtypes}
         point, plan = self._branch(plans) if apart is None else self._branch_of(apart)
         written = self._indices(point)
         if self.faults:
             return None
-        self._values.update(written)
+        self._bound.known.update(written)
         self._generated(point)
         self._complete(point)
         if self.faults:
             return None
         for name in let_order(self._signature):
-            if set(expr.names(self._signature.lets[name].expr)) <= self._values.keys() | self._present.keys():
-                self._values[name] = self._value(f"let {name}", self._signature.lets[name].expr)
-                self._present[name] = self._values[name] is not None
+            if set(expr.names(self._signature.lets[name].expr)) <= self._bound.known.keys() | self._bound.present.keys():
+                self._bound.known[name] = self._bound.value(f"let {name}", self._signature.lets[name].expr)
+                self._bound.present[name] = self._bound.known[name] is not None
         for rule in self._signature.rules:
-            if not self._value("shape_rules", rule.expr):
+            if not self._bound.value("shape_rules", rule.expr):
                 self._fault("", f"the rule {rule.text!r} does not hold for this row")
         if self.faults:
             return None
         constants, inputs, outputs = (
-            tuple(self._tensor(tensor, point) for name, tensor in tensors.items() if self._present[name])
+            tuple(self._bound.tensor(tensor, point) for name, tensor in tensors.items() if self._bound.present[name])
             for tensors in (self._signature.constants, self._signature.inputs, self._signature.outputs)
         )
         self._back(plan, params, [*constants, *inputs])
-        self._requirements(inputs)
+        self._bound.check_requirements(inputs)
         return self._as_case(written, constants, inputs, outputs)
 
     def _written(self) -> dict[str, Any]:
@@ -213,8 +152,8 @@ class _Instance:
     def _as_case(self, written: dict[str, Any], constants, inputs, outputs) -> Case:
         return Case(
             case_id=self._case_id(), label=self._row.label, line=self._row.line,
-            written_params=self._written(), written_indices=written, dtypes=self._ordered(), values=self._values,
-            present=self._present, constants=constants, inputs=inputs, outputs=outputs,
+            written_params=self._written(), written_indices=written, dtypes=self._ordered(), values=self._bound.known,
+            present=self._bound.present, constants=constants, inputs=inputs, outputs=outputs,
         )  # fmt: skip
 
     # ---- what the row writes
@@ -250,15 +189,15 @@ class _Instance:
         signature, some = self._signature, self._row.some
         for name, value in params.items():
             if isinstance(signature.params[name].kind, kinds.Maybe):
-                self._present[name] = value is not None
+                self._bound.present[name] = value is not None
         for name, tensor in signature.bound.items():
             if tensor.when is None:
-                self._present[name] = not tensor.optional or name in some
+                self._bound.present[name] = not tensor.optional or name in some
         for name, tensor in signature.tensors.items():
             if tensor.when is not None:
-                self._values = {**params, **self._dtypes}
-                self._present[name] = bool(self._value(f"the presence of {name}", tensor.when.expr))
-            self._present.setdefault(name, True)
+                self._bound.known = {**params, **self._dtypes}
+                self._bound.present[name] = bool(self._bound.value(f"the presence of {name}", tensor.when.expr))
+            self._bound.present.setdefault(name, True)
 
     def _restrictions(self) -> None:
         combos = self._signature.combos
@@ -274,44 +213,44 @@ class _Instance:
 
     def _branch(self, plans: list[tuple[Point, Plan]]) -> tuple[Point, Plan]:
         for name in plans[0][0].values if plans else ():
-            if name not in self._values:
-                raise _Refused("dtype_cases", f"the dtype index {name!r} is not assigned")
+            if name not in self._bound.known:
+                raise Refused("dtype_cases", f"the dtype index {name!r} is not assigned")
         for point, plan in plans:
-            values_agree = all(_same(self._values[name], value) for name, value in point.values.items())
-            if values_agree and all(self._present[name] == value for name, value in point.present.items()):
+            values_agree = all(_same(self._bound.known[name], value) for name, value in point.values.items())
+            if values_agree and all(self._bound.present[name] == value for name, value in point.present.items()):
                 return point, plan
         for rule in self._signature.rules:
-            known = set(expr.names(rule.expr)) <= self._values.keys() | self._present.keys()
-            if known and not self._value("shape_rules", rule.expr):
-                raise _Refused("", f"the rule {rule.text!r} does not hold for this row")
-        raise _Refused("", "the shape rules reject what this row chooses")
+            known = set(expr.names(rule.expr)) <= self._bound.known.keys() | self._bound.present.keys()
+            if known and not self._bound.value("shape_rules", rule.expr):
+                raise Refused("", f"the rule {rule.text!r} does not hold for this row")
+        raise Refused("", "the shape rules reject what this row chooses")
 
     def _branch_of(self, apart: Apart) -> tuple[Point, Plan]:
         """The point that the row's own values make, and what each part of the plan does there."""
         signature = self._signature
         for rule in domain_restrictions(signature):
-            if not self._value("shape_rules", rule):
-                raise _Refused("", f"the rule {expr.to_source(rule)!r} does not hold for this row")
+            if not self._bound.value("shape_rules", rule):
+                raise Refused("", f"the rule {expr.to_source(rule)!r} does not hold for this row")
         terms = [term for name in (*signature.tensors, *signature.lets) for term in item_terms(signature, name)]
         assigned = []
         for one in discriminants(signature, [*terms, *(rule.expr for rule in signature.rules)]):
-            if not one.presence and one.name not in self._values:
-                raise _Refused("dtype_cases", f"the dtype index {one.name!r} is not assigned")
-            assigned.append((one, self._present[one.name] if one.presence else self._values[one.name]))
+            if not one.presence and one.name not in self._bound.known:
+                raise Refused("dtype_cases", f"the dtype index {one.name!r} is not assigned")
+            assigned.append((one, self._bound.present[one.name] if one.presence else self._bound.known[one.name]))
         point = Point(tuple(assigned))
         return point, Plan(apart.steps_at(lambda other: self._agrees(other)), ())
 
     def _agrees(self, point: Point) -> bool:
         """Whether the row is at a point."""
         return all(
-            self._present[one.name] == value if one.presence else _same(self._values[one.name], value) for one, value in point.assigned
+            self._bound.present[one.name] == value if one.presence else _same(self._bound.known[one.name], value) for one, value in point.assigned
         )
 
     def _relevant(self, point: Point) -> list[str]:
         """Indices that this row's branch reads: types, rules, generators and requirements."""
         read = set(needed_at(self._signature, point))
         for tensor in self._signature.bound.values():
-            if self._present[tensor.name]:
+            if self._bound.present[tensor.name]:
                 for part in (tensor.values, *tensor.requires):
                     if part is not None:
                         read.update(expr.names(part.expr))
@@ -339,10 +278,10 @@ class _Instance:
         """Indices that generators solve: the shape of what they give, against the tensor's own."""
         terms = self._filled(point)
         for name in self._row.bindings:
-            if name in self._signature.forall and name in self._solvable(terms, self._values.keys() - {name}):
-                raise _Refused(name, f"{name!r} is what a generator solves; a row does not write it")
+            if name in self._signature.forall and name in self._solvable(terms, self._bound.known.keys() - {name}):
+                raise Refused(name, f"{name!r} is what a generator solves; a row does not write it")
         waiting = dict(terms)
-        while ready := [name for name in waiting if self._ready(name, self._values.keys())]:
+        while ready := [name for name in waiting if self._ready(name, self._bound.known.keys())]:
             for name in ready:
                 self._unify(self._signature.bound[name], waiting.pop(name))
 
@@ -350,7 +289,7 @@ class _Instance:
         """The shapes of the tensors that generators fill."""
         return {
             name: shape_at(self._signature, tensor, point) for name, tensor in self._signature.bound.items()
-            if tensor.values is not None and self._present[name]
+            if tensor.values is not None and self._bound.present[name]
         }  # fmt: skip
 
     def _ready(self, tensor: str, known: Collection[str]) -> bool:
@@ -370,119 +309,37 @@ class _Instance:
         return names - set(known)
 
     def _unify(self, tensor: Tensor, term: expr.ShapeTerm) -> None:
-        found = self._extent(tensor).shape
+        found = self._bound.extent(tensor).shape
         if len(term.axes) != len(found) or any(isinstance(axis, expr.Splice) for axis in term.axes):
             return  # the comparison of shapes below says what does not fit
         for axis, size in zip(term.axes, found, strict=True):
-            solved = affine(axis, set(self._values))
+            solved = affine(axis, set(self._bound.known))
             if solved is None or solved[0] not in self._signature.forall:
                 continue
             index, factor, offset = solved
-            value = divided(size, factor, self._value(f"the shape of {tensor.name}", offset))
+            value = divided(size, factor, self._bound.value(f"the shape of {tensor.name}", offset))
             if value is None:
-                raise _Refused("", f"no {index} makes an axis of {tensor.name} {size}, which its generator gives")
-            self._values[index] = value
+                raise Refused("", f"no {index} makes an axis of {tensor.name} {size}, which its generator gives")
+            self._bound.known[index] = value
 
     def _complete(self, point: Point) -> None:
-        missing = [name for name in self._relevant(point) if name not in self._values]
-        named, terms = {*self._values, *missing}, self._filled(point)
+        missing = [name for name in self._relevant(point) if name not in self._bound.known]
+        named, terms = {*self._bound.known, *missing}, self._filled(point)
         # What a generator would solve, were the others written, follows from these.
         unsolved = [name for name in missing if name not in self._solvable(terms, named - {name})]
         for name in unsolved or missing:
             self._fault(name, f"the index {name!r} is not written")
 
-    # ---- values, tensors, and the way back
-
-    def _value(self, what: str, node: expr.Expr) -> Any:
-        try:
-            return evaluate(node, self._values, self._present)
-        except Unknown as error:
-            raise _Refused("", f"{what} needs {error.args[0]!r}, which the row does not bind") from None
-        except (ValueError, ArithmeticError, IndexError, TypeError, KeyError) as error:
-            raise _Refused("", f"{what}: {error}") from None
-
-    def _arguments(self, call: expr.Call, what: str) -> tuple[Any, ...]:
-        return tuple(self._value(what, arg) for arg in call.args)
-
-    def _extent(self, tensor: Tensor) -> Extent:
-        """What the tensor's generator gives."""
-        if tensor.name not in self._extents:
-            call = tensor.values.expr
-            arguments = self._arguments(call, f"the values of {tensor.name}")
-            if any(isinstance(argument, Sized) and len(argument) > MAX_LIST for argument in arguments):
-                raise _Refused("", f"the values of {tensor.name}: a list of more than {MAX_LIST} items")
-            try:
-                self._extents[tensor.name] = extent(call.function, arguments)
-            except (ValueError, TypeError, ArithmeticError) as error:
-                raise _Refused("", f"the values of {tensor.name}: {error}") from None
-        return self._extents[tensor.name]
-
-    def _contents(self, tensor: Tensor) -> np.ndarray:
-        """The values that the tensor's generator makes. They cost steps; what needs no more than their extent asks for that."""
-        if tensor.name not in self._made:
-            effort.spend(self._extent(tensor).work // VALUES_A_STEP)
-            call = tensor.values.expr
-            seed = generators.tensor_seed(self._entry.op, self._case_id(), tensor.name)  # the very one of the case's calls
-            self._made[tensor.name] = generators.generate(call.function, self._arguments(call, f"the values of {tensor.name}"), seed)
-        return self._made[tensor.name]
-
-    def _tensor(self, tensor: Tensor, point: Point) -> CaseTensor:
-        shape = self._value(f"the shape of {tensor.name}", shape_at(self._signature, tensor, point))
-        if len(shape) > MAX_RANK:
-            raise _Refused("", f"the shape of {tensor.name} would have {len(shape)} axes; a tensor has at most {MAX_RANK}")
-        if any(size < 0 for size in shape):
-            raise _Refused("", f"the shape of {tensor.name} would be {list(shape)}")
-        if math.prod(shape) > expr_parser.MAX_INT // 16:
-            raise _Refused("", f"the shape of {tensor.name} would be {list(shape)}, which no memory holds")
-        filled = None
-        if tensor.values is not None:
-            filled = tensor.values.expr.function, self._arguments(tensor.values.expr, f"the values of {tensor.name}")
-            given = self._extent(tensor).shape
-            if given != shape:
-                raise _Refused("", f"{tensor.values.text} gives {list(given)}, and {tensor.name} is {list(shape)}")
-        dtype = self._value(f"the dtype of {tensor.name}", tensor.dtype.expr)
-        if tensor.values is not None and not contents.all_held(self._extent(tensor).within, dtype):
-            lost = contents.first_lost(self._contents(tensor), dtype)
-            if lost is not None:
-                raise _Refused("", f"{tensor.values.text} gives {lost}, and {tensor.name} is {dtype}, which has no such value", "M065")
-        return CaseTensor(name=tensor.name, dtype=dtype, shape=shape, values=filled)
-
     def _back(self, plan: Plan, params: dict[str, Any], tensors: list[CaseTensor]) -> None:
         shapes = {tensor.name: tensor.shape for tensor in tensors}
         dtypes = {tensor.name: tensor.dtype for tensor in tensors}
         try:
-            found = infer(plan, shapes, dtypes, params, self._present)
+            found = infer(plan, shapes, dtypes, params, self._bound.present)
         except Mismatch as error:
-            raise _Refused("", f"the row's tensors do not fit its signature: {error}", "M062") from None
+            raise Refused("", f"the row's tensors do not fit its signature: {error}", "M062") from None
         for name, value in found.items():
-            if value != self._values.get(name, value):
-                raise _Refused("", f"the row has {name} = {self._values[name]}, and its tensors infer {value}", "M062")
-
-    def _requirements(self, inputs: tuple[CaseTensor, ...]) -> None:
-        for found in inputs:
-            tensor = self._signature.inputs[found.name]
-            for required in tensor.requires:
-                self._read_contents(required.expr)
-                arguments = self._arguments(required.expr, f"a requirement of {tensor.name}")
-                try:
-                    holds = predicates.follows(required.expr.function, self._extent(tensor).within, arguments) or predicates.holds(
-                        required.expr.function, self._contents(tensor), arguments
-                    )
-                except (ValueError, TypeError, ArithmeticError) as error:
-                    raise _Refused("", f"{required.text} of {tensor.name}: {error}", "M064") from None
-                if not holds:
-                    raise _Refused("", f"the contents of {tensor.name} do not satisfy {required.text}", "M064")
-
-
-    def _read_contents(self, call: expr.Expr) -> None:
-        """Bind the contents of the metadata tensors that a requirement names."""
-        for name in expr.names(call):
-            other = self._signature.inputs.get(name)
-            if other is not None and other.values is not None and self._present[name]:
-                rank = len(self._extent(other).shape)
-                if rank != 1:
-                    raise _Refused("", f"{name!r} has {rank} axes, and a requirement reads contents of one", "M064")
-                self._values[name] = self._contents(other).tolist()
+            if value != self._bound.known.get(name, value):
+                raise Refused("", f"the row has {name} = {self._bound.known[name]}, and its tensors infer {value}", "M062")
 
 
 def _same(value: Any, chosen: Any) -> bool:

@@ -17,7 +17,7 @@ from tileops.manifest import loader
 from tileops.manifest.check import check_entry
 from tileops.manifest.evaluate import evaluate
 from tileops.manifest.model import Entry, Signature
-from tileops.manifest.rows import Case
+from tileops.manifest.cases import Case
 
 
 @dataclasses.dataclass
