@@ -50,6 +50,7 @@ from tileops.perf import (
     bench_run,
     command,
     paths,
+    run_writer,
     runfile,
 )
 from tileops.perf.bench_worker import Describe
@@ -267,11 +268,11 @@ def _header(environment: benchmark_pb2.Environment) -> benchmark_pb2.RunHeader:
     return header
 
 
-def _writer(header: benchmark_pb2.RunHeader, default: str) -> runfile.RunWriter:
+def _writer(header: benchmark_pb2.RunHeader, default: str) -> run_writer.RunWriter:
     path = paths.user_path(_OUT.value or default)
     if not _RESUME.value and path.is_file() and path.stat().st_size:
         _make_way(path)
-    return runfile.RunWriter(path, header, append=_RESUME.value)
+    return run_writer.RunWriter(path, header, append=_RESUME.value)
 
 
 def _make_way(path: pathlib.Path) -> None:
@@ -297,7 +298,7 @@ def _make_way(path: pathlib.Path) -> None:
     command.say(f"the run that was in {path} is now {aside}")
 
 
-def _recorded(writer: runfile.RunWriter) -> dict[bench_run.Key, int]:
+def _recorded(writer: run_writer.RunWriter) -> dict[bench_run.Key, int]:
     """Status of each record that the file already holds; of several with one key the newest counts, as for readers."""
     if not writer.counts.records:
         return {}

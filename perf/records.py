@@ -18,6 +18,7 @@ from tileops.perf import records_junit
 from tileops.perf import records_merge
 from tileops.perf import records_text
 from tileops.perf import run_framing
+from tileops.perf import run_writer
 from tileops.perf import runfile
 from tileops.proto import benchmark_pb2
 
@@ -117,7 +118,7 @@ def _entries(
     yield benchmark_pb2.RunEntry(header=stamped)
     counts = benchmark_pb2.RunFooter()
     for record in records_merge.merged_records(readers):
-        runfile.count_record(counts, record)
+        run_writer.count_record(counts, record)
         yield benchmark_pb2.RunEntry(record=record)
     footer = records_merge.merged_footer(readers)
     if footer is not None:

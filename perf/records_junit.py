@@ -15,6 +15,7 @@ from xml.etree import ElementTree
 
 from google.protobuf import timestamp_pb2
 
+from tileops.perf import run_writer
 from tileops.perf import runfile
 from tileops.proto import benchmark_pb2
 
@@ -94,7 +95,7 @@ class JUnitReader:
             found = list(_records(each))
             others += not found
             for record in found:
-                runfile.count_record(counts, record)
+                run_writer.count_record(counts, record)
                 yield record
             each.clear()
         if others:

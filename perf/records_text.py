@@ -7,7 +7,7 @@ from typing import Any, TextIO
 
 from google.protobuf import text_format
 
-from tileops.perf import runfile
+from tileops.perf import run_json
 from tileops.proto import benchmark_pb2
 
 _TIMING_FIELDS = (
@@ -47,7 +47,7 @@ _CSV_FIELDS = (
 def write_jsonl(entries: Iterable[benchmark_pb2.RunEntry], out: TextIO) -> None:
     """Writes one entry a line, in protobuf's JSON mapping."""
     for entry in entries:
-        out.write(runfile.json_line(entry).decode())
+        out.write(run_json.line(entry).decode())
 
 
 def write_textproto(entries: Iterable[benchmark_pb2.RunEntry], out: TextIO) -> None:

@@ -21,6 +21,7 @@ from tileops.perf import profiles
 from tileops.perf import report_runs
 from tileops.perf import reprice_effect
 from tileops.perf import reprice_join
+from tileops.perf import run_writer
 from tileops.perf import runfile
 
 _RUN = flags.DEFINE_multi_string(
@@ -66,7 +67,7 @@ def main(argv: Sequence[str]) -> int:
 
 def _write(joined: reprice_join.Joined, measured: runfile.RunReader) -> None:
     """Writes the records under the header and end time of the run they are from."""
-    with runfile.RunWriter(paths.user_path(_OUT.value), measured.header) as writer:
+    with run_writer.RunWriter(paths.user_path(_OUT.value), measured.header) as writer:
         for record in joined.records:
             writer.write(record)
         if measured.footer is None:

@@ -1,12 +1,18 @@
 """The bytes of a run file: varint-delimited entries, and what is left of damage.
 
-A whole entry is a varint length and a `RunEntry` of that many bytes. Because a
-`RunEntry` holds exactly one member, its own bytes are one tag, one length and
-the rest: a second length that must agree with the first. That redundancy is
-what tells an entry from garbage, and what finds the next whole entry behind
-damage.
+A whole entry is a varint length and a `RunEntry` of that many bytes: a checksum,
+then the one member of the entry, which is one tag, one length and the rest. The
+second length must agree with the first, and the checksum with everything behind
+it. That redundancy is what tells an entry from garbage, finds the next whole entry
+behind damage, and lets no damaged number pass for a measured one.
+
+Entries without a checksum, and those that other programs wrote from parsed
+messages, with the checksum last, are read as they are: only the lengths vouch
+for them.
 """
 
+import struct
+import zlib
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -17,19 +23,37 @@ from tileops.proto import benchmark_pb2
 _WIRE_TYPE_BYTES = 2
 _ENTRY_TAGS = frozenset(
     field.number << 3 | _WIRE_TYPE_BYTES
-    for field in benchmark_pb2.RunEntry.DESCRIPTOR.fields
+    for field in benchmark_pb2.RunEntry.DESCRIPTOR.oneofs_by_name["entry"].fields
 )
+_CHECKSUM_FIELD = benchmark_pb2.RunEntry.DESCRIPTOR.fields_by_name["checksum"]
+_WIRE_TYPE_FIXED32 = 5
+_CHECKSUM_TAG = _CHECKSUM_FIELD.number << 3 | _WIRE_TYPE_FIXED32
+_CHECKSUM = struct.Struct("<BI")
 _parse = benchmark_pb2.RunEntry.FromString
 # A longer varint does not fit 64 bits.
 _MAX_VARINT_BYTES = 10
+# The longest header in which a damaged byte is searched: that tries every value of every byte. Bytes.
+_MAX_MENDED_BYTES = 2048
+# Length, checksum, tag and length again: at most this much of an entry comes before its content.
+_MAX_FRAME_BYTES = 12
 
 
 class Whole(NamedTuple):
-    """An entry that reads; bytes `start` to `end` of the file."""
+    """An entry that reads; bytes `start` to `end` of the file.
+
+    Attributes:
+      start: Byte offset of the first.
+      end: Byte offset behind the last.
+      entry: What it says, without its checksum.
+      is_checked: Whether a checksum vouches for it.
+      note: What had to be put right to read it; "" for nothing.
+    """
 
     start: int
     end: int
     entry: benchmark_pb2.RunEntry
+    is_checked: bool = False
+    note: str = ""
 
 
 class Broken(NamedTuple):
@@ -50,8 +74,12 @@ class Broken(NamedTuple):
 
 
 def frame(entry: benchmark_pb2.RunEntry) -> bytes:
-    """Returns the entry as it stands in a run file, its length before it."""
-    payload = entry.SerializeToString(deterministic=True)
+    """Returns the entry as it stands in a run file: its length, its checksum, its member."""
+    bare = benchmark_pb2.RunEntry()
+    bare.CopyFrom(entry)
+    bare.ClearField("checksum")
+    member = bare.SerializeToString(deterministic=True)
+    payload = _CHECKSUM.pack(_CHECKSUM_TAG, zlib.crc32(member)) + member
     return _encode_varint(len(payload)) + payload
 
 
@@ -66,13 +94,17 @@ def scan(buffer) -> Iterator[Whole | Broken]:
     """
     position = 0
     size = len(buffer)
+    is_checked = False
     while position < size:
         found = _read_entry(buffer, position, size)
         if isinstance(found, Broken):
-            restart = _find_next_entry(buffer, position + 1, size)
+            restart = _find_next_entry(buffer, position + 1, size, is_checked)
             if restart is not None:
                 found = found._replace(end=restart, torn=False)
+            if position == 0 and found.end <= _MAX_MENDED_BYTES:
+                found = _mended_header(buffer[: found.end]) or found
         yield found
+        is_checked = is_checked or (isinstance(found, Whole) and found.is_checked)
         position = found.end
 
 
@@ -114,42 +146,107 @@ def _read_entry(buffer, start: int, size: int) -> Whole | Broken:
         return Broken(start, size, "ends within the length of an entry", True)
     length, payload = length_and_payload
     end = payload + length
-    tag_end = min(payload + 1, size)
-    if length == 0 or (payload < size and buffer[payload] not in _ENTRY_TAGS):
+    member = payload
+    checksum = None
+    if payload + _CHECKSUM.size <= size and buffer[payload] == _CHECKSUM_TAG:
+        _, checksum = _CHECKSUM.unpack(buffer[payload : payload + _CHECKSUM.size])
+        member += _CHECKSUM.size
+    if length == 0 or (member < size and buffer[member] not in _ENTRY_TAGS):
+        if checksum is None and payload < size and buffer[payload] == _CHECKSUM_TAG:
+            return Broken(start, size, "ends within the checksum of an entry", True)
         return Broken(start, size, "no header, record or footer", False)
     try:
-        inner = _decode_varint(buffer, tag_end, size)
+        inner = _decode_varint(buffer, min(member + 1, size), size)
     except ValueError as error:
         return Broken(start, size, str(error), False)
-    if inner is not None and inner[1] + inner[0] != end:
+    inner_end = end if inner is None else inner[1] + inner[0]
+    if inner_end != end and not _is_checksum_last(buffer, inner_end, end, size):
         reason = f"the length of the entry ({length} bytes) does not fit its content"
         return Broken(start, size, reason, False)
     if end > size:
         reason = f"ends within an entry: {size - payload} of {length} bytes are there"
         return Broken(start, size, reason, True)
+    content = buffer[member:inner_end]
+    if checksum is not None and checksum != zlib.crc32(content):
+        return Broken(start, size, "the entry is damaged: its checksum does not fit its content", False)
     try:
-        entry = _parse(buffer[payload:end])
+        entry = _parse(content)
     except protobuf_message.DecodeError:
         return Broken(start, size, "the content of the entry does not decode", False)
-    return Whole(start, end, entry)
+    return Whole(start, end, entry, is_checked=checksum is not None)
 
 
-def _find_next_entry(buffer, position: int, size: int) -> int | None:
+def _is_checksum_last(buffer, inner_end: int, end: int, size: int) -> bool:
+    """Whether a checksum stands between a member and the end of its entry."""
+    return (
+        inner_end + _CHECKSUM.size == end
+        and inner_end < size
+        and buffer[inner_end] == _CHECKSUM_TAG
+    )
+
+
+def _mended_header(stretch: bytes) -> Whole | None:
+    """Returns the header that a damaged stretch of bytes was, with one byte put right.
+
+    Without it no row of a run would have a device. A checksum tells which byte had
+    which value: None where none fits, or, as chance can have it, more than one.
+    """
+    size = len(stretch)
+    found = {}
+    for position, value in _mends(stretch):
+        mended = bytearray(stretch)
+        mended[position] = value
+        piece = _read_entry(bytes(mended), 0, size)
+        if isinstance(piece, Whole) and piece.is_checked and piece.end == size:
+            found[position, value] = piece
+    if len(found) != 1:
+        return None
+    (((position, _), piece),) = found.items()
+    if not piece.entry.HasField("header"):
+        return None
+    note = f"byte {position} of the header was damaged, and is put right by its checksum"
+    return piece._replace(note=note)
+
+
+def _mends(stretch: bytes) -> Iterator[tuple[int, int]]:
+    """Yields the changes of one byte, (offset, value), after which an entry may fit its checksum."""
+    for position in range(min(_MAX_FRAME_BYTES, len(stretch))):
+        for value in range(256):
+            yield position, value
+    # The rest is the content; reading it whole for each value would take seconds.
+    start = len(_encode_varint(len(stretch)))
+    if len(stretch) < start + _CHECKSUM.size:
+        return
+    _, checksum = _CHECKSUM.unpack(stretch[start : start + _CHECKSUM.size])
+    start += _CHECKSUM.size
+    before = zlib.crc32(stretch[start:_MAX_FRAME_BYTES])
+    for position in range(_MAX_FRAME_BYTES, len(stretch)):
+        rest = stretch[position + 1 :]
+        for value in range(256):
+            if zlib.crc32(rest, zlib.crc32(bytes((value,)), before)) == checksum:
+                yield position, value
+        before = zlib.crc32(stretch[position : position + 1], before)
+
+
+def _find_next_entry(buffer, position: int, size: int, is_checked: bool) -> int | None:
     """Returns the offset of the first whole entry from `position` on.
 
-    A candidate counts if it is a record of a named op or a footer, and if an
-    entry or the end of the file follows it: bytes within a record can look
-    like one entry, hardly like two.
+    A candidate counts if it is a record of a named op or a footer, and if its
+    checksum fits. Where there is none with a checksum, and none was seen before
+    (`is_checked`), one without counts if an entry or the end of the file follows
+    it: bytes within a record can look like one entry, hardly like two.
     """
+    bare = None
     for candidate in range(position, size):
         found = _read_entry(buffer, candidate, size)
         if not isinstance(found, Whole):
             continue
         if not (found.entry.record.op or found.entry.HasField("footer")):
             continue
-        if found.end == size:
+        if found.is_checked:
             return candidate
-        following = _read_entry(buffer, found.end, size)
-        if isinstance(following, Whole) or following.torn:
-            return candidate
-    return None
+        if bare is None and not is_checked:
+            following = found.end < size and _read_entry(buffer, found.end, size)
+            if not following or isinstance(following, Whole) or following.torn:
+                bare = candidate
+    return bare

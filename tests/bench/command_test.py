@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from tileops.perf import runfile
+from tileops.perf import run_writer, runfile
 from tileops.proto import benchmark_pb2
 from tileops.tests.bench import toys
 
@@ -188,7 +188,7 @@ def test_ctrl_c_before_the_first_row_is_one_line_and_130(start, reached):
 
 def test_resume_refuses_another_environment(tmp_path, bench):
     header = benchmark_pb2.RunHeader(environment=benchmark_pb2.Environment(device_name="NVIDIA H200"))
-    with runfile.RunWriter(tmp_path / "run.binpb", header):
+    with run_writer.RunWriter(tmp_path / "run.binpb", header):
         pass
     status, _, err = bench("--device=cpu", "--resume", "--out=run.binpb", "--label=few", plugin("implementations"))
     assert status == 2 and "NVIDIA H200" in err
@@ -213,7 +213,7 @@ def test_resume_retries_what_failed(tmp_path, bench):
 def test_a_run_is_moved_aside_before_another_takes_its_name(tmp_path, bench):
     flags = ("--device=cpu", "--label=few", "--implementation=torch", plugin("implementations"))
     header = benchmark_pb2.RunHeader(environment=benchmark_pb2.Environment(device_kind="cuda"))
-    with runfile.RunWriter(tmp_path / "tileops-run.binpb", header) as writer:
+    with run_writer.RunWriter(tmp_path / "tileops-run.binpb", header) as writer:
         writer.write(benchmark_pb2.BenchmarkRecord(op="Old", case_id="a"))
     (tmp_path / "tileops-run.1.binpb").write_text("taken")
     status, _, err = bench(*flags)

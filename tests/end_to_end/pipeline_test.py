@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from tileops.perf import paths, report_runs, reprice_join, runfile
+from tileops.perf import paths, report_runs, reprice_join, run_writer, runfile
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def _report_at_prices_of(run, tmp_path: pathlib.Path, flags: tuple[str, ...]) ->
     for price in prices:  # classes of a manifest outside the project declare no roof
         price.roof_key = roofs.get((price.op, price.case_id), "")
     joined = reprice_join.join(recorded, prices)
-    with runfile.RunWriter(tmp_path / "repriced.binpb", readers[0].header) as writer:
+    with run_writer.RunWriter(tmp_path / "repriced.binpb", readers[0].header) as writer:
         for record in joined.records:
             writer.write(record)
     return run("perf.roofline", "--run=repriced.binpb", "--implementation=all")

@@ -7,6 +7,7 @@ from tileops.perf import profiles
 from tileops.perf import report_rows
 from tileops.perf import report_runs
 from tileops.perf import report_store
+from tileops.perf import run_writer
 from tileops.perf import runfile
 from tileops.proto import benchmark_pb2
 from tileops.proto import gpu_profile_pb2
@@ -99,7 +100,7 @@ def header(device: str = DEVICE, started_s: int = 1_000) -> benchmark_pb2.RunHea
 def write_run(path, *records, device: str = DEVICE, started_s: int = 1_000):
     """Writes a complete run; returns its path."""
     finished_at = timestamp_pb2.Timestamp(seconds=started_s + 60)
-    with runfile.RunWriter(path, header(device, started_s)) as writer:
+    with run_writer.RunWriter(path, header(device, started_s)) as writer:
         for each in records:
             writer.write(each)
         writer.close(finished_at)

@@ -11,6 +11,7 @@ import sys
 import pytest
 
 from tileops.perf import report_runs
+from tileops.perf import run_writer
 from tileops.perf import runfile
 
 
@@ -55,7 +56,7 @@ def test_every_recorded_op_still_has_a_price(repriced):
 def test_inflated_work_is_found(repriced, tmp_path):
     path, _ = repriced
     reader = runfile.read_run(path)
-    with runfile.RunWriter(tmp_path / "inflated.binpb", reader.header) as writer:
+    with run_writer.RunWriter(tmp_path / "inflated.binpb", reader.header) as writer:
         for record in reader.records():
             record.bytes *= 1_000
             writer.write(record)

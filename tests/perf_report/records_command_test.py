@@ -9,6 +9,7 @@ import sys
 import pytest
 from google.protobuf import text_format
 
+from tileops.perf import run_writer
 from tileops.perf import runfile
 from tileops.proto import benchmark_pb2
 from tileops.tests.perf_report import builders
@@ -181,7 +182,7 @@ def shard(tmp_path, name, case_id, *, host="a", started_s=1_000, **environment):
     header.environment.hostname_hash = host
     for field, value in environment.items():
         setattr(header.environment, field, value)
-    with runfile.RunWriter(tmp_path / name, header) as writer:
+    with run_writer.RunWriter(tmp_path / name, header) as writer:
         writer.write(builders.record(case_id=case_id))
 
 

@@ -6,6 +6,8 @@ from hypothesis import settings
 from hypothesis import strategies
 
 from tileops.perf import run_framing
+from tileops.perf import run_scan
+from tileops.perf import run_writer
 from tileops.perf import runfile
 from tileops.proto import benchmark_pb2
 from tileops.tests.perf_report import builders
@@ -71,7 +73,7 @@ def test_a_run_without_times_has_none_in_its_footer(tmp_path):
     header = benchmark_pb2.RunHeader()
     first, second = tmp_path / "a.binpb", tmp_path / "b.binpb"
     for path in (first, second):
-        with runfile.RunWriter(path, header) as writer:
+        with run_writer.RunWriter(path, header) as writer:
             writer.write(builders.record(bindings={"b": "1", "a": "2"}))
     assert first.read_bytes() == second.read_bytes()
     assert not list(runfile.read_run(first))[-1].footer.HasField("finished_at")
@@ -79,7 +81,7 @@ def test_a_run_without_times_has_none_in_its_footer(tmp_path):
 
 def test_entries_are_on_disk_before_the_next_one(tmp_path):
     path = tmp_path / "run.binpb"
-    writer = runfile.RunWriter(path, builders.header())
+    writer = run_writer.RunWriter(path, builders.header())
     assert records_of(path) == []
     writer.write(builders.record())
     assert records_of(path) == [builders.record()]
@@ -92,7 +94,7 @@ def test_entries_are_on_disk_before_the_next_one(tmp_path):
 def test_truncation_at_every_byte(tmp_path, suffix):
     path, records = whole_run(tmp_path / f"run.{suffix}")
     data = path.read_bytes()
-    ends = [piece.end for piece in runfile.scan_run(path)]
+    ends = [piece.end for piece in run_scan.scan(path)]
     for size in range(1, len(data)):
         path.write_bytes(data[:size])
         # A JSON line is whole without its line end.
@@ -118,11 +120,11 @@ def test_truncation_at_every_byte(tmp_path, suffix):
 def test_resuming_at_every_byte_gives_a_whole_run(tmp_path, suffix):
     path, records = whole_run(tmp_path / f"run.{suffix}")
     data = path.read_bytes()
-    header_end = next(runfile.scan_run(path)).end
+    header_end = next(run_scan.scan(path)).end
     for size in range(header_end, len(data) + 1):
         path.write_bytes(data[:size])
         kept = records_of(path)
-        with runfile.RunWriter(path, builders.header(), append=True) as writer:
+        with run_writer.RunWriter(path, builders.header(), append=True) as writer:
             for record in records[len(kept) :]:
                 writer.write(record)
         reader = runfile.read_run(path)
@@ -131,26 +133,115 @@ def test_resuming_at_every_byte_gives_a_whole_run(tmp_path, suffix):
         assert reader.footer.records == len(records)
 
 
-def test_any_flipped_bit_is_told_or_changes_one_record(tmp_path):
+def damaged(content, position, value):
+    """`content` with one byte changed."""
+    changed = bytearray(content)
+    changed[position] = value
+    return bytes(changed)
+
+
+def changes(content, start=0):
+    """(position, value) of damage at every byte: some bits of it, or all."""
+    return [
+        (position, value)
+        for position in range(start, len(content))
+        for value in {content[position] ^ mask for mask in (1, 0x10, 0x80, 0xFF)} | {0, 0xFF}
+        if value != content[position]
+    ]
+
+
+def test_a_damaged_byte_anywhere_is_told_and_costs_the_entry_it_is_in(tmp_path):
+    path, records = whole_run(tmp_path / "run.binpb")
+    data = path.read_bytes()
+    header_end = next(run_scan.scan(path)).end
+    for position, value in changes(data, header_end):
+        path.write_bytes(damaged(data, position, value))
+        reader = runfile.read_run(path)
+        read = list(reader.records())
+        # What is read is what was written, and all but one of it.
+        assert [record for record in records if record in read] == read
+        assert len(read) >= len(records) - 1
+        first = reader.problems[0]
+        assert first.offset <= position
+        pieces = list(run_scan.scan(path))
+        assert [p.start for p in pieces[1:]] == [p.end for p in pieces[:-1]]
+        assert (pieces[0].start, pieces[-1].end) == (0, len(data))
+        broken = [piece for piece in pieces if isinstance(piece, run_framing.Broken)]
+        assert broken[0].start == first.offset and broken[0].start <= position < broken[0].end
+
+
+def test_a_damaged_byte_in_the_header_is_put_right_and_told(tmp_path):
+    path, records = whole_run(tmp_path / "run.binpb")
+    data = path.read_bytes()
+    header = runfile.read_run(path).header
+    for position, value in changes(data[: next(run_scan.scan(path)).end]):
+        path.write_bytes(damaged(data, position, value))
+        reader = runfile.read_run(path)
+        assert reader.header == header
+        assert list(reader.records()) == records
+        assert [problem.message for problem in reader.problems] == [
+            f"byte {position} of the header was damaged, and is put right by its checksum"
+        ]
+
+
+def test_a_run_with_a_damaged_byte_anywhere_is_completed(tmp_path):
     path, records = whole_run(tmp_path / "run.binpb")
     data = path.read_bytes()
     for position in range(len(data)):
-        for bit in range(8):
-            content = bytearray(data)
-            content[position] ^= 1 << bit
-            path.write_bytes(content)
-            pieces = list(runfile.scan_run(path))
-            # Nothing is skipped: the pieces cover the file.
-            assert [p.start for p in pieces[1:]] == [p.end for p in pieces[:-1]]
-            assert (pieces[0].start, pieces[-1].end) == (0, len(content))
-            reader = runfile.read_run(path)
-            read = list(reader.records())
-            assert sum(record in read for record in records) >= len(records) - 1
-            told = [problem.offset for problem in reader.problems]
-            for piece in pieces:
-                if isinstance(piece, run_framing.Broken):
-                    assert piece.start <= position < piece.end
-                    assert piece.start in told
+        path.write_bytes(damaged(data, position, data[position] ^ 0x55))
+        found = [record.case_id for record in runfile.read_run(path).records()]
+        with run_writer.RunWriter(path, builders.header(), append=True) as writer:
+            for record in records:
+                if record.case_id not in found:
+                    writer.write(record)
+        reader = runfile.read_run(path)
+        assert sorted(reader.records(), key=lambda record: record.case_id) == records
+        assert reader.footer.records == len(records)
+        assert len(reader.problems) <= 1
+
+
+def test_damage_in_json_lines_costs_at_most_the_entry_it_is_in(tmp_path):
+    path, records = whole_run(tmp_path / "run.jsonl")
+    data = path.read_bytes()
+    for position in range(len(data)):
+        path.write_bytes(damaged(data, position, 0x01))  # which no JSON holds
+        reader = runfile.read_run(path)
+        read = list(reader.records())
+        assert sum(record in read for record in records) >= len(records) - 1
+        assert reader.problems
+
+
+def test_a_header_damaged_beyond_repair_is_told_and_not_continued(tmp_path):
+    path, records = whole_run(tmp_path / "run.binpb")
+    data = bytearray(path.read_bytes())
+    data[20:24] = b"\x00\x00\x00\x00"
+    path.write_bytes(data)
+    reader = runfile.read_run(path)
+    assert list(reader.records()) == records and not reader.has_header
+    assert "checksum does not fit" in reader.problems[0].message
+    with pytest.raises(runfile.RunFileError, match="what its rows were measured on is not known"):
+        run_writer.RunWriter(path, builders.header(), append=True)
+    assert path.read_bytes() == data
+
+
+def test_entries_of_other_writers_need_no_checksum(tmp_path):
+    record = benchmark_pb2.RunEntry(record=builders.record())
+    header = benchmark_pb2.RunEntry(header=builders.header())
+    for checksum in (None, 7):  # 7: a parsed entry that was changed and serialized again
+        content = b""
+        for entry in (header, record):
+            if checksum is not None:
+                entry.checksum = checksum
+            payload = entry.SerializeToString()
+            content += len(payload).to_bytes(1, "little") if len(payload) < 128 else bytes(
+                (len(payload) & 0x7F | 0x80, len(payload) >> 7)
+            )
+            content += payload
+        path = tmp_path / "run.binpb"
+        path.write_bytes(content)
+        reader = runfile.read_run(path)
+        assert list(reader.records()) == [builders.record()]
+        assert ["no footer" in problem.message for problem in reader.problems] == [True]
 
 
 @settings(max_examples=200, deadline=None)
@@ -158,7 +249,7 @@ def test_any_flipped_bit_is_told_or_changes_one_record(tmp_path):
 def test_garbage_between_entries_costs_nothing_else(tmp_path_factory, garbage, place):
     path, records = whole_run(tmp_path_factory.mktemp("run") / "run.binpb")
     data = path.read_bytes()
-    ends = [0] + [piece.end for piece in runfile.scan_run(path)]
+    ends = [0] + [piece.end for piece in run_scan.scan(path)]
     cut = ends[place]
     path.write_bytes(data[:cut] + garbage + data[cut:])
     reader = runfile.read_run(path)
@@ -219,7 +310,7 @@ def test_a_second_run_in_one_file_is_not_read(tmp_path):
 
 def test_records_behind_a_footer_are_read_and_told(tmp_path):
     path, records = whole_run(tmp_path / "run.binpb")
-    pieces = list(runfile.scan_run(path))
+    pieces = list(run_scan.scan(path))
     data = path.read_bytes()
     footer = data[pieces[-1].start :]
     path.write_bytes(data[: pieces[2].start] + footer + data[pieces[2].start :])
@@ -254,17 +345,17 @@ def test_a_missing_file_is_an_error(tmp_path):
 
 def test_an_unwritable_path_is_an_error(tmp_path):
     with pytest.raises(runfile.RunFileError, match="cannot write .*No such file"):
-        runfile.RunWriter(tmp_path / "missing" / "run.binpb", builders.header())
+        run_writer.RunWriter(tmp_path / "missing" / "run.binpb", builders.header())
 
 
 def test_a_full_disk_is_an_error():
     with pytest.raises(runfile.RunFileError, match="/dev/full.*No space left"):
-        runfile.RunWriter("/dev/full", builders.header())
+        run_writer.RunWriter("/dev/full", builders.header())
 
 
 def test_what_was_written_before_the_disk_filled_up_stays_whole(tmp_path, monkeypatch):
     path = tmp_path / "run.binpb"
-    writer = runfile.RunWriter(path, builders.header())
+    writer = run_writer.RunWriter(path, builders.header())
     writer.write(builders.record(case_id="before"))
     real = writer._file
 
@@ -297,7 +388,7 @@ def test_what_was_written_before_the_disk_filled_up_stays_whole(tmp_path, monkey
 def test_an_exception_leaves_an_interrupted_run(tmp_path):
     path = tmp_path / "run.binpb"
     with pytest.raises(KeyboardInterrupt):
-        with runfile.RunWriter(path, builders.header()) as writer:
+        with run_writer.RunWriter(path, builders.header()) as writer:
             writer.write(builders.record())
             raise KeyboardInterrupt
     reader = runfile.read_run(path)
@@ -309,17 +400,17 @@ def test_resuming_refuses_another_environment(tmp_path):
     path, _ = whole_run(tmp_path / "run.binpb")
     before = path.read_bytes()
     with pytest.raises(runfile.RunFileError, match="device_name 'Test GPU'.*'Other'"):
-        runfile.RunWriter(path, builders.header(device="Other"), append=True)
+        run_writer.RunWriter(path, builders.header(device="Other"), append=True)
     assert path.read_bytes() == before
 
 
 def test_resuming_keeps_damage_in_the_midst(tmp_path):
     path, records = whole_run(tmp_path / "run.binpb")
     data = bytearray(path.read_bytes())
-    ends = [piece.end for piece in runfile.scan_run(path)]
+    ends = [piece.end for piece in run_scan.scan(path)]
     data[ends[1] + 2] ^= 0xFF
     path.write_bytes(data[: ends[-2]])
-    with runfile.RunWriter(path, builders.header(), append=True) as writer:
+    with run_writer.RunWriter(path, builders.header(), append=True) as writer:
         writer.write(records[1])
     reader = runfile.read_run(path)
     assert [r.case_id for r in reader.records()] == ["case-0", "case-2", "case-3", "case-1"]
@@ -328,7 +419,7 @@ def test_resuming_keeps_damage_in_the_midst(tmp_path):
 
 def test_resuming_what_is_not_there_starts_a_run(tmp_path):
     path = tmp_path / "run.binpb"
-    with runfile.RunWriter(path, builders.header(), append=True) as writer:
+    with run_writer.RunWriter(path, builders.header(), append=True) as writer:
         writer.write(builders.record())
     assert records_of(path) == [builders.record()]
 
@@ -339,7 +430,7 @@ def test_the_content_tells_where_the_name_does_not(tmp_path, suffix):
     for padding in range(200):
         named = tmp_path / f"run{suffix}"
         header = benchmark_pb2.RunHeader(run_id="x" * padding)
-        with runfile.RunWriter(named, header) as writer:
+        with run_writer.RunWriter(named, header) as writer:
             writer.write(builders.record())
         anonymous = named.rename(tmp_path / "run")
         reader = runfile.read_run(anonymous)
@@ -350,7 +441,7 @@ def test_the_content_tells_where_the_name_does_not(tmp_path, suffix):
 def test_a_file_of_another_name_is_continued_in_its_own_form(tmp_path):
     named = builders.write_run(tmp_path / "run.jsonl", builders.record())
     anonymous = named.rename(tmp_path / "run")
-    with runfile.RunWriter(anonymous, builders.header(), append=True) as writer:
+    with run_writer.RunWriter(anonymous, builders.header(), append=True) as writer:
         writer.write(builders.record(case_id="b"))
     reader = runfile.read_run(anonymous)
     assert [record.case_id for record in reader.records()] == ["a-float16", "b"]
