@@ -16,7 +16,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from tileops.perf import pricing
+from tileops.perf import measured_time
 from tileops.proto import benchmark_pb2
 
 _PRICE_FIELDS = ("flops", "bytes", "roof_key")
@@ -125,11 +125,15 @@ def measured(
     """Returns what is known of each row; of several records the last one counts."""
     known = {}
     for record in records:
+        time = _time(record)
+        message = record.message
+        if time is None:
+            message = message or measured_time.defect(record)
         known[record.op, record.case_id, record.implementation] = Measured(
             family=record.family,
-            time=_time(record),
+            time=time,
             price=(record.flops, record.bytes, record.roof_key),
-            message=record.message,
+            message=message,
         )
     return known
 
@@ -225,10 +229,7 @@ def _verdict(
     if base.time is None:
         return Verdict.GAINED, base.message
     if base.time.source != new.time.source:
-        names = [
-            benchmark_pb2.TimingSource.Name(time.source).removeprefix("TIMING_SOURCE_")
-            for time in (base.time, new.time)
-        ]
+        names = [_clock(time.source) for time in (base.time, new.time)]
         return Verdict.NOT_COMPARED, f"timed by {names[0]}, then by {names[1]}"
     return judge(base.time, new.time, threshold), ""
 
@@ -243,8 +244,15 @@ def judge(base: Time, new: Time, threshold: float) -> Verdict:
     return Verdict.SLOWER if new.median_s > base.median_s else Verdict.FASTER
 
 
+def _clock(source: int) -> str:
+    """Returns a timing source in words; one of a newer schema has only its number."""
+    if source not in benchmark_pb2.TimingSource.values():
+        return f"clock {source}"
+    return benchmark_pb2.TimingSource.Name(source).removeprefix("TIMING_SOURCE_")
+
+
 def _time(record: benchmark_pb2.BenchmarkRecord) -> Time | None:
-    median_s = pricing.actual_time(record)
+    median_s = measured_time.actual_time(record)
     if median_s is None:
         return None
     timing = record.timing

@@ -1,6 +1,5 @@
 """A comparison as JSON, as CSV and as a table for people."""
 
-import csv
 import json
 import shutil
 from collections.abc import Iterable, Sequence
@@ -12,6 +11,7 @@ from rich import table as rich_table
 from rich import text as rich_text
 
 from tileops.perf import compare_rows
+from tileops.perf import csv_text
 from tileops.perf import report_json
 from tileops.perf import report_text
 from tileops.proto import roofline_pb2
@@ -118,10 +118,10 @@ def write_json(comparison: Comparison, out: TextIO) -> None:
 
 def write_csv(comparison: Comparison, out: TextIO) -> None:
     """Writes the rows with a header line; price changes in words."""
-    writer = csv.DictWriter(out, _FIELDS, lineterminator="\n")
-    writer.writeheader()
+    out.write(csv_text.line(_FIELDS))
     for row in comparison.rows:
-        writer.writerow(row_as_dict(row) | {"price_changes": price_in_words(row)})
+        values = row_as_dict(row) | {"price_changes": price_in_words(row)}
+        out.write(csv_text.line(values.values()))
 
 
 def price_in_words(row: compare_rows.Row) -> str:

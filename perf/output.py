@@ -6,6 +6,7 @@ import pathlib
 import shutil
 import sys
 from collections.abc import Callable
+from collections.abc import Iterable
 from typing import IO
 
 from tileops.perf import paths
@@ -13,6 +14,23 @@ from tileops.perf import paths
 
 class OutputError(Exception):
     """A file that cannot be written; the message says which and why."""
+
+
+def refuse_input(name: str | None, inputs: Iterable[pathlib.Path]) -> None:
+    """Raises OutputError where what is to be written is one of the files to be read.
+
+    Args:
+      name: The path of --out, as the user gave it; None is stdout.
+      inputs: The files that the command reads.
+    """
+    if name is None:
+        return
+    path = paths.user_path(name)
+    for read in inputs:
+        if path.is_file() and read.is_file() and path.samefile(read):
+            raise OutputError(
+                f"--out={name} is a file that this command reads, {read}, and would be lost; name another one"
+            )
 
 
 def write(name: str | None, render: Callable[[IO], None], binary: bool = False) -> None:

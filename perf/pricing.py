@@ -15,9 +15,9 @@ held against the theoretical ceilings, and a row that exceeds one is a formula
 error.
 """
 
-import math
 from typing import NamedTuple
 
+from tileops.perf import measured_time
 from tileops.perf import profiles
 from tileops.proto import benchmark_pb2
 from tileops.proto import roofline_pb2
@@ -28,23 +28,9 @@ AT_CEILING_EFFICIENCY = 0.80
 # Above the achievable ceiling by more than the spread of a measurement.
 ANOMALY_EFFICIENCY = 1.05
 
-_NANOSECONDS_PER_SECOND = 1e9
-
-# No clock resolves this; rates of less time would leave the range of floats.
-_LEAST_TIME_NS = 1e-12
-
 # Relative error that a handful of float operations may leave. Comparisons allow
 # for it, so that a row exactly on a line in decimal numbers is read as on it.
 _ROUNDING = 1e-12
-
-# Outcomes whose time, if the record has one, is not the time of the row's work.
-_FAILED_STATUSES = frozenset(
-    (
-        benchmark_pb2.STATUS_SKIPPED,
-        benchmark_pb2.STATUS_ERROR,
-        benchmark_pb2.STATUS_TIMEOUT,
-    )
-)
 
 _CUPTI = benchmark_pb2.TIMING_SOURCE_CUPTI
 
@@ -107,7 +93,7 @@ def read(
     # Fields are read once: a million records pass here.
     flops, traffic, roof_key = record.flops, record.bytes, record.roof_key
     unit = profile.units.get(roof_key) if profile is not None else None
-    actual_time_s = actual_time(record)
+    actual_time_s = measured_time.actual_time(record)
     blank_reason = _time_blank_reason(record, actual_time_s)
     achieved_bytes = achieved_flops = efficiency = headroom_s = None
     breaches: tuple[Breach, ...] = ()
@@ -207,21 +193,6 @@ def predict(
     return row_of(record, read_bound(record, profile))
 
 
-def actual_time(record: benchmark_pb2.BenchmarkRecord) -> float | None:
-    """Returns the measured time of the record's work, by whatever clock.
-
-    Returns:
-      Seconds; None where the row did not succeed, or has no usable time.
-    """
-    timing = record.timing
-    if record.status in _FAILED_STATUSES or not timing.HasField("device_busy_ns"):
-        return None
-    total_ns = timing.device_busy_ns + timing.excluded_copy_ns
-    if not (math.isfinite(total_ns) and total_ns >= _LEAST_TIME_NS):
-        return None
-    return total_ns / _NANOSECONDS_PER_SECOND
-
-
 def _breach(name: str, implied_per_s: float, roof: profiles.Roof) -> tuple[Breach, ...]:
     """Returns the breach of a theoretical ceiling, if the implied rate exceeds it."""
     if not _exceeds(implied_per_s, roof.theoretical_per_s):
@@ -233,7 +204,7 @@ def _time_blank_reason(
     record: benchmark_pb2.BenchmarkRecord, actual_time_s: float | None
 ) -> int:
     """Returns why the time cannot be priced; 0 where it can."""
-    if record.status in _FAILED_STATUSES or not record.HasField("timing"):
+    if record.status not in measured_time.SUCCESSFUL_STATUSES or not record.HasField("timing"):
         return roofline_pb2.BLANK_REASON_NO_TIME
     if record.timing.source != _CUPTI:
         return roofline_pb2.BLANK_REASON_NO_CUPTI

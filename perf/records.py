@@ -64,8 +64,10 @@ def main(argv: Sequence[str]) -> int:
     if not _IN.value:
         raise app.UsageError("--in names no file")
     form = _form_of_output()
+    files = [paths.user_path(path) for path in _IN.value]
     try:
-        readers = [_read(paths.user_path(path)) for path in _IN.value]
+        output.refuse_input(_OUT.value, files)
+        readers = [_read(path) for path in files]
         header = records_merge.merged_header(readers)
         _name_device(header)
         write = _WRITERS[form]

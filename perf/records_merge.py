@@ -38,6 +38,7 @@ def merged_header(readers: Sequence[Reader]) -> benchmark_pb2.RunHeader:
       MergeError: They are of different devices, software or sources.
     """
     first = readers[0]
+    _refuse_repeated([reader.path for reader in readers])
     header = benchmark_pb2.RunHeader()
     header.CopyFrom(first.header)
     environment = header.environment
@@ -96,6 +97,14 @@ def merged_footer(readers: Sequence[Reader]) -> benchmark_pb2.RunFooter | None:
     if finished:
         merged.finished_at.CopyFrom(max(finished, key=_moment))
     return merged
+
+
+def _refuse_repeated(files: Sequence[pathlib.Path]) -> None:
+    """Raises MergeError where one file is named twice, under whatever names."""
+    for place, file in enumerate(files):
+        for earlier in files[:place]:
+            if file.is_file() and file.samefile(earlier):
+                raise MergeError(f"{earlier} and {file} are one file, and no shards of a run; name it once")
 
 
 def _moment(timestamp) -> tuple[int, int]:

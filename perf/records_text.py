@@ -1,12 +1,12 @@
 """A run as text: JSON lines, CSV, or one message of protobuf's text format."""
 
-import csv
 import json
 from collections.abc import Iterable, Iterator
 from typing import Any, TextIO
 
 from google.protobuf import text_format
 
+from tileops.perf import csv_text
 from tileops.perf import run_json
 from tileops.proto import benchmark_pb2
 
@@ -61,10 +61,10 @@ def write_textproto(entries: Iterable[benchmark_pb2.RunEntry], out: TextIO) -> N
 
 def write_csv(entries: Iterable[benchmark_pb2.RunEntry], out: TextIO) -> None:
     """Writes the records alone, one a line; maps as JSON, absent values as nothing."""
-    writer = csv.DictWriter(out, _CSV_FIELDS, lineterminator="\n")
-    writer.writeheader()
+    out.write(csv_text.line(_CSV_FIELDS))
     for record in records(entries):
-        writer.writerow(_csv_values(record))
+        values = _csv_values(record)
+        out.write(csv_text.line([values.get(field) for field in _CSV_FIELDS]))
 
 
 def records(
@@ -102,4 +102,6 @@ def _set_value(message, name: str) -> Any:
 
 
 def _enum_name(enum, value: int, prefix: str) -> str:
-    return enum.Name(value).removeprefix(prefix).lower()
+    # A newer schema may have values that this program has no name for.
+    known = value in enum.values()
+    return enum.Name(value).removeprefix(prefix).lower() if known else str(value)

@@ -5,7 +5,6 @@ put in order by `report_store`; `write_json` and `write_csv` add what stands aro
 the rows.
 """
 
-import csv
 import json
 from collections.abc import Iterable, Sequence
 from json import encoder
@@ -13,6 +12,7 @@ from typing import Any, TextIO
 
 from google.protobuf import json_format
 
+from tileops.perf import csv_text
 from tileops.perf import pricing
 from tileops.perf import report_rows
 from tileops.perf import report_text
@@ -109,7 +109,7 @@ def csv_row(
         cells = ["" if number is None else _NUMBER % number for number in numbers]
     else:
         cells = (_CSV_NUMBERS % tuple(numbers)).split(",")
-    return _csv_line(
+    return csv_text.line(
         (
             record.op,
             record.family,
@@ -162,7 +162,7 @@ def write_json(
 
 def write_csv(rows: Iterable[bytes], out: TextIO) -> None:
     """Writes a header line, and the rows that `csv_row` made."""
-    out.write(_csv_line(_CSV_FIELDS))
+    out.write(csv_text.line(_CSV_FIELDS))
     for row in rows:
         out.write(row.decode())
 
@@ -176,14 +176,3 @@ def message_as_dict(message) -> dict[str, Any]:
         if field.name in plain and field.cpp_type == field.CPPTYPE_UINT64:
             plain[field.name] = int(plain[field.name])
     return plain
-
-
-class _Line:
-    """A file whose `write` hands back what it was given."""
-
-    def write(self, line: str) -> str:
-        return line
-
-
-# Hands back the line of a row of values.
-_csv_line = csv.writer(_Line(), lineterminator="\n").writerow

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy
 
+from tileops.perf import measured_time
 from tileops.perf import pricing
 from tileops.perf import profiles
 from tileops.perf import report_runs
@@ -170,7 +171,7 @@ class _Histories:
     ) -> Sequence[HistoryPoint]:
         """Adds the record's time, if it has one; returns its row's course so far."""
         points = self._points[record.op, record.case_id, record.implementation]
-        time_s = pricing.actual_time(record)
+        time_s = measured_time.actual_time(record)
         if time_s is not None:
             if points and points[-1].run == place:
                 points.pop()
@@ -188,6 +189,7 @@ def _put_time(
     readings = pricing.read(record, query.profile)
     if readings.actual_time_s is None:
         group = 2
+        record.message = record.message or measured_time.defect(record)
     else:
         # A time by another clock than CUPTI is none to choose by.
         group = int(record.timing.source != benchmark_pb2.TIMING_SOURCE_CUPTI)

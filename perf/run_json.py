@@ -4,6 +4,7 @@ It is the form for people and for other tools, which may edit it: it carries no
 checksums, and damage that leaves a line well-formed is not told.
 """
 
+import codecs
 import itertools
 import pathlib
 import re
@@ -17,7 +18,7 @@ from tileops.proto import benchmark_pb2
 # How much of a file tells its form. Bytes.
 HEAD_BYTES = 64
 # No binary file begins so: it has a tag of `RunEntry` behind its first length.
-_JSON_HEAD = re.compile(rb'\s*\{[ \t]*"')
+_JSON_HEAD = re.compile(rb'(\xef\xbb\xbf)?\s*\{[ \t]*"')
 # How this module begins an entry. Within one, a quote in a text has a backslash.
 _ENTRY = re.compile(rb'\{"(?:header|record|footer)":')
 
@@ -64,6 +65,9 @@ def scan(file) -> Iterator[run_framing.Whole | run_framing.Broken]:
 def _read(start: int, text: bytes) -> run_framing.Whole | run_framing.Broken:
     """Reads the entry that a stretch of a file should be."""
     end = start + len(text)
+    if start == 0:
+        # Some editors put one before the first line.
+        text = text.removeprefix(codecs.BOM_UTF8)
     entry = benchmark_pb2.RunEntry()
     try:
         json_format.Parse(text, entry)

@@ -20,6 +20,10 @@ from tileops.proto import benchmark_pb2
 # Version of the messages that this project writes, and the newest it knows.
 SCHEMA_VERSION = 1
 
+_NO_HEADER = (
+    "no header: the device is not known; //perf:records --device_name=NAME makes a run file that names it"
+)
+
 
 @dataclasses.dataclass(frozen=True)
 class Problem:
@@ -90,6 +94,7 @@ class RunReader:
         self.problems = []
         counts = benchmark_pb2.RunFooter()
         end = 0
+        is_first = True
         pieces = (
             run_scan.scan(self.path, self._is_json)
             if self._piped is None
@@ -117,12 +122,14 @@ class RunReader:
                 self.footer = None
             if kind == "header":
                 self._take_header(piece.entry.header)
-            elif piece.start == 0:
-                self._report(0, "no header: the device is not known")
+            elif is_first:
+                self._report(0, _NO_HEADER)
+            is_first = False
             if kind == "record":
                 counts.records += 1
             elif kind == "footer":
                 self.footer = piece.entry.footer
+                self._check_time(piece.start, self.footer, "finished_at")
                 self._check_counts(piece.start, counts)
             yield piece.entry
         if self.footer is None and end:
@@ -143,12 +150,25 @@ class RunReader:
 
     def _take_header(self, header: benchmark_pb2.RunHeader) -> None:
         self.header, self.has_header = header, True
+        self._check_time(0, header, "started_at")
         if header.schema_version > SCHEMA_VERSION:
             self._report(
                 0,
                 f"written with schema version {header.schema_version}; this program"
                 f" knows {SCHEMA_VERSION}, newer fields are not read",
             )
+
+    def _check_time(self, offset: int, entry, field: str) -> None:
+        """Takes out a time that no calendar has; what reads the entry need not guard against it."""
+        if not entry.HasField(field):
+            return
+        time = getattr(entry, field)
+        try:
+            time.ToJsonString()
+        except ValueError:
+            said = f"{field} is no time ({time.seconds} s and {time.nanos} ns since 1970)"
+            self._report(offset, f"{said}; read as if it were not there")
+            entry.ClearField(field)
 
     def _check_counts(self, offset: int, counts: benchmark_pb2.RunFooter) -> None:
         if self.footer.records != counts.records:

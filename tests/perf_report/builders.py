@@ -93,7 +93,7 @@ def header(device: str = DEVICE, started_s: int = 1_000) -> benchmark_pb2.RunHea
             hostname_hash="def",
         ),
     )
-    made.started_at.FromSeconds(started_s)
+    made.started_at.seconds = started_s
     return made
 
 

@@ -152,3 +152,10 @@ def test_of_several_records_of_a_row_the_last_one_counts():
     assert verdict(timed(100), timed(100)) == V.SAME
     (row,) = compared([timed(100)], [timed(500), timed(100)])
     assert row.verdict == V.SAME
+
+
+def test_clocks_and_statuses_of_a_newer_schema_are_told_by_number():
+    (row,) = compared([timed(1_000)], [timed(60_000, source=9)])
+    assert (row.verdict, row.reason) == (V.NOT_COMPARED, "timed by CUPTI, then by clock 9")
+    (row,) = compared([timed(1_000)], [timed(1_000, status=9)])
+    assert (row.verdict, row.reason) == (V.LOST, "its status, 9, is none that this program knows")

@@ -236,3 +236,43 @@ def test_bad_usage_exits_2_with_one_line(tmp_path, convert, flags, message):
     assert (status, out) == (2, "")
     (line,) = err.splitlines()
     assert line.startswith("records: ") and message in line
+
+
+def test_out_may_not_be_what_is_read(tmp_path, convert):
+    path = builders.write_run(tmp_path / "run.binpb", builders.record())
+    (tmp_path / "link.csv").symlink_to("run.binpb")
+    before = path.read_bytes()
+    for out in ("run.binpb", "link.csv"):
+        status, _, err = convert("--in=run.binpb", f"--out={out}")
+        assert status == 2 and f"--out={out} is a file that this command reads" in err
+        assert len(err.splitlines()) == 1 and path.read_bytes() == before
+
+
+def test_a_run_is_no_shard_of_itself(tmp_path, convert):
+    builders.write_run(tmp_path / "run.binpb", builders.record())
+    (tmp_path / "link.binpb").symlink_to("run.binpb")
+    for other in ("run.binpb", "link.binpb"):
+        status, out, err = convert("--in=run.binpb", f"--in={other}")
+        assert (status, out) == (2, "") and "are one file" in err
+
+
+def test_enum_values_of_a_newer_schema_are_numbers_in_csv(tmp_path, convert):
+    builders.write_run(tmp_path / "run.binpb", builders.record(status=9, source=8))
+    status, out, err = convert("--in=run.binpb", "--to=csv")
+    (row,) = csv.DictReader(io.StringIO(out))
+    assert (status, err, row["status"], row["source"]) == (0, "", "9", "8")
+
+
+def test_csv_quotes_every_end_of_a_line(tmp_path, convert):
+    builders.write_run(tmp_path / "run.binpb", builders.record(case_id="a\rb", label="c\nd"))
+    assert convert("--in=run.binpb", "--out=run.csv")[0] == 0
+    with open(tmp_path / "run.csv", newline="") as file:
+        (row,) = csv.DictReader(file)
+    assert (row["case_id"], row["label"]) == ("a\rb", "c\nd")
+
+
+def test_a_run_with_a_time_that_is_none_converts(tmp_path, convert):
+    builders.write_run(tmp_path / "run.binpb", builders.record(), started_s=10**15)
+    status, out, err = convert("--in=run.binpb")
+    assert status == 0 and out.count("\n") == 3
+    assert "started_at is no time" in err and "finished_at is no time" in err

@@ -144,6 +144,15 @@ def test_csv_has_one_line_a_row_and_empty_cells_for_absent_readings(tmp_path, re
     assert rows["skipped [8, 4]"]["message"] == "needs [red]80 GiB[/red]"
 
 
+def test_csv_quotes_a_lone_carriage_return(tmp_path):
+    path = builders.write_run(tmp_path / "run.binpb", builders.record(case_id="a\rb"))
+    _, texts = builders.collected([path], None, report_json.csv_row)
+    out = io.StringIO(newline="")
+    report_json.write_csv(texts, out)
+    head, row = csv.reader(io.StringIO(out.getvalue(), newline=""))
+    assert len(row) == len(head) and "a\rb" in row
+
+
 class Terminal(io.StringIO):
     """A stream that calls itself a terminal."""
 

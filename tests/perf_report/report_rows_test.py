@@ -221,3 +221,14 @@ def test_summaries_carry_environment_and_problems(tmp_path):
     assert summary.started_at == "1970-01-01T00:16:40Z"
     assert (summary.records, summary.interrupted) == (1, True)
     assert len(summary.problems) == 2
+
+
+def test_a_time_that_is_none_is_blank_and_says_why(tmp_path, profile):
+    (row,) = report(tmp_path, profile, builders.record(ns=1_000_000, copy_ns=-999_000)).rows
+    assert (row.verdict, row.blank_reason) == (
+        roofline_pb2.VERDICT_BLANK,
+        roofline_pb2.BLANK_REASON_NO_TIME,
+    )
+    assert row.message == "a device-busy time of 1e+06 ns with copies of -999000 ns is no measured time"
+    (row,) = report(tmp_path, profile, builders.record(status=9)).rows
+    assert row.blank_reason == roofline_pb2.BLANK_REASON_NO_TIME and "status, 9" in row.message
