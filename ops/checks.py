@@ -22,6 +22,7 @@ from tileops.ops.errors import OpCallError, OpConstructionError, OpNotAvailableE
 DOMAIN_ERRORS = (ValueError, ArithmeticError, IndexError)
 
 _STRIDED = torch.strided
+_MAX_PRICE = 2**63 - 1  # what any reader of a record holds
 
 # ---- construction parameters
 
@@ -320,12 +321,14 @@ def price(op: str, formula: str, value: Any) -> int:
       value: what the formula gave: an integer, NumPy's included, or a float without a fraction.
 
     Raises:
-      OpCallError: `value` is not a finite non-negative integer.
+      OpCallError: `value` is not a non-negative integer that a record holds.
     """
     is_number = isinstance(value, (numbers.Integral, float)) and not isinstance(value, bool)
     whole = is_number and math.isfinite(value)
     if not whole or value < 0 or value != int(value):
         raise OpCallError(f"{op}: {formula} gave {value!r}, and a price is a finite non-negative integer")
+    if value > _MAX_PRICE:
+        raise OpCallError(f"{op}: {formula} gave {value!r}, and a price is at most {_MAX_PRICE}")
     return int(value)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -38,12 +38,15 @@ class Completion:
         }
 
     def beside(self, completed: StageCalls) -> Completion:
-        """This, where the calls `completed` were made: they stand in each stage of which none is missing."""
+        """This, for an implementation that made the calls `completed`."""
         self._completed = completed
         return self
 
     def __call__(self) -> StageCalls:
-        """The calls by stage: those that completed, and the reference's in the stages that it calls more often.
+        """The calls by stage: the reference's, and in their place those that completed and are like them.
+
+        An implementation that fuses, splits or repeats a stage has the reference's calls there, for what a call costs at
+        least is no matter of who serves it.
 
         Raises:
           OpNotAvailableError: the op has no reference implementation, or it cannot be followed on shapes alone.
@@ -64,7 +67,7 @@ class Completion:
         trace = ShapeTrace("cpu" if call.device == "meta" else call.device)
         recording = Recording(call.op, op.STAGES)
         try:
-            with within(Place(recording, trace)), torch.no_grad(), trace:
+            with within(Place(recording, trace)), torch.no_grad(), trace.keeping_streams(), trace:
                 self._follow(trace)
         except OpError:
             raise
@@ -73,11 +76,12 @@ class Completion:
                 f"{call.op}: its stages decide the price, and its reference {names[0]!r} cannot be followed on shapes"
                 f" alone: {type(error).__name__}: {error}"
             ) from error
-        with within(None), torch.no_grad():
-            trace.settle()
         for name, calls in self._completed.items():
-            if len(calls) >= len(recording.calls[name]):
+            if _alike(calls, recording.calls[name]):
+                trace.drop(recording.calls[name])
                 recording.calls[name] = calls
+        with within(None), torch.no_grad(), trace.keeping_streams():
+            trace.settle()
         return recording.calls
 
     def _follow(self, trace: ShapeTrace) -> None:
@@ -95,6 +99,13 @@ class Completion:
         if name in self._call.metadata:
             return self._call.metadata_tensor(name) if is_on_cpu else trace.shadow(record, _Metadata(self._call, name))
         return self._data[name].alive() if is_on_cpu else trace.shadow(record, self._data[name])
+
+
+def _alike(completed: Sequence[CheckedCall], wanted: Sequence[CheckedCall]) -> bool:
+    """Whether as many calls of the same ops bound tensors of the same shapes and dtypes."""
+    return len(completed) == len(wanted) and all(
+        one.op == other.op and dict(one.tensors) == dict(other.tensors) for one, other in zip(completed, wanted, strict=True)
+    )
 
 
 def reference(op: Op) -> Callable[..., Any]:

@@ -17,6 +17,9 @@ from tileops.ops.op import Op
 
 _ROOT = pathlib.Path(__file__).absolute().parents[1]
 
+# What of Op no class of an op may replace: a price is then of another call, or of none.
+_FINAL = ("last_call", "_complete", "_execute", "_set_last_call", "_in_graph")
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Subject:
@@ -153,4 +156,8 @@ def check_class(subject: Subject, findings: Findings) -> None:
             continue
         if inspect.getattr_static(subject.public, name) is not value:
             message = "is settled by the manifest, and this class has another: change the entry instead"
+            findings.add(subject.place, subject.entry, name, "C007", message)
+    for name in _FINAL:
+        if inspect.getattr_static(subject.public, name) is not inspect.getattr_static(Op, name):
+            message = "says which call is priced, and this class has another: leave it as Op has it"
             findings.add(subject.place, subject.entry, name, "C007", message)

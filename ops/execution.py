@@ -107,10 +107,11 @@ def _run_in_stages(op: Op, call: CheckedCall, inputs: tuple[Any, ...]) -> Any:
     completion = composites.Completion(op, call, inputs)  # before the call, which may write its inputs
     with stages.within(Place(recording)):
         result = _run(op, call, inputs)
-    # The reference runs every stage that the call has. Any other implementation may have fused what is missing.
     is_reference = call.implementation == next(iter(op.implementation_names()), None)
-    optional = [stage.name for stage in op.STAGES if stage.optional] if is_reference else []
-    call.set_stages(completion.beside(recording.calls) if recording.missing(optional) else recording.calls)
+    optional = [stage.name for stage in op.STAGES if stage.optional]
+    # The reference runs every stage that the call has; what any other implementation calls, the price does not hang on.
+    is_complete = is_reference and not recording.missing(optional)
+    call.set_stages(recording.calls if is_complete else completion.beside(recording.calls))
     return result
 
 

@@ -7,7 +7,9 @@ nothing else: routing does, the matrix products that it routes to do not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -51,19 +53,28 @@ class _Overwritten(Origin):
         )
 
 
+# What stands in for data, a run each: what comes out the same in all of them does not depend on the data.
+_STAND_INS: tuple[Callable[[torch.Tensor], torch.Tensor], ...] = (
+    *[lambda numbers: numbers] * 5,
+    lambda numbers: numbers * 1e4,
+    torch.zeros_like,
+    lambda numbers: torch.full_like(numbers, math.nan),
+)
+
+
 class Run:
-    """One making of real tensors. Data whose values are not at hand is stood in for by random numbers.
+    """One making of real tensors. Data whose values are not at hand is stood in for.
 
     Attributes:
       device: where tensors are made.
       stand_ins: names of the inputs that were stood in for.
     """
 
-    def __init__(self, device: str, seed: int) -> None:
-        """`seed` tells the stand-ins of two runs apart."""
+    def __init__(self, device: str, number: int) -> None:
+        """`number` tells the stand-ins of two runs apart."""
         self.device = torch.device(device)
         self.stand_ins: set[str] = set()
-        self._stream = torch.Generator().manual_seed(seed)
+        self._stream, self._stand_in = torch.Generator().manual_seed(number), _STAND_INS[number]
         self._made: dict[Any, Any] = {}
 
     def once(self, key: Any, make: Callable[[Run], Any]) -> Any:
@@ -77,14 +88,14 @@ class Run:
         return self.once(origin, origin.evaluate) if isinstance(origin, Origin) else origin
 
     def stand_in(self, op: str, name: str, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
-        """Random numbers for the input `name`. Raises OpNotAvailableError where they could not mean anything."""
+        """Other numbers for the input `name`. Raises OpNotAvailableError where they could not mean anything."""
         if not dtype.is_floating_point:
             raise OpNotAvailableError(
                 f"{op}: they depend on {name!r}, whose values are not at hand (on meta, freed, or written since the"
                 " call); declare `values` for it, so that calls keep it"
             )
         self.stand_ins.add(name)
-        return torch.randn(shape, generator=self._stream).to(dtype).to(self.device)
+        return self._stand_in(torch.randn(shape, generator=self._stream)).to(dtype).to(self.device)
 
 
 class ShapeTrace(TorchDispatchMode):
@@ -93,8 +104,8 @@ class ShapeTrace(TorchDispatchMode):
     def __init__(self, device: str) -> None:
         """`device`: where what has to be real is made."""
         super().__init__()
-        # A second run with other stand-ins tells whether a result depends on them.
-        self._runs = Run(device, 1), Run(device, 2)
+        self._runs = tuple(Run(device, number) for number in range(len(_STAND_INS)))
+        self._streams, self._is_random = _streams(self._runs[0].device), False
         self._origins: dict[int, tuple[torch.Tensor, Origin]] = {}  # the tensor is kept, so that its id stays its own
         self._views: dict[int, list[torch.Tensor]] = {}
         self._shadows: dict[int, torch.Tensor] = {}  # of construction-time tensors, which their origins keep
@@ -141,6 +152,23 @@ class ShapeTrace(TorchDispatchMode):
         """Note that a sub-op made a checked call, whose metadata `settle` finds."""
         self._deferred.append((call, self.origins(dict(call.metadata))))
 
+    def drop(self, calls: Sequence[CheckedCall]) -> None:
+        """Let go of deferred calls, and of those in their stages, which nobody asks."""
+        dropped = set(map(id, _with_stages(calls)))
+        self._deferred = [(call, metadata) for call, metadata in self._deferred if id(call) not in dropped]
+
+    @contextlib.contextmanager
+    def keeping_streams(self) -> Iterator[None]:
+        """Inside, PyTorch's own random numbers are drawn as if in vain: afterwards they go on where they were."""
+        device = self._runs[0].device
+        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+            yield
+            self._is_random = self._draws()
+
+    def _draws(self) -> bool:
+        """Whether random numbers were drawn, now or before."""
+        return self._is_random or not all(map(torch.equal, self._streams, _streams(self._runs[0].device)))
+
     def settle(self) -> None:
         """Make the metadata of the deferred calls for real; what is not to be had says why when it is asked for."""
         for call, metadata in self._deferred:
@@ -159,11 +187,13 @@ class ShapeTrace(TorchDispatchMode):
         """The tensor of an origin.
 
         Raises:
-          OpNotAvailableError: it depends on data that is not at hand.
+          OpNotAvailableError: it depends on data that is not at hand, or on random numbers.
         """
-        first, other = self._runs
+        first, *others = self._runs
         made = first.real(origin)
-        if first.stand_ins and not torch.equal(made, other.real(origin)):
+        if self._draws():
+            raise OpNotAvailableError("they depend on random numbers that were drawn on the way, and the call drew others")
+        if first.stand_ins and not all(torch.equal(made, other.real(origin)) for other in others):
             raise OpNotAvailableError(
                 f"they depend on the data of {', '.join(sorted(first.stand_ins))}, which is not at hand (on meta, freed,"
                 " or written since the call); price the call while its inputs are as it found them"
@@ -238,6 +268,18 @@ class _Written(Origin):
     def evaluate(self, run: Run) -> torch.Tensor:
         """The argument, written."""
         return run.once(self._node, self._node.results)[1][self._at]
+
+
+def _with_stages(calls: Sequence[CheckedCall]) -> Iterator[CheckedCall]:
+    for call in calls:
+        yield call
+        for inner in call.stages.values():
+            yield from _with_stages(inner)
+
+
+def _streams(device: torch.device) -> list[torch.Tensor]:
+    """Where PyTorch's own random numbers are."""
+    return [torch.get_rng_state(), *([torch.cuda.get_rng_state(device)] if device.type == "cuda" else [])]
 
 
 def _is_meta(value: Any) -> bool:

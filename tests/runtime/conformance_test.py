@@ -128,6 +128,7 @@ WRONG = [
 """), "ScaleFwdOp", "C006", "has no default for 'weight', and the signature declares has the default None"),
     (scale("    CASES = generated.ScaleFwdOp.CASES[:1]"), "ScaleFwdOp", "C007", "is settled by the manifest"),
     (scale("    def eval_roofline_read_bytes(self):\n        return 0"), "ScaleFwdOp", "C007", "settled by the manifest"),
+    (scale("    @property\n    def last_call(self):\n        return super().last_call"), "ScaleFwdOp", "C007", "says which call is priced"),
     (RIGHT + "\nScaleFwdOp.eval_roofline = lambda self: (0, 10**9)", "ScaleFwdOp", "C007", "change the entry instead"),
     (simple("MissingFormulaFwdOp"), "MissingFormulaFwdOp", "C008", "missing is no function: write `def missing(call)"),
     (simple("TwoArgumentFormulaFwdOp"), "TwoArgumentFormulaFwdOp", "C008", "cannot be called as of_the_op_too(call)"),
