@@ -14,7 +14,7 @@ from tileops.perf import bench_catalogue, bench_worker
 from tileops.perf.clock.measurement import Budget
 
 # Modules that the server imports once for all children. None of them touches a GPU.
-_PRELOADED = ["torch", "tileops.perf.bench_worker"]
+_PRELOADED = ["tileops.perf.bench_server", "torch", "tileops.perf.bench_worker"]
 # How long a child may take to vanish; one stuck in a driver call can take forever. Seconds.
 _BURIAL_S = 10.0
 

@@ -6,7 +6,6 @@ access, a hang) costs the parent one row and a new process.
 
 from __future__ import annotations
 
-import ctypes
 import dataclasses
 import os
 import signal
@@ -15,11 +14,10 @@ from multiprocessing.connection import Connection
 
 import torch
 
-from tileops.perf import bench_catalogue, bench_environment, bench_records, bench_timing
+from tileops.perf import bench_catalogue, bench_environment, bench_records, bench_timing, parent_death
 from tileops.perf.clock.measurement import Budget
 from tileops.proto import benchmark_pb2
 
-_PR_SET_PDEATHSIG = 1
 # torch has no exception type for this: its CPU allocator raises a RuntimeError with this name in it.
 _CPU_OUT_OF_MEMORY = "DefaultCPUAllocator"
 
@@ -65,7 +63,7 @@ class Answer:
 def serve(connection: Connection, sources: bench_catalogue.Sources, budget: Budget | None) -> None:
     """Answer tasks until the connection closes. What ops print goes to stderr: stdout is the command's data."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
-    _die_with_server()
+    parent_death.follow()  # the server, which itself follows the run: a hang must not stay
     sys.stdout.flush()
     os.dup2(2, 1)
     worker = _Worker(sources, budget)
@@ -81,12 +79,6 @@ def serve(connection: Connection, sources: bench_catalogue.Sources, budget: Budg
         connection.send(answer)
         if answer.is_broken:
             return
-
-
-def _die_with_server() -> None:
-    """Have the system end this process when the server ends, as it does with the run's parent: a hang must not stay."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 class _Worker:

@@ -1,64 +1,10 @@
-"""//perf:bench as a user runs it, on the CPU: runs, accidents, interruptions, continuations."""
-
-import contextlib
-import os
-import pathlib
-import signal
-import subprocess
-import sys
-import time
+"""//perf:bench as a user runs it, on the CPU: what it selects, records and says."""
 
 import pytest
 
 from tileops.perf import run_writer, runfile
 from tileops.proto import benchmark_pb2
-from tileops.tests.bench import toys
-
-OK, SKIPPED, ERROR, TIMEOUT = (
-    benchmark_pb2.STATUS_OK, benchmark_pb2.STATUS_SKIPPED, benchmark_pb2.STATUS_ERROR, benchmark_pb2.STATUS_TIMEOUT
-)  # fmt: skip
-TOY = f"--generated_dir={toys.GENERATED}"
-
-
-def plugin(name):
-    return f"--plugin={toys.plugin(name)}"
-
-
-@pytest.fixture
-def start(tmp_path):
-    """Starts the command with the toy ops in `tmp_path`."""
-
-    def started(*flags):
-        environment = dict(os.environ, BUILD_WORKING_DIRECTORY=str(tmp_path))
-        environment["PYTHONPATH"] = os.pathsep.join(sys.path)
-        return subprocess.Popen(
-            [sys.executable, "-m", "tileops.perf.bench", TOY, *flags],
-            env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-        )  # fmt: skip
-
-    return started
-
-
-@pytest.fixture
-def bench(start):
-    """Runs it to its end; returns (status, stdout, stderr)."""
-
-    def run(*flags):
-        process = start(*flags)
-        out, err = process.communicate(timeout=240)
-        return process.returncode, out, err
-
-    return run
-
-
-def outcomes(path):
-    return {(found.case_id, found.implementation): found for found in runfile.read_run(path).records()}
-
-
-def whole(path):
-    reader = runfile.read_run(path)
-    list(reader)
-    return reader.footer is not None and not reader.problems
+from tileops.tests.bench.runs import ERROR, OK, SKIPPED, TIMEOUT, outcomes, plugin, whole
 
 
 def test_a_run_on_the_cpu(tmp_path, bench):
@@ -86,32 +32,6 @@ def test_a_run_on_the_cpu(tmp_path, bench):
     assert "8 records: 6 ok, 2 skipped, 0 errors, 0 timeouts" in err
 
 
-def test_accidents_cost_their_row(tmp_path, bench):
-    status, _, err = bench(
-        "--device=cpu", "--rows=all", "--label=small", "--row_timeout_s=8", "--out=run.jsonl", plugin("trouble")
-    )
-    assert status == 1
-    found = {key[1]: record for key, record in outcomes(tmp_path / "run.jsonl").items()}
-    expected = {
-        "torch": (OK, ""),
-        "crashes": (ERROR, "the process was killed by SIGSEGV"),
-        "exits": (ERROR, "the process exited with status 3"),
-        "leaves": (ERROR, "SystemExit: no more"),
-        "is_killed": (ERROR, "killed by SIGKILL"),
-        "hangs": (TIMEOUT, "no answer within 8 s"),
-        "wants_memory": (ERROR, "out of memory"),
-        "raises": (ERROR, "ValueError: a line and another"),
-        "wrong_shape": (ERROR, "the signature declares float32[32, 64]"),
-        "survivor": (OK, ""),
-    }
-    assert {name: record.status for name, record in found.items()} == {key: value[0] for key, value in expected.items()}
-    for name, (_, message) in expected.items():
-        assert message in found[name].message
-        assert found[name].flops == 2048, name
-        assert found[name].HasField("timing") == (found[name].status == OK)
-    assert whole(tmp_path / "run.jsonl") and "timeout: ScaleFwdOp small-float32 hangs" in err
-
-
 def test_a_when_that_raises_costs_its_own_row(tmp_path, bench):
     status, _, err = bench("--device=cpu", "--rows=all", "--op=Scale*", "--label=small", "--label=huge", plugin("fussy"))
     assert status == 1, err
@@ -126,64 +46,6 @@ def test_a_when_that_raises_costs_its_own_row(tmp_path, bench):
     }
     assert found["small-float32", "wb"].message == "when of 'wb' raised RuntimeError: cannot tell"
     assert found["small-float32", "wb"].flops == 2048
-
-
-def test_ctrl_c_leaves_a_file_that_resume_continues(tmp_path, start, bench):
-    flags = ("--device=cpu", "--rows=all", "--label=small", "--implementation=torch,hangs,survivor")
-    process = start(*flags, "--row_timeout_s=200", plugin("trouble"))
-    path = tmp_path / "tileops-run.binpb"
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline and not (path.exists() and len(outcomes(path)) == 1):
-        time.sleep(0.1)
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: the whole group gets it
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == 130 and "--resume continues it" in err
-    assert list(outcomes(path)) == [("small-float32", "torch")]
-    first = outcomes(path)["small-float32", "torch"].timing.device_busy_ns
-    assert not whole(path)
-
-    with open(path, "ab") as file:
-        file.write(b"\xff\x01\x12")  # and a torn entry behind it, as a machine that went down leaves
-    status, _, _ = bench(*flags, "--resume", "--row_timeout_s=3", plugin("trouble"))
-    assert status == 1
-    found = outcomes(path)
-    assert [record.status for record in found.values()] == [OK, TIMEOUT, OK]
-    assert found["small-float32", "torch"].timing.device_busy_ns == first
-    assert whole(path)
-
-
-def _imports_torch(pid):
-    return "libtorch" in pathlib.Path(f"/proc/{pid}/maps").read_text()
-
-
-def _has_a_server(pid):
-    return any("forkserver" in line for line in _command_lines_below(pid))
-
-
-def _has_a_row(pid):
-    return len([line for line in _command_lines_below(pid) if "forkserver" in line]) > 1
-
-
-def _command_lines_below(pid):
-    lines = []
-    for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-        with contextlib.suppress(OSError):
-            lines.append(pathlib.Path(f"/proc/{child}/cmdline").read_text())
-            lines += _command_lines_below(child)
-    return lines
-
-
-@pytest.mark.parametrize("reached", [_imports_torch, _has_a_server, _has_a_row])
-def test_ctrl_c_before_the_first_row_is_one_line_and_130(start, reached):
-    process = start("--device=cpu", "--label=small", plugin("implementations"))
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline and process.poll() is None and not reached(process.pid):
-        time.sleep(0.005)
-    os.killpg(process.pid, signal.SIGINT)
-    out, err = process.communicate(timeout=60)
-    assert (process.returncode, out) == (130, "")
-    lines = [line for line in err.splitlines() if "measuring on" not in line]
-    assert len(lines) == 1 and "interrupted" in lines[0], err
 
 
 def test_resume_refuses_another_environment(tmp_path, bench):
