@@ -5,23 +5,23 @@ load(":python.bzl", "py_library")
 # Has no manifest among its own files: those would make every module depend on every family.
 _EMIT = "//codegen:emit_tool"
 
-def op_module(name, spec, visibility = None):
-    """Generates the module of one family of ops from its manifest file.
+def op_module(name, specs, visibility = None):
+    """Generates the module of one family of ops from its manifest files.
 
-    Expands to a genrule that emits <name>.py from `spec` alone, so that an edit of one family's YAML rebuilds that
+    Expands to a genrule that emits <name>.py from `specs` alone, so that an edit of one family's YAML rebuilds that
     module and no other, and the py_library <name> around it. A defect of the manifest fails the genrule with its
     file and line.
 
     Args:
       name: the family; the module is tileops.<package>.<name>.
-      spec: the family's manifest file.
+      specs: the family's manifest files: <name>.yaml, or shards of it named <name>_<shard>.yaml.
       visibility: of the library.
     """
     native.genrule(
         name = name + "_emit",
-        srcs = [spec],
+        srcs = specs,
         outs = [name + ".py"],
-        cmd = "$(execpath %s) --spec=$(execpath %s) --out=$@" % (_EMIT, spec),
+        cmd = "$(execpath %s) %s --out=$@" % (_EMIT, " ".join(["--spec=$(execpath %s)" % spec for spec in specs])),
         message = "Emitting ops of " + name,
         tools = [_EMIT],
         visibility = ["//visibility:private"],

@@ -1,61 +1,174 @@
-"""Public ops of the family elementwise and their implementations."""
+"""Public ops of the family elementwise.
+
+Nearly all are lines of one table (kernels/elementwise_table.py), which TableOp implements; what they take and cost is in
+manifest/spec/elementwise*.yaml.
+"""
 
 from __future__ import annotations
 
-import math
-
-import torch
-import torch.nn.functional as F
-
-from tileops.ops.checked_call import CheckedCall
-from tileops.ops.compiled import Compiled
+from tileops.ops.gated_op import GatedOp
 from tileops.ops.generated import elementwise as generated
-from tileops.ops.implementations import implementation, on_cuda
-from tileops.ops.kernels.support import triton_serves
+from tileops.ops.table_op import TableOp
+
+# ---- unary math, rounding and predicates
 
 
-def _silu_and_mul(x: torch.Tensor) -> torch.Tensor:
-    """silu of the first half times the second, in float32 at least, rounded once."""
-    wide = torch.promote_types(x.dtype, torch.float32)
-    gate, up = x.to(wide).chunk(2, dim=-1)
-    return (F.silu(gate) * up).to(x.dtype)
+class AbsFwdOp(generated.AbsFwdOp, TableOp):
+    """|input|."""
 
 
-_compiled_silu_and_mul = Compiled(_silu_and_mul)
+class NegFwdOp(generated.NegFwdOp, TableOp):
+    """-input."""
 
 
-class SiluAndMulFwdOp(generated.SiluAndMulFwdOp):
-    """silu(x[..., :N]) * x[..., N:]."""
-
-    @implementation("torch")
-    def _torch(self, call: CheckedCall, x: torch.Tensor) -> torch.Tensor:
-        return _silu_and_mul(x)
-
-    @implementation("torch_compile", when=on_cuda)
-    def _torch_compile(self, call: CheckedCall, x: torch.Tensor) -> torch.Tensor:
-        return _compiled_silu_and_mul(x)
-
-    @implementation("triton", when=triton_serves)
-    def _triton(self, call: CheckedCall, x: torch.Tensor) -> torch.Tensor:
-        from tileops.ops.kernels import elementwise as kernels  # Triton is imported when first used
-
-        return kernels.silu_and_mul(x)
+class SignFwdOp(generated.SignFwdOp, TableOp):
+    """-1, 0 or 1, as input is negative, zero (or NaN) or positive."""
 
 
-def _add_kernel_serves(call: CheckedCall) -> bool:
-    """The kernel counts the elements of its result in 32 bits."""
-    return triton_serves(call) and math.prod(call.outputs["output"].shape) < 2**31
+class ReciprocalFwdOp(generated.ReciprocalFwdOp, TableOp):
+    """1 / input."""
 
 
-class AddFwdOp(generated.AddFwdOp):
+class SqrtFwdOp(generated.SqrtFwdOp, TableOp):
+    """The square root of input."""
+
+
+class RsqrtFwdOp(generated.RsqrtFwdOp, TableOp):
+    """1 / sqrt(input)."""
+
+
+class ExpFwdOp(generated.ExpFwdOp, TableOp):
+    """e ** input."""
+
+
+class Expm1FwdOp(generated.Expm1FwdOp, TableOp):
+    """e ** input - 1, without cancelling near 0."""
+
+
+class LogFwdOp(generated.LogFwdOp, TableOp):
+    """The natural logarithm of input."""
+
+
+class Log1pFwdOp(generated.Log1pFwdOp, TableOp):
+    """log(1 + input), without rounding the sum."""
+
+
+class ErfFwdOp(generated.ErfFwdOp, TableOp):
+    """The error function of input."""
+
+
+class SinFwdOp(generated.SinFwdOp, TableOp):
+    """The sine of input."""
+
+
+class CosFwdOp(generated.CosFwdOp, TableOp):
+    """The cosine of input."""
+
+
+class TanhFwdOp(generated.TanhFwdOp, TableOp):
+    """The hyperbolic tangent of input."""
+
+
+class SigmoidFwdOp(generated.SigmoidFwdOp, TableOp):
+    """1 / (1 + e ** -input)."""
+
+
+class FloorFwdOp(generated.FloorFwdOp, TableOp):
+    """The greatest whole number that is not above input."""
+
+
+class CeilFwdOp(generated.CeilFwdOp, TableOp):
+    """The least whole number that is not below input."""
+
+
+class TruncFwdOp(generated.TruncFwdOp, TableOp):
+    """input without its fraction."""
+
+
+class RoundFwdOp(generated.RoundFwdOp, TableOp):
+    """input at so many decimals, a tie to the even one."""
+
+
+class LogicalNotFwdOp(generated.LogicalNotFwdOp, TableOp):
+    """Whether input is 0."""
+
+
+class BitwiseNotFwdOp(generated.BitwiseNotFwdOp, TableOp):
+    """The bits of input inverted; of a bool its opposite."""
+
+
+class IsnanFwdOp(generated.IsnanFwdOp, TableOp):
+    """Whether input is NaN."""
+
+
+class IsinfFwdOp(generated.IsinfFwdOp, TableOp):
+    """Whether input is infinite."""
+
+
+class IsfiniteFwdOp(generated.IsfiniteFwdOp, TableOp):
+    """Whether input is neither infinite nor NaN."""
+
+
+class NanToNumFwdOp(generated.NanToNumFwdOp, TableOp):
+    """input with numbers in the place of NaN and the infinities."""
+
+
+# ---- activations
+
+
+class ReluFwdOp(generated.ReluFwdOp, TableOp):
+    """max(input, 0)."""
+
+
+class LeakyReluFwdOp(generated.LeakyReluFwdOp, TableOp):
+    """input, times the slope where it is negative."""
+
+
+class EluFwdOp(generated.EluFwdOp, TableOp):
+    """input, and alpha (e ** input - 1) where it is negative."""
+
+
+class SeluFwdOp(generated.SeluFwdOp, TableOp):
+    """The scaled exponential unit: elu with its fixed alpha and scale."""
+
+
+class SiluFwdOp(generated.SiluFwdOp, TableOp):
+    """input * sigmoid(input)."""
+
+
+class MishFwdOp(generated.MishFwdOp, TableOp):
+    """input * tanh(log(1 + e ** input))."""
+
+
+class GeluFwdOp(generated.GeluFwdOp, TableOp):
+    """input times the normal distribution up to it, or its approximation by tanh."""
+
+
+class SoftplusFwdOp(generated.SoftplusFwdOp, TableOp):
+    """log(1 + e ** (beta input)) / beta, and input itself beyond the threshold."""
+
+
+class HardsigmoidFwdOp(generated.HardsigmoidFwdOp, TableOp):
+    """min(max(input + 3, 0), 6) / 6."""
+
+
+class HardswishFwdOp(generated.HardswishFwdOp, TableOp):
+    """input * hardsigmoid(input)."""
+
+
+class HardtanhFwdOp(generated.HardtanhFwdOp, TableOp):
+    """input between the two bounds."""
+
+
+# ---- two operands
+
+
+class AddFwdOp(generated.AddFwdOp, TableOp):
     """input + alpha * other, each broadcast to the other."""
 
-    @implementation("torch")
-    def _torch(self, call: CheckedCall, input: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-        return torch.add(input, other, alpha=call.params["alpha"])
 
-    @implementation("triton", when=_add_kernel_serves)
-    def _triton(self, call: CheckedCall, input: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-        from tileops.ops.kernels import elementwise as kernels
+# ---- gated
 
-        return kernels.add(input, other, call.params["alpha"])
+
+class SiluAndMulFwdOp(generated.SiluAndMulFwdOp, GatedOp):
+    """silu(x[..., :N]) * x[..., N:]."""

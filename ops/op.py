@@ -37,6 +37,8 @@ class Op:
       STAGES: of a composite, its composition.
       FUNC: dotted path of the formula that prices a call; "" where the entry's own expressions do.
       BRANCHES: the groups of calls that the entry's formulas tell apart, in words; a case names those it is in.
+      SAMPLES: by input, the interval that the random values of a row come from; others are normally distributed.
+        A hand-written class has it where the op is not defined everywhere.
     """
 
     ENTRY: ClassVar[str] = ""
@@ -58,6 +60,7 @@ class Op:
     STAGES: ClassVar[tuple[Stage, ...]] = ()
     FUNC: ClassVar[str] = ""
     BRANCHES: ClassVar[tuple[str, ...]] = ()
+    SAMPLES: ClassVar[Mapping[str, tuple[float, float]]] = {}
 
     _implementations: ClassVar[dict[str, Implementation]] = {}
     _tensor_names: ClassVar[frozenset[str]] = frozenset()

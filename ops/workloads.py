@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -54,13 +55,13 @@ def _tensors(
     passed = {tensor.name: tensor for tensor in case.tensors}
     homes = {name: torch.device("cpu") if name in op_class.CPU_NAMES else device for name in names}
     return {
-        name: _build(op_class.ENTRY, case.case_id, passed[name], homes[name], variant) if name in passed else None
+        name: _build(op_class, case.case_id, passed[name], homes[name], variant) if name in passed else None
         for name in names
     }
 
 
-def _build(op: str, case_id: str, tensor: TensorCase, device: torch.device, variant: int) -> torch.Tensor:
-    dtype = BY_NAME[tensor.dtype]
+def _build(op_class: type[Op], case_id: str, tensor: TensorCase, device: torch.device, variant: int) -> torch.Tensor:
+    op, dtype = op_class.ENTRY, BY_NAME[tensor.dtype]
     if tensor.values is not None:
         array = generators.generate(tensor.values.name, tensor.values.args, generators.tensor_seed(op, case_id, tensor.name))
         if tuple(array.shape) != tensor.shape:
@@ -73,7 +74,19 @@ def _build(op: str, case_id: str, tensor: TensorCase, device: torch.device, vari
     if device.type == "meta":
         return torch.empty(tensor.shape, dtype=dtype, device=device)
     stream = torch.Generator(device=device).manual_seed(generators.tensor_seed(op, case_id, tensor.name, variant))
+    if tensor.name in op_class.SAMPLES and dtype != torch.bool:
+        return _uniform(tensor.shape, dtype, device, stream, *op_class.SAMPLES[tensor.name])
     return _random(tensor.shape, dtype, device, stream)
+
+
+def _uniform(
+    shape: tuple[int, ...], dtype: torch.dtype, device: torch.device, stream: torch.Generator, low: float, high: float
+) -> torch.Tensor:
+    """Values of [low, high); whole ones where the dtype has no others, and not below 0 where it has no negative ones."""
+    if dtype.is_floating_point:
+        return torch.empty(shape, dtype=dtype, device=device).uniform_(low, high, generator=stream)
+    least = max(math.ceil(low), torch.iinfo(dtype).min)
+    return torch.randint(least, math.ceil(high), shape, generator=stream, device=device, dtype=torch.int64).to(dtype)
 
 
 def _random(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device, stream: torch.Generator) -> Any:

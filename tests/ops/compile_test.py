@@ -22,11 +22,13 @@ from tileops.ops.kernels import (
     batch_norm,
     batch_norm_training,
     elementwise,
+    elementwise_table,
     gemm,
     moe,
     reduction,
     rms_norm,
 )
+from tileops.tests.ops.elementwise_calls import signatures
 
 _H200 = GPUTarget("cuda", 90, 32)
 
@@ -65,16 +67,51 @@ def _assert_wide(ptx):
     assert re.search(r"ld\.global\S*\.v4\.b32", ptx) and re.search(r"st\.global\S*\.v4\.b32", ptx)
 
 
-def test_elementwise(compiled):
-    elementwise.silu_and_mul(_empty(2048, 28672))
-    elementwise.silu_and_mul(_empty(1, 28672))
-    elementwise.add(_empty(2048, 4096), _empty(2048, 4096), 0.5)
-    elementwise.add(_empty(16, 256, 56, 56), _empty(256, 1, 1), 1)
-    elementwise.add(_empty(16, 256, 56, 56, dtype=torch.float32), _empty(256, 1, 1, dtype=torch.float32), 1)
-    for ptx in compiled["_silu_and_mul"] + compiled["_add"]:
+def _compile(op, params, operands, result):
+    """Compile the kernel of a call of an elementwise op over large contiguous operands."""
+    how = elementwise_table.launch(elementwise_table.TABLE[op], params, operands, result)
+    as_number = float if how.compute == torch.float32 else int
+    numbers = [as_number(one) for one in elementwise_table.TABLE[op].numbers(params, result)]
+    inputs = [_empty(2048, 4096, dtype=dtype) for dtype in operands.values()]
+    elementwise.apply(how.function, inputs, numbers, how.meeting, how.compute, _empty(2048, 4096, dtype=result))
+
+
+@pytest.mark.parametrize("op", elementwise_table.TABLE)
+def test_every_scalar_function_of_an_op_streams_whole_vectors(compiled, op):
+    seen = set()
+    for some, operands, result in signatures(op):
+        how = elementwise_table.launch(elementwise_table.TABLE[op], some.params, operands, result)
+        if how.function not in seen:
+            seen.add(how.function)
+            _compile(op, some.params, operands, result)
+            assert re.search(r"ld\.global\S*\.v4\.b32", compiled["_flat"][-1])
+
+
+def test_elementwise_of_every_dtype(compiled):
+    for some, operands, result in signatures("SignFwdOp"):
+        _compile("SignFwdOp", some.params, operands, result)
+    assert len(compiled["_flat"]) == len(elementwise_table.COMPUTED)
+
+
+def test_elementwise_broadcasts(compiled):
+    def add(a, b, dtype=torch.bfloat16):
+        out = _empty(*torch.broadcast_shapes(a.shape, b.shape), dtype=dtype)
+        elementwise.apply("add", [a, b], [], [dtype, dtype], torch.float32, out)
+
+    add(_empty(16, 256, 56, 56), _empty(256, 1, 1))
+    add(_empty(16, 256, 56, 56, dtype=torch.float32), _empty(256, 1, 1, dtype=torch.float32), torch.float32)
+    for ptx in compiled["_strided"]:
         _assert_wide(ptx)
-    elementwise.add(_empty(3, 1), _empty(1, 5), 1)
-    elementwise.add(_empty(2, 3, 4, 5, 6), _empty(2, 1, 4, 1, 6), 1)
+    add(_empty(3, 1), _empty(1, 5))
+    add(_empty(2, 3, 4, 5, 6), _empty(2, 1, 4, 1, 6))
+
+
+def test_gated(compiled):
+    for gate in elementwise_table.GATED.values():
+        elementwise.gated(gate.scalar, _empty(2048, 28672))
+        elementwise.gated(gate.scalar, _empty(1, 28672))
+    for ptx in compiled["_gated"]:
+        _assert_wide(ptx)
 
 
 def test_normalizations(compiled):

@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 
+from tileops.tests.oracle import flop_elementwise
+
 Reference = Callable[..., Any]
 
 
@@ -24,10 +26,6 @@ def silu_and_mul(params: dict[str, Any], x: torch.Tensor) -> torch.Tensor:
     gate, up = _wide(x).split(x.shape[-1] // 2, dim=-1)
     denominator = torch.add(torch.exp(torch.neg(gate)), 1)
     return (torch.reciprocal(denominator) * gate * up).to(x.dtype)
-
-
-def add(params: dict[str, Any], input: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    return torch.add(input, other, alpha=params["alpha"])
 
 
 def gemm(params: dict[str, Any], a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -81,8 +79,8 @@ def total(params: dict[str, Any], x: torch.Tensor) -> torch.Tensor:
 
 
 REFERENCES: dict[str, Reference] = {
+    **flop_elementwise.REFERENCES,
     "SiluAndMulFwdOp": silu_and_mul,
-    "AddFwdOp": add,
     "GemmFwdOp": gemm,
     "RMSNormFwdOp": rms_norm,
     "BatchNormFwdOp": batch_norm,

@@ -36,7 +36,7 @@ _SWAPPED = {
 
 
 # What a price is put together in: reading one for an index is no mistake that anyone makes.
-_RESULTS = frozenset({"call", "flops", "nbytes", "read", "written"})
+_RESULTS = frozenset({"call", "flops", "nbytes", "read", "written", "_call", "_flops", "_nbytes", "_read", "_written"})
 
 
 def mutants(source: str, functions: frozenset[str], tensors: tuple[str, ...]) -> Iterator[Mutant]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import fnmatch
+import functools
 import inspect
 import math
 import re
@@ -20,7 +21,8 @@ from collections.abc import Callable, Iterator
 from absl import app, flags
 
 from tileops.manifest import loader
-from tileops.manifest.model import Signature
+from tileops.manifest.model import Entry, Signature
+from tileops.manifest.rows import Case
 from tileops.ops.op import Op
 from tileops.perf import formulas, paths
 from tileops.tests.oracle import binder, priced_calls
@@ -33,6 +35,7 @@ from tileops.tests.oracle.small_calls import SmallCall, small_calls
 
 # Mutants that price every call as the formula does, by (op, change): why.
 _EQUIVALENT: dict[tuple[str, str], str] = {
+    **{(op, "1 -> 2"): "an unsigned integer holds -2 no more than -1" for op in ("AbsFwdOp", "ReluFwdOp")},
     ("GroupedQueryAttentionFwdOp", "3 -> 4"): "heads of no width hold no bytes, read or not",
     ("MoePermuteNopadFwdOp", "1 -> 2"): "any negative number is no local expert",
     ("MoePermuteNopadFwdOp", "0 -> 1"): "the size of an entry where no entry is read",
@@ -74,7 +77,7 @@ class Outcome:
 def expectations(name: str, op_class: type[Op]) -> list[Expectation]:
     """Calls of an op's rows, and of its small calls where brute force counts it."""
     found = []
-    entry, cases = binder.signatures(_spec_files())[name]
+    entry, cases = _signatures()[name]
     for workload, case in zip(op_class.CASES, cases, strict=True):
         op = priced_calls.call_case(op_class, workload)
         inputs = priced_calls.case_inputs(op_class, workload)
@@ -139,7 +142,7 @@ def _priced(op_class: type[Op]) -> Iterator[tuple[Mutant, Callable[[Op], tuple[i
 
 def _equivalent(name: str, mutant: Mutant) -> str:
     """Why a mutant prices every call as the formula does; "" where nobody has said."""
-    signature = binder.signatures(_spec_files())[name][0].signature
+    signature = _signatures()[name][0].signature
     before, _, after = (part.strip("'") for part in mutant.change.partition(" -> "))
     if before in signature.tensors and after in signature.tensors:
         one, other = signature.tensors[before], signature.tensors[after]
@@ -148,6 +151,9 @@ def _equivalent(name: str, mutant: Mutant) -> str:
         )  # fmt: skip
         if alike:
             return f"{before} and {after} are declared alike, so one is as large as the other"
+    written = {signature.inputs[one.alias].mutated.text for one in signature.outputs.values() if one.alias}
+    if before.removeprefix("if ").removeprefix("not ") in written:
+        return "whether an output is an input that is written or a tensor of its own, it is as large"
     return _EQUIVALENT.get((name, mutant.change), "")
 
 
@@ -162,7 +168,7 @@ def _agrees(known: Expectation, price: Callable[[Op], tuple[int, int]]) -> bool:
 
 def _entry_formula(source: str) -> str | None:
     """The function of perf/formulas.py that an emitted method calls."""
-    found = re.search(r"tileops\.perf\.formulas\.(\w+)\(", source)
+    found = re.search(r"\b_formulas\.(\w+)\(", source)
     return found[1] if found else None
 
 
@@ -179,8 +185,10 @@ def _called_from(formula: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def _spec_files() -> list[str]:
-    return loader.spec_files(str(paths.data_path("manifest", "spec")))
+@functools.cache
+def _signatures() -> dict[str, tuple[Entry, tuple[Case, ...]]]:
+    """Every implemented entry without its roofline block, read once for all ops."""
+    return binder.signatures(loader.spec_files(str(paths.data_path("manifest", "spec"))))
 
 
 def stale(found: list[Outcome]) -> list[tuple[str, str]]:

@@ -31,5 +31,6 @@ def call_case(op_class: type[Op], case: WorkloadCase) -> Op:
 def call_small(op_class: type[Op], small: SmallCall) -> Op:
     """The op after a completed call on `meta`; metadata tensors stay on the CPU, where they have their values."""
     op = op_class(**small.params)
-    op(*(one if one is None or not one.is_floating_point() else one.to("meta") for one in small.inputs))
+    inputs = zip(op_class.INPUT_NAMES, small.inputs, strict=True)
+    op(*(one if one is None or name in op_class.METADATA_NAMES else one.to("meta") for name, one in inputs))
     return op

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from tileops.ops.kernels.elementwise_table import TABLE
 from tileops.ops.op import Op
 
 
@@ -23,7 +24,6 @@ class SmallCall:
 # (parameters, shapes of the inputs) by op.
 _SHAPES: dict[str, list[tuple[dict[str, Any], list[tuple[int, ...] | None]]]] = {
     "SiluAndMulFwdOp": [({}, [(3, 5, 14)]), ({}, [(4,)])],
-    "AddFwdOp": [({"alpha": 0.5}, [(4, 1), (1, 3)]), ({}, [(4, 1), (3,)]), ({}, [(), (5,)])],
     "GemmFwdOp": [
         ({"trans_a": a, "trans_b": b}, [(5, 3) if a else (3, 5), (7, 5) if b else (5, 7)])
         for a, b in itertools.product((False, True), repeat=2)
@@ -39,12 +39,45 @@ _SHAPES: dict[str, list[tuple[dict[str, Any], list[tuple[int, ...] | None]]]] = 
 }  # fmt: skip
 
 
+# Shapes of the inputs of an elementwise op, by how many it has: two-sided broadcasts first.
+_ELEMENTWISE_SHAPES = {
+    1: [[(3, 5)], [()]],
+    2: [[(4, 1), (1, 3)], [(4, 1), (3,)], [(), (5,)]],
+}
+
+
 def small_calls(op_class: type[Op]) -> Iterator[SmallCall]:
-    """The small calls of an op, with data from a fixed seed, in the dtypes of its first case."""
+    """The small calls of an op, with data from a fixed seed.
+
+    Those of the elementwise table take the parameters and dtypes of every row that works on copies; the others are
+    listed, in the dtypes of the op's first case.
+    """
     stream = torch.Generator().manual_seed(0)
+    if op_class.ENTRY in TABLE:
+        yield from _elementwise_calls(op_class, stream)
+        return
     dtypes = {record.name: getattr(torch, record.dtype) for record in op_class.CASES[0].tensors}
     for params, shapes in _SHAPES[op_class.ENTRY]:
         yield SmallCall(params, tuple(
             None if shape is None else torch.rand(shape, generator=stream).add(0.5).to(dtypes[name])
             for name, shape in zip(op_class.INPUT_NAMES, shapes, strict=True)
         ))  # fmt: skip
+
+
+def _elementwise_calls(op_class: type[Op], stream: torch.Generator) -> Iterator[SmallCall]:
+    seen = []
+    for case in op_class.CASES:
+        key = case.params, {tensor.name: tensor.dtype for tensor in case.tensors}
+        if case.params.get("inplace") or key in seen:
+            continue
+        seen.append(key)
+        for shapes in _ELEMENTWISE_SHAPES[len(op_class.INPUT_NAMES)]:
+            given = dict(zip(op_class.INPUT_NAMES, shapes, strict=True))
+            yield SmallCall(dict(case.params), tuple(
+                _small(given[name], getattr(torch, key[1][name]), stream) if name in key[1] else None
+                for name in op_class.INPUT_NAMES
+            ))  # fmt: skip
+
+
+def _small(shape: tuple[int, ...], dtype: torch.dtype, stream: torch.Generator) -> torch.Tensor:
+    return torch.rand(shape, generator=stream).add(0.5).mul(1 if dtype.is_floating_point else 4).to(dtype)

@@ -137,6 +137,15 @@ def test_inputs_of_a_case_are_reproducible_and_their_own():
     assert math.isclose(first["x"].float().std().item(), 1.0, rel_tol=0.1)
 
 
+def test_random_values_of_a_row_lie_in_the_interval_that_the_op_names():
+    op_class = OPS["LogFwdOp"]
+    low, high = op_class.SAMPLES["input"]
+    for case in op_class.CASES:
+        if case.label == "elementwise-4K":
+            x = workloads.build_inputs(op_class, case, "cpu")["input"]
+            assert x.dtype == torch.bool or (low <= x.min() and x.max() <= high and x.min() < x.max())
+
+
 def test_metadata_does_not_follow_the_variant():
     op_class = OPS["MoePermuteNopadFwdOp"]
     case = op_class.CASES[1]

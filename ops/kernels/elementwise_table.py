@@ -1,0 +1,205 @@
+"""The table of elementwise ops: of each its PyTorch reference and the scalar functions that its kernel applies.
+
+Implementations, tests and the FLOP oracle read the same table. It names scalar functions (scalar_functions.py), so that
+it can be read on a machine without Triton.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+Params = Mapping[str, Any]
+# The name of a scalar function, or what chooses it by the parameters and the inputs that are there.
+Chosen = str | Callable[[Params, Sequence[str]], str]
+
+_INTEGERS = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+_FLOATS = (torch.float16, torch.bfloat16, torch.float32)
+COMPUTED = (*_INTEGERS, *_FLOATS)  # the dtypes of operands that kernels serve
+# Scalar functions that have a cheaper form for results of 16 bits, by the name with _half.
+HALF = frozenset({"cosine", "error_function", "gelu", "log1p", "logarithm", "power", "sine", "softplus"})
+
+
+@dataclasses.dataclass(frozen=True)
+class Formula:
+    """What an op computes of each element.
+
+    Attributes:
+      reference: called with the inputs, and with the parameters by name.
+      scalar: the function of float32 values.
+      integer: the function of integers; "" has them computed in float32, None leaves them to the reference.
+      boolean: the function of bools, which are held as 0 and 1; "" is `integer`.
+      numbers: (params, dtype of the result) -> the numbers that the function takes after its operands.
+      masks: inputs that are only asked whether they are 0.
+      samples: by input, the interval that a row's random values are drawn from where a normal distribution leaves the
+        domain of the op, or leaves nearly all of its work undone.
+    """
+
+    reference: Callable[..., torch.Tensor]
+    scalar: Chosen
+    integer: Chosen | None = ""
+    boolean: str = ""
+    numbers: Callable[[Params, torch.dtype], Sequence[float]] = lambda params, dtype: ()
+    masks: tuple[str, ...] = ()
+    samples: Mapping[str, tuple[float, float]] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
+class Launch:
+    """How a kernel computes a call: the scalar function, the dtype that each operand is rounded to, the one computed in."""
+
+    function: str
+    meeting: tuple[torch.dtype, ...]
+    compute: torch.dtype
+
+
+def launch(formula: Formula, params: Params, operands: Mapping[str, torch.dtype], result: torch.dtype) -> Launch | None:
+    """How the kernel computes a call; None where the reference alone serves it.
+
+    Args:
+      formula: of the op.
+      params: of the call.
+      operands: dtypes of the inputs that are there, by name in signature order.
+      result: dtype of the output.
+    """
+    met = [dtype for name, dtype in operands.items() if name not in formula.masks]
+    common = functools.reduce(torch.promote_types, met, torch.bool)
+    integer = _chosen(formula.integer, params, operands)
+    if common in _FLOATS or (common in _INTEGERS and integer == ""):
+        compute, shared = torch.float32, common if common in _FLOATS else torch.float32
+        function = _chosen(formula.scalar, params, operands)
+        if result.itemsize == 2 and function in HALF:
+            function += "_half"
+    elif common in _INTEGERS and integer is not None:
+        compute = torch.int64 if common == torch.int64 else torch.int32
+        shared = torch.int32 if common == torch.bool else common
+        function = formula.boolean if formula.boolean and common == torch.bool else integer
+    else:  # float64 among others, for which the numbers of a call would have to reach the kernel as such
+        return None
+    return Launch(function, tuple(torch.bool if name in formula.masks else shared for name in operands), compute)
+
+
+def _chosen(name: Chosen | None, params: Params, inputs: Mapping[str, torch.dtype]) -> str | None:
+    return name(params, tuple(inputs)) if callable(name) else name
+
+
+def _named(*names: str) -> Callable[[Params, torch.dtype], Sequence[float]]:
+    """The parameters of these names as numbers."""
+    return lambda params, dtype: [params[name] for name in names]
+
+
+# ---- unary math
+
+
+def _round_numbers(params: Params, dtype: torch.dtype) -> Sequence[float]:
+    return [10.0 ** abs(params["decimals"])] if params["decimals"] else []
+
+
+def _rounded(input: torch.Tensor, decimals: int) -> torch.Tensor:
+    """torch.round, which takes integers only where no decimals are named."""
+    return torch.round(input, decimals=decimals) if decimals else torch.round(input)
+
+
+def _round(params: Params, inputs: Sequence[str]) -> str:
+    decimals = params["decimals"]
+    return "round_even" if decimals == 0 else "round_scaled" if decimals > 0 else "round_coarse"
+
+
+def _replacements(params: Params, dtype: torch.dtype) -> Sequence[float]:
+    """What NaN and the infinities become: by default the dtype's greatest and least."""
+    if not dtype.is_floating_point:
+        return []
+    limits = torch.finfo(dtype)
+    above, below = params["posinf"], params["neginf"]
+    nan = 0.0 if params["nan"] is None else params["nan"]
+    return [nan, limits.max if above is None else above, limits.min if below is None else below]
+
+
+_POSITIVE = {"input": (0.01, 4.0)}
+
+UNARY = {
+    "AbsFwdOp": Formula(torch.abs, "absolute", integer="absolute"),
+    "NegFwdOp": Formula(torch.neg, "negative", integer="negative"),
+    "SignFwdOp": Formula(torch.sign, "sign", integer="sign"),
+    "ReciprocalFwdOp": Formula(torch.reciprocal, "reciprocal", samples=_POSITIVE),
+    "SqrtFwdOp": Formula(torch.sqrt, "square_root", samples=_POSITIVE),
+    "RsqrtFwdOp": Formula(torch.rsqrt, "reciprocal_root", samples=_POSITIVE),
+    "ExpFwdOp": Formula(torch.exp, "exponential"),
+    "Expm1FwdOp": Formula(torch.expm1, "expm1"),
+    "LogFwdOp": Formula(torch.log, "logarithm", samples=_POSITIVE),
+    "Log1pFwdOp": Formula(torch.log1p, "log1p", samples={"input": (-0.9, 4.0)}),
+    "ErfFwdOp": Formula(torch.erf, "error_function"),
+    "SinFwdOp": Formula(torch.sin, "sine"),
+    "CosFwdOp": Formula(torch.cos, "cosine"),
+    "TanhFwdOp": Formula(torch.tanh, "tanh"),
+    "SigmoidFwdOp": Formula(torch.sigmoid, "sigmoid"),
+    "FloorFwdOp": Formula(torch.floor, "floor", integer="identity", samples={"input": (-8.0, 8.0)}),
+    "CeilFwdOp": Formula(torch.ceil, "ceil", integer="identity", samples={"input": (-8.0, 8.0)}),
+    "TruncFwdOp": Formula(torch.trunc, "truncate", integer="identity", samples={"input": (-8.0, 8.0)}),
+    "RoundFwdOp": Formula(
+        _rounded, _round, integer="identity", numbers=_round_numbers, samples={"input": (-8.0, 8.0)}
+    ),
+    "LogicalNotFwdOp": Formula(torch.logical_not, "is_zero", integer="is_zero"),
+    "BitwiseNotFwdOp": Formula(torch.bitwise_not, "bitwise_not", integer="bitwise_not", boolean="is_zero"),
+    "IsnanFwdOp": Formula(torch.isnan, "is_nan"),
+    "IsinfFwdOp": Formula(torch.isinf, "is_infinite"),
+    "IsfiniteFwdOp": Formula(torch.isfinite, "is_finite"),
+    "NanToNumFwdOp": Formula(torch.nan_to_num, "nan_to_num", integer="identity", numbers=_replacements),
+}
+
+# ---- activations
+
+ACTIVATIONS = {
+    "ReluFwdOp": Formula(F.relu, "relu", integer="relu"),
+    "LeakyReluFwdOp": Formula(F.leaky_relu, "leaky_relu", numbers=_named("negative_slope")),
+    "EluFwdOp": Formula(F.elu, "elu", numbers=_named("alpha")),
+    "SeluFwdOp": Formula(F.selu, "selu"),
+    "SiluFwdOp": Formula(F.silu, "silu"),
+    "MishFwdOp": Formula(F.mish, "mish"),
+    "GeluFwdOp": Formula(F.gelu, lambda params, inputs: "gelu_tanh" if params["approximate"] == "tanh" else "gelu"),
+    "SoftplusFwdOp": Formula(F.softplus, "softplus", numbers=_named("beta", "threshold")),
+    "HardsigmoidFwdOp": Formula(F.hardsigmoid, "hardsigmoid"),
+    "HardswishFwdOp": Formula(F.hardswish, "hardswish"),
+    "HardtanhFwdOp": Formula(F.hardtanh, "clip", integer="clip", numbers=_named("min_val", "max_val")),
+}
+
+# ---- two operands
+
+
+def _unless_one(plain: str, scaled: str) -> Chosen:
+    """By alpha, which is no number of the function where it is the identity."""
+    return lambda params, inputs: plain if params["alpha"] == 1 else scaled
+
+
+def _alpha(params: Params, dtype: torch.dtype) -> Sequence[float]:
+    return [] if params["alpha"] == 1 else [params["alpha"]]
+
+
+_add = _unless_one("add", "add_scaled")
+
+BINARY = {
+    "AddFwdOp": Formula(torch.add, _add, integer=_add, numbers=_alpha),
+}
+
+TABLE: dict[str, Formula] = {**UNARY, **ACTIVATIONS, **BINARY}
+
+
+# ---- gated
+
+
+@dataclasses.dataclass(frozen=True)
+class Gate:
+    """An activation of one half of a row, times the other half: the PyTorch function, and the scalar function."""
+
+    activation: Callable[[torch.Tensor], torch.Tensor]
+    scalar: str
+
+
+GATED: dict[str, Gate] = {
+    "SiluAndMulFwdOp": Gate(F.silu, "silu"),
+}

@@ -1,0 +1,65 @@
+"""Ops that are lines of the table of elementwise formulas: their implementations and roof, once for all."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import torch
+
+from tileops.ops.checked_call import CheckedCall
+from tileops.ops.dtypes import BY_NAME
+from tileops.ops.implementations import implementation
+from tileops.ops.kernels.elementwise_table import TABLE, Launch, launch
+from tileops.ops.kernels.support import triton_serves
+from tileops.ops.op import Op
+
+
+def _launch(call: CheckedCall) -> Launch | None:
+    """How the kernel computes a call; None where the reference alone serves it."""
+    inputs = {name: BY_NAME[record.dtype] for name, record in call.inputs.items()}
+    return launch(TABLE[call.op], call.params, inputs, BY_NAME[call.outputs["output"].dtype])
+
+
+def _kernel_serves(call: CheckedCall) -> bool:
+    """The kernel counts the elements of its result in 32 bits, and computes in float32 or in integers."""
+    return triton_serves(call) and math.prod(call.outputs["output"].shape) < 2**31 and _launch(call) is not None
+
+
+class TableOp(Op):
+    """An op whose line in the table says what it computes; a base beside the generated class of its entry."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.SAMPLES = TABLE[cls.ENTRY].samples
+
+    @implementation("torch")
+    def _torch(self, call: CheckedCall, *inputs: torch.Tensor | None) -> torch.Tensor:
+        return TABLE[self.ENTRY].reference(*inputs, **call.params)
+
+    @implementation("triton", when=_kernel_serves)
+    def _triton(self, call: CheckedCall, *inputs: torch.Tensor | None) -> torch.Tensor:
+        from tileops.ops.kernels import elementwise as kernels  # Triton is imported when first used
+
+        record = call.outputs["output"]
+        out = call.aliases.get("output")  # the input itself, where the op works in place
+        if out is None:
+            out = torch.empty(record.shape, dtype=BY_NAME[record.dtype], device=call.device)
+        how = _launch(call)
+        as_number = float if how.compute == torch.float32 else int
+        numbers = [as_number(one) for one in TABLE[self.ENTRY].numbers(call.params, out.dtype)]
+        operands = [one for one in inputs if one is not None]
+        return kernels.apply(how.function, operands, numbers, how.meeting, how.compute, out)
+
+    def roof_key(self) -> str:
+        """The core that computes in the type that the operands meet in: fp32 unless that is wider or whole numbers."""
+        call = self.last_call
+        masks = TABLE[self.ENTRY].masks
+        inputs = {name: BY_NAME[record.dtype] for name, record in call.inputs.items()}
+        met = [dtype for name, dtype in inputs.items() if name not in masks] or list(inputs.values())
+        common = functools.reduce(torch.promote_types, met)
+        if common == torch.float64:
+            return "cuda_core.fp64"
+        is_whole = not common.is_floating_point and TABLE[self.ENTRY].integer != ""
+        return "cuda_core.int32" if is_whole else "cuda_core.fp32"

@@ -1,0 +1,111 @@
+"""Calls of every op of the elementwise table: over the dtypes that its entry declares, with the values that go wrong."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from tileops.manifest import kinds, loader
+from tileops.manifest.model import Entry
+from tileops.ops import elementwise
+from tileops.ops.errors import OpCallError
+from tileops.ops.kernels.elementwise_table import TABLE, launch
+from tileops.ops.op import Op
+from tileops.perf import paths
+
+CLASSES: dict[str, type[Op]] = {name: getattr(elementwise, name) for name in TABLE}
+
+
+@functools.cache
+def _entries() -> dict[str, Entry]:
+    files = loader.spec_files(str(paths.data_path("manifest", "spec")))
+    return loader.load([path for path in files if "elementwise" in path]).entries
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """Parameters of an op, and the optional inputs that its calls pass."""
+
+    params: dict[str, Any]
+    present: tuple[str, ...]
+
+
+def settings(op: str) -> list[Settings]:
+    """The combinations of parameters and optional inputs that an op's rows name, those that work in place left out."""
+    found = []
+    for case in CLASSES[op].CASES:
+        defaults = {name: parameter.default for name, parameter in inspect.signature(CLASSES[op]).parameters.items()}
+        del defaults["target"]
+        one = Settings({**defaults, **case.params}, tuple(tensor.name for tensor in case.tensors))
+        if one not in found and not one.params.get("inplace"):
+            found.append(one)
+    return found
+
+
+def dtypes(op: str) -> list[dict[str, torch.dtype]]:
+    """Every assignment of dtypes that the entry admits, by input."""
+    signature = _entries()[op].signature
+    sets = {name: kind.values for name, kind in signature.forall.items() if isinstance(kind, kinds.DType)}
+    found = []
+    for chosen in itertools.product(*sets.values()):
+        by_index = dict(zip(sets, chosen, strict=True))
+        named = {name: tensor.dtype.text for name, tensor in signature.inputs.items()}
+        found.append({name: getattr(torch, by_index.get(dtype, dtype)) for name, dtype in named.items()})
+    return found
+
+
+def signatures(op: str) -> Iterator[tuple[Settings, dict[str, torch.dtype], torch.dtype]]:
+    """Settings, dtypes of the inputs that are there, and dtype of the result, of every kind of call of an op that a kernel serves."""
+    for some, chosen in itertools.product(settings(op), dtypes(op)):
+        operands = {name: dtype for name, dtype in chosen.items() if name in some.present}
+        inputs = [torch.empty((), dtype=operands[name], device="meta") if name in operands else None for name in chosen]
+        try:
+            call = CLASSES[op](**some.params).check(*inputs)
+        except OpCallError:  # a rule of the entry
+            continue
+        result = getattr(torch, call.outputs["output"].dtype)
+        if launch(TABLE[op], call.params, operands, result) is not None:
+            yield some, operands, result
+
+
+_FLOAT_EDGES = (0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 3.5, 1e-3, -1e-3, 30.0, -30.0, float("inf"), float("-inf"), float("nan"))
+
+
+def values(shape: tuple[int, ...], dtype: torch.dtype, seed: int) -> torch.Tensor:
+    """Random values with the dtype's edges among them: its limits, its subnormals, infinities and NaN."""
+    stream = torch.Generator().manual_seed(seed)
+    if dtype == torch.bool:
+        return torch.randint(0, 2, shape, generator=stream).bool()
+    if dtype.is_floating_point:
+        limits = torch.finfo(dtype)
+        random = torch.randn(shape, generator=stream, dtype=torch.float64).mul(3.0).to(dtype)
+        edges = [*_FLOAT_EDGES, limits.max, limits.min, limits.tiny, limits.smallest_normal / 4, -limits.smallest_normal / 2]
+    else:
+        limits = torch.iinfo(dtype)
+        random = torch.randint(max(limits.min, -100), 100, shape, generator=stream).to(dtype)
+        edges = [0, 1, limits.max, limits.min, limits.max - 1]
+    flat = random.view(-1)
+    places = torch.randperm(flat.numel(), generator=stream)[: len(edges)]
+    flat[places] = torch.tensor(edges, dtype=torch.float64 if dtype.is_floating_point else torch.int64).to(dtype)[: len(places)]
+    return random
+
+
+def scattered(tensor: torch.Tensor) -> torch.Tensor:
+    """The same values with every axis strided and the axes in reverse order in memory."""
+    spread = torch.zeros([2 * size for size in reversed(tensor.shape)], dtype=tensor.dtype)
+    view = spread[tuple(slice(None, None, 2) for _ in tensor.shape)].permute(*reversed(range(tensor.dim())))
+    view.copy_(tensor)
+    return view
+
+
+def calls(op: str, shapes: tuple[tuple[int, ...], ...], chosen: dict[str, torch.dtype], some: Settings) -> Iterator[torch.Tensor | None]:
+    """The inputs of a call, in signature order: the shapes in turn, None for an absent one."""
+    given = iter(shapes)
+    for seed, name in enumerate(CLASSES[op].INPUT_NAMES):
+        yield values(next(given), chosen[name], seed) if name in some.present else None

@@ -1,0 +1,136 @@
+"""Every op of the elementwise table: its reference against PyTorch's function, its kernel against its reference."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import pytest
+import torch
+
+from tileops.ops.errors import OpCallError
+from tileops.ops.kernels import scalar_functions
+from tileops.ops.kernels.elementwise_table import HALF, TABLE, launch
+from tileops.tests.ops.comparing import TOLERANCE
+from tileops.tests.ops.elementwise_calls import CLASSES, calls, dtypes, scattered, settings, signatures, values
+
+_UNARY = [op for op in TABLE if len(CLASSES[op].INPUT_NAMES) == 1]
+_IN_PLACE = [op for op in TABLE if CLASSES[op].MUTATED_NAMES]
+_SIZES = [(), (0,), (1,), (127,), (129,), (4097,), (3, 0, 5)]
+
+
+def _torch_function(op):
+    """The function of PyTorch that the entry names."""
+    return functools.reduce(getattr, CLASSES[op].REF_API.split(".")[1:], torch)
+
+
+def _assert_same(found, expected):
+    assert found.dtype == expected.dtype and found.shape == expected.shape
+    torch.testing.assert_close(found, expected, rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("op", _UNARY)
+def test_the_reference_is_the_function_that_the_entry_names(op):
+    for some in settings(op):
+        for chosen in dtypes(op):
+            for size in _SIZES:
+                (x,) = calls(op, (size,), chosen, some)
+                try:
+                    found = CLASSES[op](**some.params, target="torch")(x)
+                except OpCallError:
+                    continue  # a rule of the entry: decimals of integers, say
+                named = {name: value for name, value in some.params.items() if name != "decimals" or value}
+                _assert_same(found, _torch_function(op)(x, **named))
+
+
+@pytest.mark.parametrize("op", _UNARY)
+def test_the_kernel_computes_what_the_reference_computes(op):
+    for some in settings(op):
+        for chosen in dtypes(op):
+            assert_kernel_agrees(op, some.params, values((3, 127), chosen["input"], seed=1))
+        assert_kernel_agrees(op, some.params, scattered(values((3, 127), torch.float32, seed=1)))
+        assert_kernel_agrees(op, some.params, values((), torch.float32, seed=2))
+        assert_kernel_agrees(op, some.params, values((0, 3), torch.float32, seed=2))
+
+
+def assert_kernel_agrees(op, params, *inputs):
+    """The kernel gives what the reference gives, within the rounding of its own type; integers and bools exactly."""
+    op_class = CLASSES[op]
+    inputs = [_readable(x) for x in inputs]
+    try:
+        call = op_class(**params).check(*inputs)
+    except OpCallError:
+        return
+    if "triton" not in op_class(**params).serving(call):
+        assert _is_left_to_the_reference(op, params, call)
+        return
+    expected = op_class(**params, target="torch")(*inputs)
+    with np.errstate(all="ignore"):
+        found = op_class(**params, target="triton")(*inputs)
+    assert found.dtype == expected.dtype and found.shape == expected.shape
+    tolerance = TOLERANCE.get(found.dtype, 0)
+    torch.testing.assert_close(found, expected, rtol=tolerance, atol=tolerance, equal_nan=True)
+
+
+def _readable(x):
+    """Without subnormals of bfloat16, which the interpreter (not the compiler) takes for other numbers."""
+    return x.where(x.abs() >= torch.finfo(x.dtype).tiny, 0) if x is not None and x.dtype == torch.bfloat16 else x
+
+
+def _is_left_to_the_reference(op, params, call):
+    """Float64 is, and what the table says of integers."""
+    met = [record.dtype for record in call.inputs.values()]
+    return "float64" in met or TABLE[op].integer is None
+
+
+@pytest.mark.parametrize("target", ["torch", "triton"])
+@pytest.mark.parametrize("op", _IN_PLACE)
+def test_in_place_the_result_is_the_input_itself(op, target):
+    for x in (values((3, 127), torch.bfloat16, seed=3), scattered(values((3, 127), torch.float32, seed=3))):
+        expected = CLASSES[op](target="torch")(x.clone())
+        with np.errstate(all="ignore"):
+            found = CLASSES[op](inplace=True, target=target)(x)
+        assert found is x
+        torch.testing.assert_close(x, expected, rtol=TOLERANCE[x.dtype], atol=TOLERANCE[x.dtype], equal_nan=True)
+
+
+def test_in_place_over_more_axes_than_a_kernel_walks():
+    x = scattered(torch.randn(2, 3, 2, 3, 2, 3, 2))
+    expected = torch.relu(x)
+    CLASSES["ReluFwdOp"](inplace=True, target="triton")(x)
+    assert torch.equal(x, expected)
+
+
+def test_every_function_that_the_table_can_choose_is_there():
+    for op, formula in TABLE.items():
+        found = list(signatures(op))
+        assert found
+        for some, operands, result in found:
+            assert hasattr(scalar_functions, launch(formula, some.params, operands, result).function), op
+    for name in HALF:
+        assert hasattr(scalar_functions, name) and hasattr(scalar_functions, name + "_half")
+
+
+@pytest.mark.parametrize("name", ["sine_half", "cosine_half"])
+def test_sine_and_cosine_of_16_bits_are_exact_on_every_branch(name):
+    """Near 0, over many turns, and beyond where the reduction is exact."""
+    x = torch.cat([torch.linspace(-20, 20, 3000), torch.linspace(-65000, 65000, 3000), torch.tensor([1e-5, 3e38, -1e20])])
+    op = {"sine_half": "SinFwdOp", "cosine_half": "CosFwdOp"}[name]
+    for part in (x[:3000], x[3000:6000], x[6000:]):
+        part = part.bfloat16()
+        found = CLASSES[op](target="triton")(part)
+        exact = _torch_function(op)(part.double())
+        torch.testing.assert_close(found.double(), exact, rtol=8e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize("op", ["ErfFwdOp", "TanhFwdOp", "Expm1FwdOp", "Log1pFwdOp", "LogFwdOp", "GeluFwdOp", "SoftplusFwdOp", "MishFwdOp"])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_functions_of_16_bits_keep_their_relative_accuracy_near_zero(op, dtype):
+    sizes = torch.logspace(-4, 0.6, 2000, dtype=torch.float64)
+    x = (sizes if op == "LogFwdOp" else torch.cat([-sizes.clamp(max=0.9), sizes])).to(dtype)
+    found = CLASSES[op](target="triton")(x).double()
+    exact = _torch_function(op)(x.double())
+    # The interpreter rounds to bfloat16 towards zero, which costs up to a whole unit of the last place.
+    allowed = torch.finfo(dtype).eps * (1.02 if dtype == torch.bfloat16 else 0.6)
+    error = ((found - exact).abs() / exact.abs().clamp(min=torch.finfo(dtype).smallest_normal)).max()
+    assert error <= allowed

@@ -1,0 +1,155 @@
+"""The elementwise ops in PyTorch operations that count one by one, for the FLOP oracle.
+
+An op whose reference is one operation of the primitive table is that operation. The others are written out here, in the
+primitives of the seed's section 1.3.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import _disable_current_modes
+
+from tileops.ops.kernels.elementwise_table import TABLE
+
+Params = dict[str, Any]
+_SQRT_HALF, _TANH_SCALE, _TANH_CUBE = 0.7071067811865476, 0.7978845608028654, 0.044715
+_SELU_SCALE, _SELU_ALPHA = 1.0507009873554805, 1.6732632423543772
+
+
+def _asked(comparison: Callable[..., torch.Tensor], *args: Any) -> torch.Tensor:
+    """The comparison of a compare-and-select, which counts 1 as a whole: the select's."""
+    with _disable_current_modes():
+        return comparison(*args)
+
+
+def _is_float(x: torch.Tensor) -> bool:
+    return x.dtype.is_floating_point
+
+
+def absolute(params: Params, input: torch.Tensor) -> torch.Tensor:
+    return input.clone() if input.dtype == torch.uint8 else torch.abs(input)
+
+
+def sign(params: Params, input: torch.Tensor) -> torch.Tensor:
+    return input.clone() if input.dtype == torch.bool else torch.sign(input)
+
+
+def _rounding(function: Callable[..., torch.Tensor], params: Params, input: torch.Tensor) -> torch.Tensor:
+    return function(input) if _is_float(input) else input.clone()
+
+
+def round_decimals(params: Params, input: torch.Tensor) -> torch.Tensor:
+    decimals = params["decimals"]
+    if not _is_float(input):
+        return input.clone()
+    return torch.round(input) if decimals == 0 else torch.round(input * 10.0**decimals) / 10.0**decimals
+
+
+def nan_to_num(params: Params, input: torch.Tensor) -> torch.Tensor:
+    if not _is_float(input):
+        return input.clone()
+    limits = torch.finfo(input.dtype)
+    above, below = params["posinf"], params["neginf"]
+    x = torch.masked_fill(input, _asked(torch.isnan, input), params["nan"] or 0.0)
+    x = torch.masked_fill(x, _asked(torch.eq, input, torch.inf), limits.max if above is None else above)
+    return torch.masked_fill(x, _asked(torch.eq, input, -torch.inf), limits.min if below is None else below)
+
+
+def isinf(params: Params, input: torch.Tensor) -> torch.Tensor:
+    return torch.eq(_asked(torch.abs, input), torch.inf)
+
+
+def isfinite(params: Params, input: torch.Tensor) -> torch.Tensor:
+    return torch.lt(_asked(torch.abs, input), torch.inf)
+
+
+def isnan(params: Params, input: torch.Tensor) -> torch.Tensor:
+    return torch.ne(input, input)
+
+
+def relu(params: Params, input: torch.Tensor) -> torch.Tensor:
+    return input.clone() if input.dtype == torch.uint8 else torch.relu(input)
+
+
+def leaky_relu(params: Params, input: torch.Tensor) -> torch.Tensor:
+    return torch.where(_asked(torch.gt, input, 0), input, input * params["negative_slope"])
+
+
+def elu(params: Params, input: torch.Tensor) -> torch.Tensor:
+    below = torch.expm1(input)
+    below = below if params["alpha"] == 1 else below * params["alpha"]
+    return torch.where(_asked(torch.gt, input, 0), input, below)
+
+
+def selu(params: Params, input: torch.Tensor) -> torch.Tensor:
+    return torch.where(_asked(torch.gt, input, 0), input, torch.expm1(input) * _SELU_ALPHA) * _SELU_SCALE
+
+
+def mish(params: Params, input: torch.Tensor) -> torch.Tensor:
+    return torch.tanh(torch.log1p(torch.exp(input))) * input
+
+
+def gelu(params: Params, input: torch.Tensor) -> torch.Tensor:
+    if params["approximate"] == "none":
+        return (torch.erf(input * _SQRT_HALF) + 1) * 0.5 * input
+    cube = torch.square(input) * input
+    return (torch.tanh((cube * _TANH_CUBE + input) * _TANH_SCALE) + 1) * 0.5 * input
+
+
+def softplus(params: Params, input: torch.Tensor) -> torch.Tensor:
+    beta = params["beta"]
+    scaled = input if beta == 1 else input * beta
+    soft = torch.log1p(torch.exp(scaled))
+    return torch.where(_asked(torch.gt, scaled, params["threshold"]), input, soft if beta == 1 else soft / beta)
+
+
+def hardsigmoid(params: Params, input: torch.Tensor) -> torch.Tensor:
+    return torch.clamp(input + 3, 0, 6) / 6
+
+
+def hardswish(params: Params, input: torch.Tensor) -> torch.Tensor:
+    return torch.clamp(input + 3, 0, 6) * input / 6
+
+
+def hardtanh(params: Params, input: torch.Tensor) -> torch.Tensor:
+    low, high = params["min_val"], params["max_val"]
+    return torch.clamp(input, low, high) if _is_float(input) else torch.clamp(input, int(low), int(high))
+
+
+_WRITTEN_OUT = {
+    "AbsFwdOp": absolute,
+    "SignFwdOp": sign,
+    "FloorFwdOp": functools.partial(_rounding, torch.floor),
+    "CeilFwdOp": functools.partial(_rounding, torch.ceil),
+    "TruncFwdOp": functools.partial(_rounding, torch.trunc),
+    "RoundFwdOp": round_decimals,
+    "NanToNumFwdOp": nan_to_num,
+    "IsnanFwdOp": isnan,
+    "IsinfFwdOp": isinf,
+    "IsfiniteFwdOp": isfinite,
+    "ReluFwdOp": relu,
+    "LeakyReluFwdOp": leaky_relu,
+    "EluFwdOp": elu,
+    "SeluFwdOp": selu,
+    "MishFwdOp": mish,
+    "GeluFwdOp": gelu,
+    "SoftplusFwdOp": softplus,
+    "HardsigmoidFwdOp": hardsigmoid,
+    "HardswishFwdOp": hardswish,
+    "HardtanhFwdOp": hardtanh,
+}
+
+
+def _by_the_table(op: str, params: Params, *inputs: torch.Tensor | None) -> torch.Tensor:
+    """The op's own reference, which is one operation."""
+    settings = {name: value for name, value in params.items() if name != "inplace"}
+    return TABLE[op].reference(*inputs, **settings)
+
+
+REFERENCES: dict[str, Callable[..., torch.Tensor]] = {
+    op: _WRITTEN_OUT.get(op, functools.partial(_by_the_table, op)) for op in TABLE
+}
