@@ -49,6 +49,10 @@ class _ApartEmitter(CheckEmitter):
         bound = [self._op, "self.params", "_indices", "_inputs", "_outputs", "_device"]
         self._lines.add(*call("return _CheckedCall", [*bound, *held], self._lines.room))
 
+    def _bindings(self, names: Sequence[str]) -> str:
+        """Those that this call bound: an index that some input solves is unknown where that is absent."""
+        return f"_checks.bound({literal(tuple(names))}, _locals())"
+
     def _branches(
         self, decisions: Sequence[tuple[Point, Any]], leaf: Callable[[Any], None], silent: Callable[[Any], bool]
     ) -> None:

@@ -110,9 +110,8 @@ class StepEmitter:
         bound = [*self._signature.params, *(n for n in self._signature.forall), *self._signature.lets]
         for rule in rules:
             shown = [name for name in bound if name in expr.names(rule.expr)]
-            bindings = "{" + ", ".join(f'"{name}": {name}' for name in shown) + "}"
             negated = self._source(expr.Unary("not", rule.expr))
-            arguments = [self._op, literal(rule.text), bindings, self._shapes()]
+            arguments = [self._op, literal(rule.text), self._bindings(shown), self._shapes()]
             raising = call("raise _checks.rule_error", arguments, self._lines.room - 4)
             self._lines.add(f"# {self._place}:{rule.line}: shape rule")
             if can_raise(rule.expr):
@@ -120,6 +119,10 @@ class StepEmitter:
                 negated = "not _holds"
             with self._lines.block(f"if {negated}:"):
                 self._lines.add(*raising)
+
+    def _bindings(self, names: Sequence[str]) -> str:
+        """Source of the values that an error shows."""
+        return "{" + ", ".join(f'"{name}": {name}' for name in names) + "}"
 
     def _extent(self, tensor: Tensor, shape: expr.ShapeTerm) -> str:
         """Source of an output's extents, which are worked out and checked first where they may have no value or be negative."""

@@ -16,7 +16,7 @@ from tileops.manifest.primitives import PRIMITIVE_FUNCTIONS
 Present = Callable[[str], expr.Expr]
 
 # Python's own functions that generated code calls, each imported as `_<name>`.
-BUILTINS = ("abs", "all", "isinstance", "len")
+BUILTINS = ("abs", "all", "isinstance", "len", "locals")
 
 
 def is_not_none(name: str) -> expr.Expr:

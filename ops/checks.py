@@ -283,6 +283,11 @@ def rule_error(
     return OpCallError(f"{op}: the rule {rule!r} does not hold for this call ({values}){_shown(shapes)}")
 
 
+def bound(names: tuple[str, ...], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the names that have a value, with it."""
+    return {name: values[name] for name in names if name in values}
+
+
 def domain_error(
     op: str, what: str, error: Exception, shapes: Mapping[str, tuple[int, ...]] = MappingProxyType({})
 ) -> OpCallError:

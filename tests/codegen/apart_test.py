@@ -70,3 +70,13 @@ def test_a_buffer_for_an_output_that_the_call_lacks_is_refused(tmp_path):
     assert list(op.check(meta(3, 5), t4=meta(3), t5=meta(3), out=tuple(buffers)).buffers) == ["z4", "z5"]
     with pytest.raises(OpCallError, match="a buffer for output 'z5' was passed, and this call has no such output"):
         op.check(meta(3, 5), t4=meta(3), out=tuple(buffers))
+
+
+def test_a_rule_that_fails_says_what_the_call_bound(tmp_path):
+    entry = many(WAYS[4])
+    entry["signature"]["shape_rules"] = ["p1 and K1 > 3 or p0 or N == 3"]
+    op = build(tmp_path, {OP: entry})[OP]
+    with pytest.raises(OpCallError, match=r"does not hold for this call \(p0 = False, p1 = False, N = 4\)"):
+        op().check(meta(4, 5))
+    with pytest.raises(OpCallError, match=r"does not hold for this call \(p0 = False, p1 = True, N = 4, K1 = 2\)"):
+        op(p1=True).check(meta(4, 5), t1=meta(2, 4))
