@@ -16,8 +16,8 @@ from tileops.tests.codegen.emitted import build
 
 # What generated code calls or once called, Python's own functions, and what stands for something in its base class.
 _NAMES = (
-    "len", "abs", "all", "isinstance", "locals", "super", "type", "str", "int", "float", "tuple", "list", "dict", "print", "object",
-    "ValueError", "ArithmeticError", "IndexError", "Exception", "Op", "TensorCase", "WorkloadCase", "Generated",
+    "len", "abs", "all", "isinstance", "locals", "super", "type", "str", "int", "float", "tuple", "list", "dict", "print",
+    "object", "ValueError", "ArithmeticError", "IndexError", "Exception", "Op", "TensorCase", "WorkloadCase", "Generated",
     "CheckedCall", "TensorRecord", "checks", "primitives", "math", "torch", "call", "device", "inputs", "outputs",
     "metadata", "buffers", "holds", "error", "flops", "nbytes", "bytes", "read", "written", "params", "constants",
     "forward", "check", "tileops", "builtins", "x_shape", "x_dtype", "y_out", "cls", "args", "kwargs", "name", "op",
