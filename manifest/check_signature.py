@@ -173,6 +173,12 @@ class SignatureCheck:
         for section, tensors in check_effects.sections(self._signature):
             for tensor in tensors.values():
                 self._tensor(f"signature.{section}.{tensor.name}", tensor)
+        for path, expression in self._signature.loose.items():
+            field = path.rpartition(".")[2]
+            if field in ("dtype", "shape"):
+                self._dtype(path, expression) if field == "dtype" else self._shape(path, expression)
+            else:
+                self._kind(path, expression, names, BOOL)
         check_effects.aliases(self._entry, self._unclear, self._report)
         check_rules.combos(self._entry, broken_names(self._entry), self._report)
         families = check_families.FamilyCheck(self._entry, broken_names(self._entry), self._report, scope(self._entry))
@@ -224,19 +230,25 @@ class SignatureCheck:
                 self._report(path, expression.line, "M022", f"{name!r} is {kind}, which takes no part in types")
 
     def _tensor(self, path: str, tensor: Tensor) -> None:
-        for field, expression in (("dtype", tensor.dtype), ("shape", tensor.shape)):
-            self._parts(f"{path}.{field}", expression)
-        names = scope(self._entry, dtypes=True)
-        dtype = kind_check.check(tensor.dtype.expr, names, self._reporter(f"{path}.dtype", tensor.dtype.line))
-        if dtype is not None and not isinstance(dtype.item if isinstance(dtype, Maybe) else dtype, kinds.DType):
-            self._report(f"{path}.dtype", tensor.dtype.line, "M022", f"must be a dtype, and is {dtype}")
-        elif isinstance(dtype, Maybe):
-            self._report(f"{path}.dtype", tensor.dtype.line, "M025", f"{tensor.dtype.text} may be None; write coalesce_dtype")
-        report = self._reporter(f"{path}.shape", tensor.shape.line)
-        if isinstance(tensor.shape.expr, expr.ShapeTerm):
-            check_families.check_axes(tensor.shape.expr, scope(self._entry), report, families=self._signature.families)
+        dtype = self._dtype(f"{path}.dtype", tensor.dtype)
+        self._shape(f"{path}.shape", tensor.shape)
         if tensor.values is not None:
             self._generator(path, tensor, dtype)
+
+    def _dtype(self, path: str, expression: Expression) -> Kind | None:
+        self._parts(path, expression)
+        dtype = kind_check.check(expression.expr, scope(self._entry, dtypes=True), self._reporter(path, expression.line))
+        if dtype is not None and not isinstance(dtype.item if isinstance(dtype, Maybe) else dtype, kinds.DType):
+            self._report(path, expression.line, "M022", f"must be a dtype, and is {dtype}")
+        elif isinstance(dtype, Maybe):
+            self._report(path, expression.line, "M025", f"{expression.text} may be None; write coalesce_dtype")
+        return dtype
+
+    def _shape(self, path: str, expression: Expression) -> None:
+        self._parts(path, expression)
+        if isinstance(expression.expr, expr.ShapeTerm):
+            report = self._reporter(path, expression.line)
+            check_families.check_axes(expression.expr, scope(self._entry), report, families=self._signature.families)
 
     def _generator(self, path: str, tensor: Tensor, dtype: Kind | None) -> None:
         names = scope(self._entry, lists=True)

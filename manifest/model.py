@@ -110,6 +110,7 @@ class Signature:
     Attributes:
       constants: construction-time tensors, which stand among the parameters and are bound with them.
       combos: the assignments of dtype indices that the entry accepts; empty where every one is.
+      loose: by field path, what could be read of tensors that as a whole could not, so that it is judged all the same.
     """
 
     forall: dict[str, kinds.Kind]
@@ -121,6 +122,7 @@ class Signature:
     rules: tuple[Expression, ...]
     constants: dict[str, Tensor]
     combos: tuple[dict[str, str], ...]
+    loose: Mapping[str, Expression]
 
     @property
     def bound(self) -> dict[str, Tensor]:
@@ -193,7 +195,7 @@ class Entry:
     @property
     def signature_gaps(self) -> list[str]:
         """What could not be read of all that the signature needs."""
-        return sorted(path for path in self.malformed if path.split(".")[0] in ("", "signature"))
+        return sorted(path or "the op's name" for path in self.malformed if path.split(".")[0] in ("", "signature"))
 
     @property
     def row_gaps(self) -> list[str]:

@@ -38,6 +38,7 @@ class _SignatureParser:
         self._adts = adts
         self._taken: dict[str, str] = {}
         self._twice: set[str] = set()
+        self._loose: dict[str, Expression] = {}
 
     def parse(self, node: Node | None) -> Signature:
         body = self._fields.form(node, "signature", forms.SIGNATURE)
@@ -55,6 +56,7 @@ class _SignatureParser:
             rules=self._expressions(get("shape_rules"), "signature.shape_rules"),
             constants=constants,
             combos=self._combos(get("dtype_combos")),
+            loose=self._loose,
         )
         for section in ("inputs", "outputs"):
             tensors = get(section)
@@ -175,6 +177,9 @@ class _SignatureParser:
         shape = expression(self._fields, body.entries.get("shape"), f"{place}.shape", expr_parser.parse_shape)
         contiguous = bool(self._fields.scalar(body.entries.get("contiguous"), f"{place}.contiguous", bool))
         if dtype is None or shape is None:
+            condition = "nullable" if place.startswith("signature.outputs.") else "optional"
+            parts = {"dtype": dtype, "shape": shape, "mutated": facts.get("mutated"), condition: facts["when"]}
+            self._loose.update((f"{place}.{field}", found) for field, found in parts.items() if found is not None)
             return None
         return Tensor(name=name, dtype=dtype, shape=shape, contiguous=contiguous, line=body.line, **facts)
 

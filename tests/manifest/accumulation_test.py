@@ -111,3 +111,20 @@ def test_a_dtype_case_is_told_by_its_number_and_line(dtype):
     text = entry[:at] + rows
     _, _, (found,) = check_text(text)
     assert found.field.startswith("workloads[0].dtype_cases[1]") and text.splitlines()[found.line - 1] == f"    - T: {dtype}"
+
+
+@pytest.mark.parametrize(
+    ("section", "unreadable", "others"),
+    [
+        ("inputs", {"shape": "[N"}, {"dtype": ("float3", "M024"), "optional": ("N + 1", "M022"), "mutated": ("Q", "M021")}),
+        ("inputs", {"dtype": "float32 |"}, {"shape": ("[N, Q]", "M021")}),
+        ("outputs", {"shape": 3}, {"dtype": ("N", "M022"), "nullable": ("N", "M022")}),
+    ],
+)
+def test_of_a_tensor_that_cannot_be_read_as_a_whole_each_field_is_judged(section, unreadable, others):
+    tensor = {"dtype": "float32", "shape": "[N]"} | {field: value for field, (value, _) in others.items()} | unreadable
+    whole = {"inputs": {"w": {"dtype": "float32", "shape": "[N]"}, "x": tensor}} if section == "inputs" else {section: {"y": tensor}}
+    _, _, found = check(small(**whole))
+    place = f"signature.{section}.{'x' if section == 'inputs' else 'y'}."
+    assert {one.field for one in found} == {place + field for field in (*unreadable, *others)}
+    assert {(place + field, code) for field, (_, code) in others.items()} <= {(one.field, one.code) for one in found}
