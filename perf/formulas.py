@@ -105,9 +105,8 @@ def moe_permute_nopad_roofline(call: CheckedCall) -> tuple[int, int]:
     since rows past them are unspecified, and the other four outputs whole.
     """
     terms = moe_permute_terms(call)
-    written = terms.local_pairs * _row_bytes(call) + sum(
-        call.tensors[name].bytes for name in ("true_offsets", "true_sizes", "expert_first_token_offset", "fwd_idx")
-    )
+    indices = call.bytes_of("true_offsets", "true_sizes", "expert_first_token_offset", "fwd_idx")
+    written = terms.local_pairs * _row_bytes(call) + indices
     flops = 2 * terms.local_pairs + call.params["num_experts_local"]
     return flops, _moe_permute_reads(call, terms) + written
 

@@ -14,10 +14,11 @@ from typing import Any
 import torch
 
 from tileops.manifest import loader
+from tileops.manifest.cases import Case
 from tileops.manifest.check import check_entry
 from tileops.manifest.evaluate import evaluate
 from tileops.manifest.model import Entry, Signature
-from tileops.manifest.cases import Case
+from tileops.tests.oracle.recount import Recount
 
 
 @dataclasses.dataclass
@@ -31,19 +32,6 @@ class _Storage:
     @property
     def nbytes(self) -> int:
         return self.tensor.numel() * self.tensor.element_size()
-
-
-@dataclasses.dataclass(frozen=True)
-class Recount:
-    """Bytes that a call reads and writes at least."""
-
-    read: int
-    written: int
-
-    @property
-    def total(self) -> int:
-        """Both ways together."""
-        return self.read + self.written
 
 
 def signatures(spec_files: list[str]) -> dict[str, tuple[Entry, tuple[Case, ...]]]:

@@ -6,20 +6,22 @@ sets of distinct elements or rows, and shares nothing with the formula but the d
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 
+from tileops.tests.oracle.recount import Recount
+
 _INT32, _INT64 = 4, 8
 
 
-def moe_permute_nopad(params: dict[str, Any], inputs: dict[str, torch.Tensor | None]) -> int:
+def moe_permute_nopad(params: Mapping[str, Any], inputs: Mapping[str, torch.Tensor | None]) -> Recount:
     """Rows of tokens with a local pair, the ids, the map's entries that the ids name; the local rows and four index outputs."""
     hidden, ids, expert_map = inputs["hidden_states"], inputs["topk_ids"].tolist(), inputs["expert_map"]
     experts, local_experts = params["num_experts"], params["num_experts_local"]
     local_of = list(range(experts)) if expert_map is None else expert_map.tolist()
-    rows_read, map_entries_read, rows_written, pairs = set(), set(), 0, 0
+    rows_read, map_entries_read, experts_hit, rows_written, pairs = set(), set(), set(), 0, 0
     for token, slots in enumerate(ids):
         for expert in slots:
             pairs += 1
@@ -29,14 +31,24 @@ def moe_permute_nopad(params: dict[str, Any], inputs: dict[str, torch.Tensor | N
                 map_entries_read.add(expert)
             if 0 <= local_of[expert] < local_experts:
                 rows_read.add(token)
+                experts_hit.add(local_of[expert])
                 rows_written += 1
     row_bytes = hidden.shape[1] * hidden.element_size()
     read = len(rows_read) * row_bytes + pairs * _INT32 + len(map_entries_read) * _INT32
     true_offsets = true_sizes = local_experts * _INT32
     first_token_offset, fwd_idx = (local_experts + 1) * _INT64, pairs * _INT32
-    return read + rows_written * row_bytes + true_offsets + true_sizes + first_token_offset + fwd_idx
+    return Recount(
+        read=read,
+        written=rows_written * row_bytes + true_offsets + true_sizes + first_token_offset + fwd_idx,
+        terms={
+            "local_pairs": rows_written,
+            "tokens_read": len(rows_read),
+            "experts_hit": len(experts_hit),
+            "map_entries_read": len(map_entries_read),
+        },
+    )
 
 
-BY_HAND: dict[str, Callable[[dict[str, Any], dict[str, torch.Tensor | None]], int]] = {
+BY_HAND: dict[str, Callable[[Mapping[str, Any], Mapping[str, torch.Tensor | None]], Recount]] = {
     "MoePermuteNopadFwdOp": moe_permute_nopad,
 }

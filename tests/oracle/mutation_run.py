@@ -3,110 +3,47 @@
     python -m tileops.tests.oracle.mutation_run            every mutant of every op
     python -m tileops.tests.oracle.mutation_run --op='Gemm*'
 
-Prints each mutant that no oracle noticed and the score by op. Exits 1 where a survivor is not among the known equivalents.
+Prints each mutant that no oracle noticed and the score by op. A mutant that gives no wrong number anywhere and raises
+somewhere is counted apart: whoever wrote it would have seen that. Exits 1 where a survivor is not known to be equivalent.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import fnmatch
-import functools
-import inspect
 import math
-import re
-import sys
-import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from absl import app, flags
 
-from tileops.manifest import loader
-from tileops.manifest.model import Entry, Signature
-from tileops.manifest.rows import Case
 from tileops.ops.op import Op
-from tileops.perf import formulas, paths
-from tileops.tests.oracle import binder, priced_calls
-from tileops.tests.oracle.bytes_by_hand import BY_HAND
-from tileops.tests.oracle.dispatch_count import count_flops
-from tileops.tests.oracle.flop_enumerations import ENUMERATIONS
-from tileops.tests.oracle.flop_references import REFERENCES
-from tileops.tests.oracle.mutants import Mutant, mutants
-from tileops.tests.oracle.small_calls import SmallCall, small_calls
-
-# Mutants that price every call as the formula does, by (op, change): why.
-_EQUIVALENT: dict[tuple[str, str], str] = {
-    **{(op, "1 -> 2"): "an unsigned integer holds -2 no more than -1" for op in ("AbsFwdOp", "ReluFwdOp")},
-    ("GroupedQueryAttentionFwdOp", "3 -> 4"): "heads of no width hold no bytes, read or not",
-    ("MoePermuteNopadFwdOp", "1 -> 2"): "any negative number is no local expert",
-    ("MoePermuteNopadFwdOp", "0 -> 1"): "the size of an entry where no entry is read",
-    **{
-        ("MoePermuteNopadFwdOp", change): "experts_hit is a data term and no part of the price"
-        for change in ("local -> ids", "local -> is_local", "local -> known", "is_local -> known")
-    },
-    **{
-        ("MoePermuteNopadFwdOp", change): "both hold an int32 a routed pair"
-        for change in ("'fwd_idx' -> 'topk_ids'", "'topk_ids' -> 'fwd_idx'")
-    },
-    **{
-        ("MoePermuteNopadFwdOp", f"'expert_map' -> {other!r}"): "an entry of either is an int32"
-        for other in ("true_offsets", "true_sizes", "fwd_idx")
-    },
-    ("MoePermuteNopadFwdOp", "'hidden_states' -> 'perm_h'"): "rows of both are H values of T",
-}
-
-
-@dataclasses.dataclass(frozen=True)
-class Expectation:
-    """A completed call with what the oracles say of it; None where an oracle says nothing of this call."""
-
-    op: Op
-    flops: int | None
-    nbytes: int | None
+from tileops.tests.oracle import equivalents, mutated_prices, priced_calls
+from tileops.tests.oracle.expected import Expectation, entries, expectations
+from tileops.tests.oracle.mutants import Mutant
+from tileops.tests.oracle.mutated_prices import Methods
 
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """One mutant and whether an oracle noticed; `equivalent` says why none can."""
+    """One mutant and how an oracle noticed.
+
+    Attributes:
+      op, mutant: which.
+      by_number: some call is priced otherwise than an oracle says.
+      by_exception: no call is, and some call cannot be priced.
+      equivalent: of one that none noticed, why none can; "" where nobody has said.
+    """
 
     op: str
     mutant: Mutant
-    noticed: bool
+    by_number: bool
+    by_exception: bool
     equivalent: str = ""
 
-
-def expectations(name: str, op_class: type[Op]) -> list[Expectation]:
-    """Calls of an op's rows, and of its small calls where brute force counts it."""
-    found = []
-    entry, cases = _signatures()[name]
-    for workload, case in zip(op_class.CASES, cases, strict=True):
-        op = priced_calls.call_case(op_class, workload)
-        inputs = priced_calls.case_inputs(op_class, workload)
-        nbytes = BY_HAND[name](dict(op.last_call.params), inputs) if name in BY_HAND else binder.recount_case(entry, case).total
-        flops = count_flops(REFERENCES[name], op.last_call.params, *inputs.values()) if name in REFERENCES else None
-        found.append(Expectation(op, flops, nbytes))
-    if name in ENUMERATIONS:
-        for counted in ENUMERATIONS[name](op_class):
-            op = priced_calls.call_small(op_class, counted.call)
-            nbytes = counted.nbytes if name not in BY_HAND else _small_bytes(name, entry.signature, op, counted.call)
-            found.append(Expectation(op, counted.flops, nbytes))
-    else:
-        for small in small_calls(op_class):
-            op = priced_calls.call_small(op_class, small)
-            flops = count_flops(REFERENCES[name], op.last_call.params, *small.inputs)
-            found.append(Expectation(op, flops, _small_bytes(name, entry.signature, op, small)))
-    return found
-
-
-def _small_bytes(name: str, signature: Signature, op: Op, small: SmallCall) -> int:
-    """The bytes of a small call by the oracle of the op's level."""
-    inputs = dict(zip(op.INPUT_NAMES, small.inputs, strict=True))
-    if name in BY_HAND:
-        return BY_HAND[name](dict(op.last_call.params), inputs)
-    passed = {tensor: value for tensor, value in inputs.items() if value is not None}
-    outputs = op(*(None if one is None else one.to("meta") for one in small.inputs))
-    returned = dict(zip(op.OUTPUT_NAMES, outputs if isinstance(outputs, tuple) else (outputs,), strict=True))
-    present = {tensor: tensor in passed for tensor in inputs}
-    return binder.recount(signature, op.last_call.params, present, passed | returned).total
+    @property
+    def noticed(self) -> bool:
+        """Either way."""
+        return self.by_number or self.by_exception
 
 
 def outcomes(name: str, op_class: type[Op], at_most: int | None = None) -> Iterator[Outcome]:
@@ -114,88 +51,51 @@ def outcomes(name: str, op_class: type[Op], at_most: int | None = None) -> Itera
 
     Args:
       name, op_class: the op.
-      at_most: try so many, spread evenly over the source; None tries all.
+      at_most: try so many changes of the source, spread evenly over it, and every wrong element size; None tries all.
+
+    Raises:
+      ValueError: the oracles know no call of the op, or do not agree with its price as it stands.
     """
     known = expectations(name, op_class)
-    everyone = list(_priced(op_class))
-    for mutant, price in everyone[:: 1 if at_most is None else math.ceil(len(everyone) / at_most)]:
-        noticed = not all(_agrees(one, price) for one in known)
-        yield Outcome(name, mutant, noticed, "" if noticed else _equivalent(name, mutant))
+    unmutated = mutated_prices.as_they_stand(op_class)
+    if not known or any(_disagrees(one, unmutated) for one in known):
+        raise ValueError(f"{name}: the oracles know no call of it, or its price is wrong without a change; mend that first")
+    signature = entries()[name][0].signature
+    everyone = list(mutated_prices.of_the_source(op_class))
+    sample = everyone[:: 1 if at_most is None else math.ceil(len(everyone) / at_most)]
+    for mutant, source, methods in (*sample, *mutated_prices.wrong_element_sizes(op_class)):
+        by_number, raised = _noticed(known, methods)
+        noticed = by_number or raised
+        why = "" if noticed else equivalents.reason(name, signature, source, mutant)
+        yield Outcome(name, mutant, by_number, raised and not by_number, why)
 
 
-def _priced(op_class: type[Op]) -> Iterator[tuple[Mutant, Callable[[Op], tuple[int, int]]]]:
-    """Each mutant with the function that prices an op's last call by it."""
-    tensors = (*op_class.CONSTANT_NAMES, *op_class.INPUT_NAMES, *op_class.OUTPUT_NAMES)
-    source = textwrap.dedent(inspect.getsource(op_class.eval_roofline))
-    formula = _entry_formula(source)
-    if formula is None:
-        for mutant in mutants(source, frozenset({"eval_roofline"}), tensors):
-            namespace = dict(vars(sys.modules[op_class.eval_roofline.__module__]))
-            exec(compile(mutant.tree, "mutated eval_roofline", "exec"), namespace)
-            yield mutant, namespace["eval_roofline"]
-        return
-    for mutant in mutants(inspect.getsource(formulas), _called_from(formula), tensors):
-        namespace = {"__name__": "mutated_formulas"}
-        exec(compile(mutant.tree, "mutated formulas", "exec"), namespace)
-        yield mutant, lambda op, priced=namespace[formula]: priced(op.last_call)
+def _noticed(known: list[Expectation], methods: Methods) -> tuple[bool, bool]:
+    """Whether some call gives a wrong number, and whether some call raises."""
+    raised = False
+    for one in known:
+        try:
+            if _disagrees(one, methods):
+                return True, raised
+        except Exception:  # a wrong formula may raise anything
+            raised = True
+    return False, raised
 
 
-def _equivalent(name: str, mutant: Mutant) -> str:
-    """Why a mutant prices every call as the formula does; "" where nobody has said."""
-    signature = _signatures()[name][0].signature
-    before, _, after = (part.strip("'") for part in mutant.change.partition(" -> "))
-    if before in signature.tensors and after in signature.tensors:
-        one, other = signature.tensors[before], signature.tensors[after]
-        alike = (one.dtype.expr, one.shape.expr, one.optional, one.when) == (
-            other.dtype.expr, other.shape.expr, other.optional, other.when,
-        )  # fmt: skip
-        if alike:
-            return f"{before} and {after} are declared alike, so one is as large as the other"
-    written = {signature.inputs[one.alias].mutated.text for one in signature.outputs.values() if one.alias}
-    if before.removeprefix("if ").removeprefix("not ") in written:
-        return "whether an output is an input that is written or a tensor of its own, it is as large"
-    return _EQUIVALENT.get((name, mutant.change), "")
+def _disagrees(known: Expectation, methods: Methods) -> bool:
+    if methods.price is not None:
+        if methods.price(known.op) != (known.flops, known.nbytes):
+            return True
+    if methods.read is not None and methods.read(known.op) != known.read:
+        return True
+    return methods.terms is not None and methods.terms(known.op) != known.terms
 
 
-def _agrees(known: Expectation, price: Callable[[Op], tuple[int, int]]) -> bool:
-    """Whether a price is what the oracles expect; one that raises is noticed whatever it raises."""
-    try:
-        flops, nbytes = price(known.op)
-    except Exception:
-        return False
-    return known.flops in (None, flops) and known.nbytes in (None, nbytes)
-
-
-def _entry_formula(source: str) -> str | None:
-    """The function of perf/formulas.py that an emitted method calls."""
-    found = re.search(r"\b_formulas\.(\w+)\(", source)
-    return found[1] if found else None
-
-
-def _called_from(formula: str) -> frozenset[str]:
-    """A function of perf/formulas.py and those of the same file that it calls, directly and through one another."""
-    functions = {name: value for name, value in vars(formulas).items() if inspect.isfunction(value)}
-    found: set[str] = set()
-    waiting = [formula]
-    while waiting:
-        name = waiting.pop()
-        if name in functions and name not in found:
-            found.add(name)
-            waiting.extend(functions[name].__code__.co_names)
-    return frozenset(found)
-
-
-@functools.cache
-def _signatures() -> dict[str, tuple[Entry, tuple[Case, ...]]]:
-    """Every implemented entry without its roofline block, read once for all ops."""
-    return binder.signatures(loader.spec_files(str(paths.data_path("manifest", "spec"))))
-
-
-def stale(found: list[Outcome]) -> list[tuple[str, str]]:
-    """Reasons of equivalence, of the ops in `found`, that no survivor needs."""
-    needed = {(one.op, one.mutant.change) for one in found if not one.noticed}
+def stale(found: list[Outcome]) -> list[tuple[str, str, str]]:
+    """Listed reasons of equivalence, of the ops in `found`, that stand for no survivor or for more than one."""
+    survivors = [(one.op, one.mutant.function, one.mutant.becomes) for one in found if not one.noticed]
     ops = {one.op for one in found}
-    return [key for key in _EQUIVALENT if key[0] in ops and key not in needed]
+    return [key for key in equivalents.LISTED if key[0] in ops and survivors.count(key) != 1]
 
 
 _OP = flags.DEFINE_string("op", "*", "Ops whose formulas are changed, a glob.")
@@ -210,18 +110,26 @@ def main(argv: list[str]) -> int:
         if fnmatch.fnmatchcase(name, _OP.value)
         for outcome in outcomes(name, op_class)
     ]
-    for outcome in found:
-        if not outcome.noticed:
-            print(f"{outcome.op}: line {outcome.mutant.place}: {outcome.mutant.change}: {outcome.equivalent or 'NOT NOTICED'}")
+    for one in found:
+        if not one.noticed:
+            where = f"{one.op}: {one.mutant.function}, line {one.mutant.place}"
+            print(f"{where}: {one.mutant.change}: {one.equivalent or 'NOT NOTICED: ' + one.mutant.becomes}")
     for name in dict.fromkeys(outcome.op for outcome in found):
-        of_op = [outcome for outcome in found if outcome.op == name]
-        print(f"{name}: {sum(outcome.noticed for outcome in of_op)} of {len(of_op)} noticed")
-    noticed, equivalent = (sum(bool(getattr(one, what)) for one in found) for what in ("noticed", "equivalent"))
-    unexplained = len(found) - noticed - equivalent
-    for op, change in stale(found):
-        print(f"{op}: {change}: is said to be equivalent, and is noticed or no mutant")
-    print(f"{len(found)} wrong formulas: {noticed} noticed, {equivalent} equivalent, {unexplained} not noticed")
-    return 1 if unexplained or stale(found) else 0
+        print(f"{name}: {_score([outcome for outcome in found if outcome.op == name])}")
+    for op, function, becomes in stale(found):
+        print(f"{op}: {function}: {becomes}: is said to be equivalent, and is noticed, no mutant, or several")
+    print(f"all: {_score(found)}")
+    return 1 if stale(found) or not all(one.noticed or one.equivalent for one in found) else 0
+
+
+def _score(found: list[Outcome]) -> str:
+    numbers, exceptions = (sum(getattr(one, how) for one in found) for how in ("by_number", "by_exception"))
+    equivalent = sum(bool(one.equivalent) for one in found)
+    rest = len(found) - numbers - exceptions - equivalent
+    return (
+        f"{len(found)} wrong formulas: {numbers} give a wrong number, {exceptions} only raise, {equivalent} are equivalent,"
+        f" {rest} not noticed"
+    )
 
 
 if __name__ == "__main__":

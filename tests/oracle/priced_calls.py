@@ -8,7 +8,7 @@ from tileops.ops import catalogue
 from tileops.ops.cases import WorkloadCase
 from tileops.ops.op import Op
 from tileops.ops.workloads import build_inputs, construct
-from tileops.tests.oracle.small_calls import SmallCall
+from tileops.tests.oracle.small_call import SmallCall
 
 
 def implemented() -> dict[str, type[Op]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from collections.abc import Iterator
 from typing import Any
@@ -11,14 +10,7 @@ import torch
 
 from tileops.ops.kernels.elementwise_table import TABLE
 from tileops.ops.op import Op
-
-
-@dataclasses.dataclass(frozen=True)
-class SmallCall:
-    """Parameters and input tensors of one call, in signature order; None for an absent one."""
-
-    params: dict[str, Any]
-    inputs: tuple[torch.Tensor | None, ...]
+from tileops.tests.oracle.small_call import SmallCall
 
 
 # (parameters, shapes of the inputs) by op.
@@ -45,12 +37,21 @@ _ELEMENTWISE_SHAPES = {
     2: [[(4, 1), (1, 3)], [(4, 1), (3,)], [(), (5,)]],
 }
 
+# Parameters of elementwise ops beside those that their rows write: numbers that decide a price, on either side of what
+# the price asks for.
+_FURTHER_PARAMS: dict[str, list[dict[str, Any]]] = {
+    "AddFwdOp": [{"alpha": alpha} for alpha in (-1, -0.5, 0, 1.0, 2, 3.5)],
+    "EluFwdOp": [{"alpha": alpha} for alpha in (-1.0, 0.0, 2.0)],
+    "RoundFwdOp": [{"decimals": decimals} for decimals in (-2, -1, 3)],
+    "SoftplusFwdOp": [{"beta": beta} for beta in (-1.0, 0.5, 3.0)],
+}
+
 
 def small_calls(op_class: type[Op]) -> Iterator[SmallCall]:
     """The small calls of an op, with data from a fixed seed.
 
-    Those of the elementwise table take the parameters and dtypes of every row that works on copies; the others are
-    listed, in the dtypes of the op's first case.
+    Those of the elementwise table take the parameters and dtypes of every row that works on copies, and further parameters
+    in the dtypes of the first; the others are listed, in the dtypes of the op's first case.
     """
     stream = torch.Generator().manual_seed(0)
     if op_class.ENTRY in TABLE:
@@ -72,11 +73,19 @@ def _elementwise_calls(op_class: type[Op], stream: torch.Generator) -> Iterator[
             continue
         seen.append(key)
         for shapes in _ELEMENTWISE_SHAPES[len(op_class.INPUT_NAMES)]:
-            given = dict(zip(op_class.INPUT_NAMES, shapes, strict=True))
-            yield SmallCall(dict(case.params), tuple(
-                _small(given[name], getattr(torch, key[1][name]), stream) if name in key[1] else None
-                for name in op_class.INPUT_NAMES
-            ))  # fmt: skip
+            yield _elementwise_call(op_class, dict(case.params), key[1], shapes, stream)
+    for params in _FURTHER_PARAMS.get(op_class.ENTRY, ()):
+        shapes = _ELEMENTWISE_SHAPES[len(op_class.INPUT_NAMES)][0]
+        yield _elementwise_call(op_class, params, seen[0][1], shapes, stream)
+
+
+def _elementwise_call(
+    op_class: type[Op], params: dict[str, Any], dtypes: dict[str, str], shapes: list[tuple[int, ...]], stream: torch.Generator
+) -> SmallCall:
+    """A call with the inputs that `dtypes` names."""
+    given = zip(op_class.INPUT_NAMES, shapes, strict=True)
+    inputs = (_small(shape, getattr(torch, dtypes[name]), stream) if name in dtypes else None for name, shape in given)
+    return SmallCall(params, tuple(inputs))
 
 
 def _small(shape: tuple[int, ...], dtype: torch.dtype, stream: torch.Generator) -> torch.Tensor:

@@ -1,0 +1,138 @@
+"""Wrong formulas that price every call as the right one does: proved so, or listed with the reason.
+
+Proved are changes after which the same sizes are added up: of two tensors that the signature declares alike, the size of
+one is the size of the other. A listed one is named by the function and the statement that the change makes of one of its
+own, so that the same change elsewhere is not excused with it.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from tileops.manifest.model import Signature, Tensor
+from tileops.tests.oracle.mutants import Mutant
+
+_UNSIGNED = "an unsigned integer holds -2 no more than -1"
+
+# Why no call tells them apart, by (op, function, the statement that the mutant has).
+LISTED: dict[tuple[str, str, str], str] = {
+    **{
+        (op, "eval_roofline", "_flops = _primitives.prod(S) if _primitives.representable(-2, T) else 0"): _UNSIGNED
+        for op in ("AbsFwdOp", "ReluFwdOp")
+    },
+    (
+        "GroupedQueryAttentionFwdOp",
+        "gqa_fwd_read_bytes",
+        "if 0 in (*call.tensors['q'].shape[:4], call.tensors['k'].shape[1]):",
+    ): "heads of no width hold no bytes, read or not",
+    (
+        "MoePermuteNopadFwdOp",
+        "moe_permute_terms",
+        "local = np.where(known, call.values('expert_map')[local], -2)",
+    ): "any negative number is no local expert",
+    (
+        "MoePermuteNopadFwdOp",
+        "moe_permute_nopad_roofline",
+        "indices = call.bytes_of('true_offsets', 'true_sizes', 'expert_first_token_offset', 'topk_ids')",
+    ): "both hold an int32 a routed pair",
+    ("MoePermuteNopadFwdOp", "_moe_permute_reads", "entry_bytes = 1"): "the size of an entry where no entry is read",
+    **{
+        ("MoePermuteNopadFwdOp", "_moe_permute_reads", f"record = call.tensors['{other}']"): "an entry of either is an int32"
+        for other in ("true_offsets", "true_sizes", "fwd_idx")
+    },
+    (
+        "MoePermuteNopadFwdOp",
+        "_moe_permute_reads",
+        "return terms.tokens_read * _row_bytes(call) + call.tensors['fwd_idx'].bytes + terms.map_entries_read * entry_bytes",
+    ): "both hold an int32 a routed pair",
+    ("MoePermuteNopadFwdOp", "_row_bytes", "record = call.tensors['perm_h']"): "rows of both are H values of T",
+}
+
+_ALIKE = "sizes of tensors that are declared alike"
+
+
+def reason(op: str, signature: Signature, source: str, mutant: Mutant) -> str:
+    """Why a mutant prices every call as the formula does; "" where nobody has said.
+
+    Args:
+      op: the entry's name.
+      signature: of the entry.
+      source: what the mutant was made of; "" where no source was changed.
+      mutant: one that no oracle noticed.
+    """
+    if mutant.tree is not None and _same_sizes(signature, source, mutant):
+        return _ALIKE
+    return LISTED.get((op, mutant.function, mutant.becomes), "")
+
+
+def _same_sizes(signature: Signature, source: str, mutant: Mutant) -> bool:
+    """Whether source and mutant are the same text once tensors that are declared alike have one name."""
+    before, after = (
+        _Canonical(signature).visit(_function(tree, mutant.function)) for tree in (ast.parse(source), mutant.tree)
+    )
+    return ast.dump(before) == ast.dump(after)
+
+
+def _function(tree: ast.Module, name: str) -> ast.FunctionDef:
+    return next(node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == name)
+
+
+class _Canonical(ast.NodeTransformer):
+    """One name for all tensors of a size, where only their size is asked for; branches that then agree are one."""
+
+    def __init__(self, signature: Signature) -> None:
+        self._signature = signature
+
+    def _alike(self, name: str, with_dtype: bool) -> str:
+        """The first tensor that is as large as `name` in every call; one that a call may leave out is like no other."""
+        tensors = self._signature.tensors
+        if name not in tensors or tensors[name].optional:
+            return name
+        return next(other for other, tensor in tensors.items() if _is_alike(tensor, tensors[name], with_dtype))
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        """Without reads of indices and parameters that nothing uses any more."""
+        self.generic_visit(node)
+        used = {one.id for one in ast.walk(node) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load)}
+        node.body = [one for one in node.body if not _is_unused_read(one, used)]
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "bytes_of":
+            if all(isinstance(one, ast.Constant) for one in node.args):
+                names = sorted(self._alike(one.value, with_dtype=True) for one in node.args)
+                return ast.Call(node.func, [ast.Constant(name) for name in names], node.keywords)
+        return node
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        self.generic_visit(node)
+        record = node.value
+        if node.attr in ("bytes", "shape") and isinstance(record, ast.Subscript) and isinstance(record.slice, ast.Constant):
+            if isinstance(record.value, ast.Attribute) and record.value.attr == "tensors":
+                name = ast.Constant(self._alike(record.slice.value, with_dtype=node.attr == "bytes"))
+                return ast.Attribute(ast.Subscript(record.value, name, record.ctx), node.attr, node.ctx)
+        return node
+
+    def visit_If(self, node: ast.If) -> ast.AST | list[ast.stmt]:
+        self.generic_visit(node)
+        return node.body if [ast.dump(one) for one in node.body] == [ast.dump(one) for one in node.orelse] else node
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
+        self.generic_visit(node)
+        return node.body if ast.dump(node.body) == ast.dump(node.orelse) else node
+
+
+def _is_unused_read(statement: ast.stmt, used: set[str]) -> bool:
+    """Whether a statement is `name = call.indices[...]` or `call.params[...]`, and the name is not used."""
+    if not isinstance(statement, ast.Assign) or not isinstance(statement.value, ast.Subscript):
+        return False
+    read, target = statement.value.value, statement.targets[0]
+    bound = isinstance(read, ast.Attribute) and read.attr in ("indices", "params")
+    return bound and isinstance(target, ast.Name) and target.id not in used
+
+
+def _is_alike(one: Tensor, other: Tensor, with_dtype: bool) -> bool:
+    when, others = (None if tensor.when is None else tensor.when.expr for tensor in (one, other))
+    same = not one.optional and one.shape.expr == other.shape.expr and when == others
+    return same and (not with_dtype or one.dtype.expr == other.dtype.expr)
