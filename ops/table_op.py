@@ -43,9 +43,8 @@ class TableOp(Op):
         from tileops.ops.kernels import elementwise as kernels  # Triton is imported when first used
 
         record = call.outputs["output"]
-        out = call.aliases.get("output")  # the input itself, where the op works in place
-        if out is None:
-            out = torch.empty(record.shape, dtype=BY_NAME[record.dtype], device=call.device)
+        is_in_place = call.params.get("inplace", False)  # then the one operand is the output
+        out = inputs[0] if is_in_place else torch.empty(record.shape, dtype=BY_NAME[record.dtype], device=call.device)
         how = _launch(call)
         as_number = float if how.compute == torch.float32 else int
         numbers = [as_number(one) for one in TABLE[self.ENTRY].numbers(call.params, out.dtype)]

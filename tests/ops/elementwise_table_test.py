@@ -94,6 +94,15 @@ def test_in_place_the_result_is_the_input_itself(op, target):
         torch.testing.assert_close(x, expected, rtol=TOLERANCE[x.dtype], atol=TOLERANCE[x.dtype], equal_nan=True)
 
 
+@pytest.mark.parametrize("name", ["torch", "triton"])
+@pytest.mark.parametrize("op", _IN_PLACE)
+def test_an_implementation_writes_what_it_is_given_and_not_what_the_call_once_bound(op, name):
+    instance = CLASSES[op](inplace=True, target=name)
+    instance(torch.randn(8))
+    x = torch.randn(8)
+    assert instance.select(instance.last_call).function(instance, instance.last_call, x) is x  # as a bench calls it
+
+
 def test_in_place_over_more_axes_than_a_kernel_walks():
     x = scattered(torch.randn(2, 3, 2, 3, 2, 3, 2))
     expected = torch.relu(x)
