@@ -160,11 +160,94 @@ class HardtanhFwdOp(generated.HardtanhFwdOp, TableOp):
     """input between the two bounds."""
 
 
-# ---- two operands
+# ---- two operands, each broadcast to the other
 
 
 class AddFwdOp(generated.AddFwdOp, TableOp):
-    """input + alpha * other, each broadcast to the other."""
+    """input + alpha * other."""
+
+
+class SubFwdOp(generated.SubFwdOp, TableOp):
+    """input - alpha * other."""
+
+
+class MulFwdOp(generated.MulFwdOp, TableOp):
+    """input * other."""
+
+
+class DivFwdOp(generated.DivFwdOp, TableOp):
+    """input / other, as it is or rounded to a whole number."""
+
+
+class FloorDivideFwdOp(generated.FloorDivideFwdOp, TableOp):
+    """The greatest whole number that is not above input / other."""
+
+
+class RemainderFwdOp(generated.RemainderFwdOp, TableOp):
+    """What division by other leaves of input, with the sign of other."""
+
+
+class PowFwdOp(generated.PowFwdOp, TableOp):
+    """input ** exponent."""
+
+
+class MaximumFwdOp(generated.MaximumFwdOp, TableOp):
+    """The greater of the two; NaN where either is."""
+
+
+class MinimumFwdOp(generated.MinimumFwdOp, TableOp):
+    """The lesser of the two; NaN where either is."""
+
+
+class LerpFwdOp(generated.LerpFwdOp, TableOp):
+    """input + weight * (end - input)."""
+
+
+# ---- predicates of two operands, and bits
+
+
+class EqFwdOp(generated.EqFwdOp, TableOp):
+    """input == other."""
+
+
+class NeFwdOp(generated.NeFwdOp, TableOp):
+    """input != other."""
+
+
+class GtFwdOp(generated.GtFwdOp, TableOp):
+    """input > other."""
+
+
+class GeFwdOp(generated.GeFwdOp, TableOp):
+    """input >= other."""
+
+
+class LtFwdOp(generated.LtFwdOp, TableOp):
+    """input < other."""
+
+
+class LeFwdOp(generated.LeFwdOp, TableOp):
+    """input <= other."""
+
+
+class LogicalAndFwdOp(generated.LogicalAndFwdOp, TableOp):
+    """Whether neither is 0."""
+
+
+class LogicalOrFwdOp(generated.LogicalOrFwdOp, TableOp):
+    """Whether not both are 0."""
+
+
+class BitwiseAndFwdOp(generated.BitwiseAndFwdOp, TableOp):
+    """The bits that both have."""
+
+
+class BitwiseOrFwdOp(generated.BitwiseOrFwdOp, TableOp):
+    """The bits that either has."""
+
+
+class BitwiseXorFwdOp(generated.BitwiseXorFwdOp, TableOp):
+    """The bits that one of them has."""
 
 
 # ---- gated

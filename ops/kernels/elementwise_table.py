@@ -93,6 +93,11 @@ def _named(*names: str) -> Callable[[Params, torch.dtype], Sequence[float]]:
     return lambda params, dtype: [params[name] for name in names]
 
 
+def _alike(reference: Callable[..., torch.Tensor], name: str) -> Formula:
+    """One function for floats and for integers."""
+    return Formula(reference, name, integer=name)
+
+
 # ---- unary math
 
 
@@ -123,9 +128,9 @@ def _replacements(params: Params, dtype: torch.dtype) -> Sequence[float]:
 _POSITIVE = {"input": (0.01, 4.0)}
 
 UNARY = {
-    "AbsFwdOp": Formula(torch.abs, "absolute", integer="absolute"),
-    "NegFwdOp": Formula(torch.neg, "negative", integer="negative"),
-    "SignFwdOp": Formula(torch.sign, "sign", integer="sign"),
+    "AbsFwdOp": _alike(torch.abs, "absolute"),
+    "NegFwdOp": _alike(torch.neg, "negative"),
+    "SignFwdOp": _alike(torch.sign, "sign"),
     "ReciprocalFwdOp": Formula(torch.reciprocal, "reciprocal", samples=_POSITIVE),
     "SqrtFwdOp": Formula(torch.sqrt, "square_root", samples=_POSITIVE),
     "RsqrtFwdOp": Formula(torch.rsqrt, "reciprocal_root", samples=_POSITIVE),
@@ -144,7 +149,7 @@ UNARY = {
     "RoundFwdOp": Formula(
         _rounded, _round, integer="identity", numbers=_round_numbers, samples={"input": (-8.0, 8.0)}
     ),
-    "LogicalNotFwdOp": Formula(torch.logical_not, "is_zero", integer="is_zero"),
+    "LogicalNotFwdOp": _alike(torch.logical_not, "is_zero"),
     "BitwiseNotFwdOp": Formula(torch.bitwise_not, "bitwise_not", integer="bitwise_not", boolean="is_zero"),
     "IsnanFwdOp": Formula(torch.isnan, "is_nan"),
     "IsinfFwdOp": Formula(torch.isinf, "is_infinite"),
@@ -155,7 +160,7 @@ UNARY = {
 # ---- activations
 
 ACTIVATIONS = {
-    "ReluFwdOp": Formula(F.relu, "relu", integer="relu"),
+    "ReluFwdOp": _alike(F.relu, "relu"),
     "LeakyReluFwdOp": Formula(F.leaky_relu, "leaky_relu", numbers=_named("negative_slope")),
     "EluFwdOp": Formula(F.elu, "elu", numbers=_named("alpha")),
     "SeluFwdOp": Formula(F.selu, "selu"),
@@ -180,10 +185,44 @@ def _alpha(params: Params, dtype: torch.dtype) -> Sequence[float]:
     return [] if params["alpha"] == 1 else [params["alpha"]]
 
 
-_add = _unless_one("add", "add_scaled")
+def _by_rounding(plain: str, trunc: str, floor: str) -> Chosen:
+    return lambda params, inputs: {None: plain, "trunc": trunc, "floor": floor}[params["rounding_mode"]]
+
+
+def _logical(reference: Callable[..., torch.Tensor], name: str) -> Formula:
+    return Formula(reference, name, integer=name, masks=("input", "other"))
+
+
+_add, _subtract = _unless_one("add", "add_scaled"), _unless_one("subtract", "subtract_scaled")
+_DIVISOR = {"other": (0.5, 4.0)}
 
 BINARY = {
     "AddFwdOp": Formula(torch.add, _add, integer=_add, numbers=_alpha),
+    "SubFwdOp": Formula(torch.sub, _subtract, integer=_subtract, numbers=_alpha),
+    "MulFwdOp": _alike(torch.mul, "multiply"),
+    "DivFwdOp": Formula(
+        torch.div, _by_rounding("divide", "divide_truncated", "floor_divide"),
+        integer=_by_rounding("", "divide_integers", "floor_divide_integers"), samples=_DIVISOR,
+    ),
+    "FloorDivideFwdOp": Formula(
+        torch.floor_divide, "floor_divide", integer="floor_divide_integers", samples=_DIVISOR
+    ),
+    "RemainderFwdOp": Formula(torch.remainder, "remainder", integer="remainder", samples=_DIVISOR),
+    "PowFwdOp": Formula(torch.pow, "power", integer=None, samples={"input": (0.01, 4.0), "exponent": (0.0, 4.0)}),
+    "MaximumFwdOp": _alike(torch.maximum, "maximum"),
+    "MinimumFwdOp": _alike(torch.minimum, "minimum"),
+    "LerpFwdOp": Formula(torch.lerp, "lerp", numbers=_named("weight")),
+    "EqFwdOp": _alike(torch.eq, "equal"),
+    "NeFwdOp": _alike(torch.ne, "not_equal"),
+    "GtFwdOp": _alike(torch.gt, "greater"),
+    "GeFwdOp": _alike(torch.ge, "greater_equal"),
+    "LtFwdOp": _alike(torch.lt, "less"),
+    "LeFwdOp": _alike(torch.le, "less_equal"),
+    "LogicalAndFwdOp": _logical(torch.logical_and, "bit_and"),
+    "LogicalOrFwdOp": _logical(torch.logical_or, "bit_or"),
+    "BitwiseAndFwdOp": _alike(torch.bitwise_and, "bit_and"),
+    "BitwiseOrFwdOp": _alike(torch.bitwise_or, "bit_or"),
+    "BitwiseXorFwdOp": _alike(torch.bitwise_xor, "bit_xor"),
 }
 
 TABLE: dict[str, Formula] = {**UNARY, **ACTIVATIONS, **BINARY}

@@ -107,7 +107,8 @@ def _with_special_powers(x, y, magnitude):
     signed = tl.where(is_negative & is_odd, -magnitude, magnitude)
     # A finite negative number has no power that is not whole.
     is_real = is_whole | (x >= 0.0) | (size == float("inf"))
-    return tl.where(is_one, 1.0, tl.where(is_real, signed, float("nan")))
+    result = tl.where(is_one, 1.0, tl.where(is_real, signed, float("nan")))
+    return tl.where(y == 1.0, x, result)  # up to the greatest number, whose logarithm rounds beyond the range
 
 
 # ---- hyperbolic and error functions

@@ -12,10 +12,10 @@ from tileops.ops.errors import OpCallError
 from tileops.ops.kernels import scalar_functions
 from tileops.ops.kernels.elementwise_table import HALF, TABLE, launch
 from tileops.tests.ops.comparing import TOLERANCE
-from tileops.tests.ops.elementwise_calls import CLASSES, calls, dtypes, scattered, settings, signatures, values
+from tileops.tests.ops.elementwise_calls import CLASSES, dtypes, inputs, scattered, settings, signatures, values
 
-_UNARY = [op for op in TABLE if len(CLASSES[op].INPUT_NAMES) == 1]
 _IN_PLACE = [op for op in TABLE if CLASSES[op].MUTATED_NAMES]
+_BROADCAST = [(5, 1, 7), (3, 1), (1, 7)]
 _SIZES = [(), (0,), (1,), (127,), (129,), (4097,), (3, 0, 5)]
 
 
@@ -29,47 +29,88 @@ def _assert_same(found, expected):
     torch.testing.assert_close(found, expected, rtol=0, atol=0, equal_nan=True)
 
 
-@pytest.mark.parametrize("op", _UNARY)
+def _named(some):
+    """The settings as a function of PyTorch takes them: torch.round takes integers only where no decimals are named."""
+    return {name: value for name, value in some.params.items() if name != "decimals" or value}
+
+
+def _assert_reference_is_the_function(op, some, given):
+    try:
+        found = CLASSES[op](**some.params, target="torch")(*given)
+    except OpCallError:
+        return  # a rule of the entry: decimals of integers, say
+    _assert_same(found, _torch_function(op)(*given, **_named(some)))
+
+
+@pytest.mark.parametrize("op", TABLE)
 def test_the_reference_is_the_function_that_the_entry_names(op):
+    names = CLASSES[op].INPUT_NAMES
     for some in settings(op):
         for chosen in dtypes(op):
-            for size in _SIZES:
-                (x,) = calls(op, (size,), chosen, some)
-                try:
-                    found = CLASSES[op](**some.params, target="torch")(x)
-                except OpCallError:
-                    continue  # a rule of the entry: decimals of integers, say
-                named = {name: value for name, value in some.params.items() if name != "decimals" or value}
-                _assert_same(found, _torch_function(op)(x, **named))
+            if len(set(chosen.values())) == 1:
+                for size in _SIZES:
+                    _assert_reference_is_the_function(op, some, inputs(op, (size,) * len(names), chosen, some))
+            if len(names) > 1:
+                _assert_reference_is_the_function(op, some, inputs(op, _BROADCAST[: len(names)], chosen, some))
 
 
-@pytest.mark.parametrize("op", _UNARY)
+@pytest.mark.parametrize("op", TABLE)
 def test_the_kernel_computes_what_the_reference_computes(op):
+    names = CLASSES[op].INPUT_NAMES
     for some in settings(op):
         for chosen in dtypes(op):
-            assert_kernel_agrees(op, some.params, values((3, 127), chosen["input"], seed=1))
-        assert_kernel_agrees(op, some.params, scattered(values((3, 127), torch.float32, seed=1)))
-        assert_kernel_agrees(op, some.params, values((), torch.float32, seed=2))
-        assert_kernel_agrees(op, some.params, values((0, 3), torch.float32, seed=2))
+            if len(set(chosen.values())) == 1:
+                assert_kernel_agrees(op, some.params, *inputs(op, ((3, 127),) * len(names), chosen, some))
+        floats = dict.fromkeys(names, torch.float32)
+        if floats in dtypes(op):
+            given = inputs(op, ((3, 127),) * len(names), floats, some)
+            assert_kernel_agrees(op, some.params, *(one if one is None else scattered(one) for one in given))
+            for size in ((), (0, 3)):
+                assert_kernel_agrees(op, some.params, *inputs(op, (size,) * len(names), floats, some))
 
 
-def assert_kernel_agrees(op, params, *inputs):
+_MIXED = (torch.bool, torch.uint8, torch.int32, torch.int64, torch.float16, torch.bfloat16, torch.float32)
+_TWO = [op for op in TABLE if len(CLASSES[op].INPUT_NAMES) > 1]
+
+
+@pytest.mark.parametrize("op", _TWO)
+def test_the_kernel_broadcasts_and_promotes_as_the_reference_does(op):
+    (some, *_), names = settings(op), CLASSES[op].INPUT_NAMES
+    mixed = [chosen for chosen in dtypes(op) if set(chosen.values()) <= set(_MIXED)]
+    for chosen in mixed[:: max(1, len(mixed) // 12)]:
+        met = {dtype for name, dtype in chosen.items() if name not in TABLE[op].masks}
+        if torch.bfloat16 in met and met & {torch.int32, torch.int64}:
+            continue  # the interpreter rounds integers to bfloat16 towards zero
+        assert_kernel_agrees(op, some.params, *inputs(op, _BROADCAST[: len(names)], chosen, some))
+
+
+def assert_kernel_agrees(op, params, *given):
     """The kernel gives what the reference gives, within the rounding of its own type; integers and bools exactly."""
     op_class = CLASSES[op]
-    inputs = [_readable(x) for x in inputs]
+    given = [_readable(x) for x in given]
     try:
-        call = op_class(**params).check(*inputs)
+        call = op_class(**params).check(*given)
     except OpCallError:
         return
     if "triton" not in op_class(**params).serving(call):
         assert _is_left_to_the_reference(op, params, call)
         return
-    expected = op_class(**params, target="torch")(*inputs)
+    expected = _expected(op, params, given)
     with np.errstate(all="ignore"):
-        found = op_class(**params, target="triton")(*inputs)
+        found = op_class(**params, target="triton")(*given)
     assert found.dtype == expected.dtype and found.shape == expected.shape
     tolerance = TOLERANCE.get(found.dtype, 0)
     torch.testing.assert_close(found, expected, rtol=tolerance, atol=tolerance, equal_nan=True)
+
+
+def _expected(op, params, given):
+    """What the reference gives; of 16-bit floats computed in float32 and rounded once, as the kernels do."""
+    dtypes_found = {one.dtype for one in given if one is not None}
+    reference = CLASSES[op](**params, target="torch")
+    if dtypes_found not in ({torch.float16}, {torch.bfloat16}) or params.get("posinf", 1) is None:
+        return reference(*given)
+    exact = reference(*(one if one is None else one.float() for one in given))
+    return exact.to(*dtypes_found) if exact.dtype.is_floating_point else exact
 
 
 def _readable(x):

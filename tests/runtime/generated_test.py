@@ -35,7 +35,7 @@ def test_the_eight_ops_are_there_with_a_reference_each():
         ("SiluAndMulFwdOp", (half(),), r"SiluAndMulFwdOp: 'x' is declared \[\*B, 2 \* N\], and its shape \[\] has 0 axes"),
         ("SiluAndMulFwdOp", (half(4).int(),), "SiluAndMulFwdOp: dtype of 'x' is declared 'T', which is float16 or bfloat16 or float32"),
         ("AddFwdOp", (half(3), half(4)), r"AddFwdOp: let S = broadcast\(A, B\): shapes \[3\] and \[4\] do not broadcast; 'input' is \[3\]; 'other' is \[4\]"),
-        ("AddFwdOp", (half(3), half(3).float()), "AddFwdOp: dtype of 'other' is declared 'T', which is float16 in this call, and float32 was found"),
+        ("LerpFwdOp", (half(3), half(3).float()), "LerpFwdOp: dtype of 'end' is declared 'T', which is float16 in this call, and float32 was found"),
         ("AddFwdOp", (half(3), half(3).to("meta")), "AddFwdOp: input 'other' is on meta and 'input' on cpu"),
         ("AddFwdOp", (half(3), 1), "AddFwdOp: input 'other' must be a tensor, and a int was passed"),
         ("AddFwdOp", (half(3), None), "AddFwdOp: input 'other' must be a tensor, and a NoneType was passed"),
