@@ -51,11 +51,12 @@ def _operand(value, MEETING: tl.constexpr, COMPUTE: tl.constexpr):
     """A loaded operand in the type that the operands meet in, held in the type computed in; a mask as truth values."""
     if MEETING == tl.int1:
         return value != 0
-    if value.dtype == MEETING:
+    elif value.dtype == MEETING:
         return value.to(COMPUTE)
-    if MEETING.is_floating():  # by way of float32, as PyTorch goes
+    elif MEETING.is_floating():  # by way of float32, as PyTorch goes
         return value.to(tl.float32).to(MEETING).to(COMPUTE)
-    return value.to(MEETING).to(COMPUTE)
+    else:
+        return value.to(MEETING).to(COMPUTE)
 
 
 @triton.jit

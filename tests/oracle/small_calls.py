@@ -40,7 +40,7 @@ _ELEMENTWISE_SHAPES = {
 # Parameters of elementwise ops beside those that their rows write: numbers that decide a price, on either side of what
 # the price asks for.
 _FURTHER_PARAMS: dict[str, list[dict[str, Any]]] = {
-    "AddFwdOp": [{"alpha": alpha} for alpha in (-1, -0.5, 0, 1.0, 2, 3.5)],
+    **{op: [{"alpha": alpha} for alpha in (-1, -0.5, 0, 1.0, 2, 3.5)] for op in ("AddFwdOp", "SubFwdOp")},
     "EluFwdOp": [{"alpha": alpha} for alpha in (-1.0, 0.0, 2.0)],
     "RoundFwdOp": [{"decimals": decimals} for decimals in (-2, -1, 3)],
     "SoftplusFwdOp": [{"beta": beta} for beta in (-1.0, 0.5, 3.0)],
