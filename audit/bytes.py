@@ -68,7 +68,7 @@ def _audit() -> int:
     sources = _sources()
     classes = bench_catalogue.load(sources)
     selection = bench_rows.Selection(ops=_globs(_OP.value), families=_globs(_FAMILY.value), labels=_globs(_LABEL.value))
-    selected = bench_rows.select(classes, selection, bench_rows.Shard())
+    selected = bench_rows.select(classes, selection)
     if _IMPLEMENTATION.value:
         bench_rows.check_implementations((op_class for op_class, _ in selected), [_IMPLEMENTATION.value])
     by_op: dict[str, list] = {}
@@ -136,10 +136,11 @@ def _measure(chosen, table, sources: bench_catalogue.Sources, found: audit_pb2.A
     rows = [calls.declared(op_class, case) for op_class, case in chosen]
     interrupted = False
     try:
-        with bench_progress.bar(len(rows)) as advance:
+        with bench_progress.bar(len(rows)) as progress:
             for row in measure.measure(rows, table, settings, found):
                 found.rows.append(row)
-                advance(f"{row.op} {row.case_id}")
+                progress.begin(f"measured {row.op} {row.case_id}")
+                progress.end()
                 if out.suffix == ".binpb":  # after every row: what is measured outlives this process
                     _write(out, found.SerializeToString())
     except KeyboardInterrupt:

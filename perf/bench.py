@@ -9,17 +9,15 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import itertools
 import os
 import pathlib
-import re
 import shlex
 import signal
 import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 # The status that shells give a program ended by Ctrl-C.
 _EXIT_INTERRUPTED = 130
@@ -40,16 +38,20 @@ from absl import app, flags
 
 from tileops.perf import (
     bench_catalogue,
+    bench_devices,
     bench_emit,
     bench_environment,
-    bench_limits,
+    bench_files,
+    bench_plan,
     bench_pool,
     bench_pricing,
     bench_progress,
     bench_rows,
     bench_run,
+    bench_shards,
     command,
     paths,
+    profiles,
     run_writer,
     runfile,
 )
@@ -57,7 +59,10 @@ from tileops.perf.bench_worker import Describe
 from tileops.proto import benchmark_pb2
 
 _DEVICE = flags.DEFINE_string(
-    "device", "auto", "auto (the GPU if there is one, else the CPU), cuda, cuda:N, cpu, or meta (prices, no times)."
+    "device",
+    "auto",
+    "auto (the GPU if there is one, else the CPU), cuda, cuda:N, cpu, or meta (prices, no times). Several GPUs of one"
+    " model share the rows: cuda:all, or by number, as in cuda:0,cuda:2.",
 )
 _SPEC_DIR = flags.DEFINE_multi_string("spec_dir", [], "Manifest outside the project to measure instead; repeatable.")
 _GENERATED_DIR = flags.DEFINE_string("generated_dir", None, "What //codegen:emit made of such a manifest before.")
@@ -76,9 +81,15 @@ _RESUME = flags.DEFINE_bool("resume", False, "Continue the run in --out: what is
 _ROW_TIMEOUT_S = flags.DEFINE_float(
     "row_timeout_s", 180.0, "Longest that one implementation may take on one row.", lower_bound=0.1
 )
-_SHARD = flags.DEFINE_string("shard", "1/1", "Part i of n of the rows, as in 2/4.")
+_SHARD = flags.DEFINE_string(
+    "shard", "1/1", "Part i of n of the rows, as in 2/4: the same on every machine, and of about equal length."
+)
 _MAX_ROW_SECONDS = flags.DEFINE_float(
-    "max_row_seconds", 5.0, "On the CPU, rows that are priced above this are skipped; 0 sets no limit.", lower_bound=0.0
+    "max_row_seconds",
+    None,
+    "Rows that their price says take longer are skipped, with that reason; 0 sets no limit. A GPU is judged by its"
+    " profile's ceilings, which says what a row takes at least. Default: 5 on the CPU, --row_timeout_s on a GPU.",
+    lower_bound=0.0,
 )
 _ROWS = flags.DEFINE_enum(
     "rows", None, ["all", "quick"], "quick: the cheapest row of each op. Default: quick on the CPU, else all."
@@ -86,6 +97,8 @@ _ROWS = flags.DEFINE_enum(
 _SAMPLES = flags.DEFINE_bool("samples", True, "Record every sample beside median and spread; --nosamples keeps runs small.")
 _REPRODUCIBLE = flags.DEFINE_bool("reproducible", False, "Write nothing that differs between two runs (with meta).")
 _LIST = flags.DEFINE_bool("list", False, "Print the rows and their implementations; run nothing.")
+
+Record = benchmark_pb2.BenchmarkRecord
 
 # The device whose ceilings a priced run is held against by way of example: its profile is calibrated.
 _PREDICTED_DEVICE = "NVIDIA H200"
@@ -109,15 +122,15 @@ def main(argv: Sequence[str]) -> int:
 
 def _checked() -> int:
     """The run, where the flags are right."""
-    if not re.fullmatch(r"auto|cpu|meta|cuda(:\d+)?", _DEVICE.value):
-        raise app.UsageError(f"--device={_DEVICE.value}: auto, cuda, cuda:N, cpu or meta is wanted")
     if _REPRODUCIBLE.value and _DEVICE.value != "meta":
         raise app.UsageError("--reproducible needs --device=meta: times differ from run to run")
     try:
+        bench_devices.check(_DEVICE.value)
         with _sources() as sources:
             return _run(sources)
     except (
-        bench_catalogue.CatalogueError, bench_emit.EmitError, bench_rows.SelectionError, runfile.RunFileError
+        bench_catalogue.CatalogueError, bench_devices.DeviceError, bench_emit.EmitError, bench_rows.SelectionError,
+        profiles.ProfileError, runfile.RunFileError,
     ) as error:  # fmt: skip
         *lines, last = str(error).splitlines()
         for line in lines:
@@ -150,17 +163,21 @@ def _run(sources: bench_catalogue.Sources) -> int:
     selection = bench_rows.Selection(
         ops=_globs(_OP.value), families=_globs(_FAMILY.value), labels=_globs(_LABEL.value)
     )
-    cases = bench_rows.select(classes, selection, bench_rows.parse_shard(_SHARD.value))
+    choice = bench_plan.Choice(
+        implementations=_IMPLEMENTATION.value, rows=_ROWS.value, shard=bench_shards.parse(_SHARD.value),
+        max_row_s=_MAX_ROW_SECONDS.value, row_timeout_s=_ROW_TIMEOUT_S.value,
+    )  # fmt: skip
+    cases = bench_rows.select(classes, selection)
     bench_rows.check_implementations((op_class for op_class, _ in cases), _IMPLEMENTATION.value)
     if _LIST.value:
-        for op_class, case in cases:
+        for op_class, case in bench_plan.part(cases, choice):
             names = bench_rows.implementations(op_class, _IMPLEMENTATION.value)
             print(op_class.ENTRY, case.case_id, ",".join(names), sep="\t")
         return command.EXIT_OK
     if _DEVICE.value == "meta":
-        return _price(cases)
-    with bench_pool.pool(sources) as pool:
-        return _measure(cases, pool)
+        return _price(bench_plan.part(cases, choice))
+    with contextlib.ExitStack() as pools:
+        return _measure(cases, choice, lambda: pools.enter_context(bench_pool.pool(sources)))
 
 
 def _globs(values: list[str]) -> tuple[str, ...]:
@@ -174,47 +191,59 @@ def _price(cases: list[bench_rows.Case]) -> int:
     header = _header(bench_environment.describe_prices(_REPRODUCIBLE.value))
     records = []
     with _writer(header, "tileops-prices.binpb") as writer:
-        outcomes = _recorded(writer)
-        to_do = _to_do([(op_class.ENTRY, case.case_id, "") for op_class, case in cases], outcomes)
+        outcomes = bench_files.recorded(writer)
+        to_do = bench_files.to_do([(op_class.ENTRY, case.case_id, "") for op_class, case in cases], outcomes)
         cases = [(op_class, case) for op_class, case in cases if (op_class.ENTRY, case.case_id, "") in to_do]
-        with bench_progress.bar(len(cases)) as advance:
-            for record in bench_pricing.price_cases(cases):
+        with bench_progress.bar(len(cases)) as progress:
+            for op_class, case in cases:
+                progress.begin(f"{op_class.ENTRY} {case.case_id}")
+                record = bench_pricing.price_case(op_class, case)
                 writer.write(record)
                 records.append(record)
                 outcomes[record.op, record.case_id, ""] = record.status
-                advance(f"{record.op} {record.case_id}")
+                progress.end(record.status in bench_run.FAILED)
     status = _finish(writer.path, records, outcomes)
     _say_next(writer.path, f' --predict --profile="{_PREDICTED_DEVICE}"')
     return status
 
 
-def _measure(cases: list[bench_rows.Case], pool: bench_pool.Pool) -> int:
+def _measure(
+    cases: list[bench_rows.Case], choice: bench_plan.Choice, make_pool: Callable[[], bench_pool.Pool]
+) -> int:
     # Asked of a child: this process and the server that children are forked from touch no GPU.
+    first = make_pool()
     try:
-        described = pool.ask(Describe(device=_DEVICE.value), _DESCRIBE_TIMEOUT_S)
+        described = first.ask(Describe(device=_DEVICE.value), _DESCRIBE_TIMEOUT_S)
     except (bench_pool.TaskError, bench_pool.ChildDiedError, bench_pool.ChildTimeoutError) as error:
         raise app.UsageError(f"--device={_DEVICE.value}: {error}") from error
     environment = benchmark_pb2.Environment.FromString(described)
-    is_cpu = environment.device_kind == "cpu"
-    device = _DEVICE.value if ":" in _DEVICE.value else "cpu" if is_cpu else f"{environment.device_kind}:0"
-    command.say(f"measuring on {environment.device_name} ({device})")
-    units = _units(cases, is_cpu)
-    records: list[benchmark_pb2.BenchmarkRecord] = []
+    devices = bench_devices.expand(_DEVICE.value, environment)
+    first.replace()  # it may have touched each of them
+    workers = [
+        bench_run.Worker(device=device, index=index, pool=make_pool() if index else first)
+        for index, device in enumerate(devices)
+    ]
+    command.say(f"measuring on {environment.device_name} ({', '.join(devices)})")
+    units = bench_plan.units(cases, choice, environment)
+    records: list[Record] = []
     began = time.monotonic()
     with _writer(_header(environment), "tileops-run.binpb") as writer:
-        outcomes = _recorded(writer)
-        to_do = _to_do([unit.key for unit in units], outcomes)
+        outcomes = bench_files.recorded(writer)
+        to_do = bench_files.to_do([unit.key for unit in units], outcomes)
         units = [unit for unit in units if unit.key in to_do]
         try:
-            with bench_progress.bar(len(units)) as advance:
-                for unit, record in bench_run.run(units, pool, device, _ROW_TIMEOUT_S.value):
+            with bench_progress.bar(len(units)) as progress:
+                ended = bench_run.run(
+                    units, workers, _ROW_TIMEOUT_S.value, begin=lambda unit: progress.begin(" ".join(unit.key))
+                )
+                for unit, record in ended:
                     if record is not None:
                         if not _SAMPLES.value:
                             record.timing.ClearField("sample_ns")
                         writer.write(record)
                         records.append(record)
                         outcomes[unit.key] = record.status
-                    advance(" ".join(unit.key))
+                    progress.end(record is not None and record.status in bench_run.FAILED)
         except KeyboardInterrupt:
             writer.interrupt()
             command.say(f"interrupted; {writer.path} holds {writer.counts.records} records, --resume continues it")
@@ -233,32 +262,6 @@ def _say_next(path: pathlib.Path, flags: str = "") -> None:
     command.say(f"  ./bazelw run //perf:roofline -- --run={run}{flags}")
 
 
-def _units(cases: list[bench_rows.Case], is_cpu: bool) -> list[bench_run.Unit]:
-    """What to run, priced, with the reason where a CPU cannot run it."""
-    prices = {id(case): price for (_, case), price in zip(cases, bench_pricing.price_cases(cases), strict=True)}
-    machine = bench_limits.this_machine()
-    if (_ROWS.value or ("quick" if is_cpu else "all")) == "quick":
-        cases = bench_rows.quick(cases, lambda row: bench_limits.estimate_s(prices[id(row[1])], row[1], machine))
-    is_named = bench_rows.ALL not in _IMPLEMENTATION.value
-    units = []
-    for op_class, case in cases:
-        price = prices[id(case)]
-        skip = bench_limits.too_much(price, case, machine, _MAX_ROW_SECONDS.value) if is_cpu else None
-        names = bench_rows.implementations(op_class, _IMPLEMENTATION.value)
-        if not op_class.implementation_names():
-            names, skip = ("",), "no implementation: bring one with --plugin"
-        elif skip and not is_named:  # what would not have run is not skipped
-            serving = bench_rows.serving(op_class, case, "cpu")
-            names = [name for name in names if name in serving]
-        units += [
-            bench_run.Unit(
-                op_class=op_class, case=case, implementation=name, price=price, skip=skip, is_named=is_named
-            )
-            for name in names
-        ]
-    return units
-
-
 def _header(environment: benchmark_pb2.Environment) -> benchmark_pb2.RunHeader:
     header = benchmark_pb2.RunHeader(environment=environment)
     if not _REPRODUCIBLE.value:
@@ -269,51 +272,7 @@ def _header(environment: benchmark_pb2.Environment) -> benchmark_pb2.RunHeader:
 
 
 def _writer(header: benchmark_pb2.RunHeader, default: str) -> run_writer.RunWriter:
-    path = paths.user_path(_OUT.value or default)
-    if not _RESUME.value and path.is_file() and path.stat().st_size:
-        _make_way(path)
-    return run_writer.RunWriter(path, header, append=_RESUME.value)
-
-
-def _make_way(path: pathlib.Path) -> None:
-    """Keep measurements that a new run would overwrite, under a numbered name; prices are made again in seconds.
-
-    Raises:
-      app.UsageError: the file is none of this command's.
-    """
-    try:
-        reader = runfile.read_run(path)
-    except runfile.RunFileError:
-        reader = None
-    if reader is None or not reader.header.schema_version:  # which every writer sets
-        raise app.UsageError(f"--out={path}: is there, and is no run file; it is not overwritten")
-    if reader.header.environment.device_kind == "meta" or next(reader.records(), None) is None:
-        return
-    names = (path.with_name(f"{path.stem}.{number}{path.suffix}") for number in itertools.count(1))
-    aside = next(name for name in names if not name.exists())
-    try:
-        path.rename(aside)
-    except OSError as error:
-        raise app.UsageError(f"cannot move the run in {path} aside to {aside}: {error.strerror}") from error
-    command.say(f"the run that was in {path} is now {aside}")
-
-
-def _recorded(writer: run_writer.RunWriter) -> dict[bench_run.Key, int]:
-    """Status of each record that the file already holds; of several with one key the newest counts, as for readers."""
-    if not writer.counts.records:
-        return {}
-    return {
-        (found.op, found.case_id, found.implementation): found.status
-        for found in runfile.read_run(writer.path).records()
-    }
-
-
-def _to_do(wanted: Iterable[bench_run.Key], outcomes: Mapping[bench_run.Key, int]) -> set[bench_run.Key]:
-    """What has no record yet, or has failed: what was in its way may be gone."""
-    failed = {key for key in wanted if outcomes.get(key) in bench_run.FAILED}
-    if failed:
-        command.say(f"retrying {len(failed)} that failed or timed out before")
-    return failed | {key for key in wanted if key not in outcomes}
+    return bench_files.writer(paths.user_path(_OUT.value or default), header, resume=_RESUME.value)
 
 
 def _finish(

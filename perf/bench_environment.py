@@ -19,14 +19,17 @@ _MACHINE_ID = pathlib.Path("/etc/machine-id")
 
 
 def describe(device: str) -> benchmark_pb2.Environment:
-    """The environment of a run on `device` ("cuda", "cuda:N", "cpu", "meta").
+    """The environment of a run on `device`: as --device takes it, one or several.
 
     "auto" is answered with the kind that this machine offers: "cuda" where there is a GPU, else "cpu". On a GPU this
     makes a CUDA context: a run's parent leaves the question to a child.
+
+    Raises:
+      RuntimeError: there is no such device, or several are not of one model.
     """
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
-    kind = torch.device(device).type
+    kind = torch.device(device.partition(":")[0].partition(",")[0]).type
     revision, is_dirty = _revision()
     environment = benchmark_pb2.Environment(
         device_kind=kind,
@@ -40,8 +43,7 @@ def describe(device: str) -> benchmark_pb2.Environment:
     if kind == "cuda":
         if not torch.cuda.is_available():
             raise RuntimeError("torch sees no GPU on this machine")
-        environment.device_name = torch.cuda.get_device_name(torch.device(device))
-        environment.device_count = 1
+        environment.device_name, environment.device_count = _gpus(device)
         environment.driver_version = device_state.driver_version()
         environment.cuda_version = torch.version.cuda or torch.version.hip or ""
     elif kind == "cpu":
@@ -53,6 +55,19 @@ def describe(device: str) -> benchmark_pb2.Environment:
 def describe_prices(reproducible: bool) -> benchmark_pb2.Environment:
     """The environment of a run that only prices; `reproducible` names nothing that differs between machines."""
     return benchmark_pb2.Environment(device_kind="meta") if reproducible else describe("meta")
+
+
+def _gpus(device: str) -> tuple[str, int]:
+    """Name and number of the GPUs that `device` names. Raises RuntimeError where they are of several models."""
+    names = device.split(",")
+    if device == "cuda:all":
+        names = [f"cuda:{index}" for index in range(torch.cuda.device_count())]
+    models = {name: torch.cuda.get_device_name(torch.device(name)) for name in names}
+    first = next(iter(models))
+    for name, model in models.items():
+        if model != models[first]:
+            raise RuntimeError(f"{first} is a {models[first]} and {name} a {model}; a run measures one model of GPU")
+    return models[first], len(models)
 
 
 def _machine_hash() -> str:

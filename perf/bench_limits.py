@@ -1,12 +1,14 @@
-"""What this machine can run on its CPU within a time: judged from a row's price before anything is allocated."""
+"""What this machine can run within a time: judged from a row's price before anything is allocated."""
 
 from __future__ import annotations
 
 import dataclasses
 import os
 import pathlib
+from collections.abc import Mapping
 
 from tileops.ops.cases import WorkloadCase
+from tileops.perf import profiles
 from tileops.proto import benchmark_pb2
 
 # What a core surely manages: vectorized code reaches several times as much.
@@ -18,6 +20,8 @@ _BYTES_PER_CORE_S = 5e8
 _RANDOM_BYTES_S = 3e8
 # Calls that a row makes: the first check and its reference, 2 to warm up, 10 samples, 2 references for verified ones.
 _CALLS = 16
+# The same on a GPU, where calls are recorded before any is a sample: 2 and 2 references, 2 to warm up, 3 recorded, 10.
+_GPU_CALLS = 19
 # The reference runs in twice the width, beside the result, the inputs' copies and the comparison's chunks. A ratio.
 _INPUT_COPIES, _OUTPUT_COPIES = 5, 8
 # The share of the available memory that a row may take: others live on the machine too.
@@ -30,6 +34,49 @@ class Machine:
 
     cores: int
     memory_bytes: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Gpu:
+    """Ceilings of a GPU, as its profile states them.
+
+    Attributes:
+      bytes_per_s: of its memory.
+      flops_per_s: by roof key.
+    """
+
+    bytes_per_s: float
+    flops_per_s: Mapping[str, float]
+
+
+def gpu(device_name: str) -> Gpu | None:
+    """The ceilings of the GPU that a driver names so; None where no profile does."""
+    profile = profiles.select(profiles.load_profiles(), device_name)
+    if profile is None:
+        return None
+    units = {key: roof.effective_per_s or roof.theoretical_per_s for key, roof in profile.units.items()}
+    bandwidth = profile.bandwidth
+    return Gpu(bytes_per_s=bandwidth.effective_per_s or bandwidth.theoretical_per_s, flops_per_s=units)
+
+
+def least_s(price: benchmark_pb2.BenchmarkRecord, case: WorkloadCase, device: Gpu) -> float:
+    """Time that a row takes on a GPU at least: its calls at the ceilings, with new inputs for each. Seconds."""
+    peak = device.flops_per_s.get(price.roof_key)
+    compute = price.flops / peak if peak else 0.0
+    return _GPU_CALLS * (max(compute, price.bytes / device.bytes_per_s) + case.input_bytes / device.bytes_per_s)
+
+
+def too_long(
+    price: benchmark_pb2.BenchmarkRecord, case: WorkloadCase, device: Gpu, max_seconds: float, flag: str
+) -> str | None:
+    """Why a row is not to be run on a GPU; None where it can be. `flag` names the limit, `max_seconds`.
+
+    The reason reads as that of `too_much`.
+    """
+    seconds = least_s(price, case, device)
+    if max_seconds and seconds > max_seconds:
+        return f"too long for this device: at least {_duration(seconds)}; --{flag}={max_seconds:g} is the limit"
+    return None
 
 
 def this_machine() -> Machine:

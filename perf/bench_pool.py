@@ -1,13 +1,15 @@
-"""Child processes from the parent's side: one at a time, replaced when it dies, hangs or is used up."""
+"""Child processes from the parent's side: each replaced when it dies, hangs or is used up."""
 
 from __future__ import annotations
 
 import contextlib
+import math
 import multiprocessing
 import signal
 import threading
-from collections.abc import Iterator
-from multiprocessing import forkserver, resource_tracker
+import time
+from collections.abc import Iterator, Sequence
+from multiprocessing import connection, forkserver, resource_tracker
 from typing import Any
 
 from tileops.perf import bench_catalogue, bench_worker
@@ -32,7 +34,7 @@ class ChildTimeoutError(Exception):
 
 
 class Pool:
-    """At most one live child; `ask` starts it when there is none."""
+    """At most one live child; a task starts it when there is none."""
 
     def __init__(self, sources: bench_catalogue.Sources, budget: Budget | None = None) -> None:
         """Args are handed to every child; `budget` None is the clock's default."""
@@ -42,23 +44,44 @@ class Pool:
         self._process: Any = None
         self._connection: Any = None
         self._is_busy = False
+        self._timeout_s: float | None = None
+        self._deadline = math.inf
 
     def ask(self, task: bench_worker.Describe | bench_worker.RunRow, timeout_s: float | None) -> bytes | None:
-        """The answer's payload. Seconds; None waits for ever.
+        """The answer's payload, waited for. Raises as `answer` does."""
+        self.begin(task, timeout_s)
+        while not wait([self]):
+            pass
+        return self.answer()
 
-        Raises:
-          ChildDiedError: it crashed, exited or was killed from outside.
-          ChildTimeoutError: no answer within `timeout_s`.
-          TaskError: it could not load the ops, or has no such device.
+    def begin(self, task: bench_worker.Describe | bench_worker.RunRow, timeout_s: float | None) -> None:
+        """Hand a task to the child, which must be idle; `wait` says when to ask for its `answer`.
+
+        Args:
+          task: what to do.
+          timeout_s: how long it may take. Seconds; None waits for ever.
         """
         if self._process is None:
             self._start()
-        try:
-            self._is_busy = True
+        self._timeout_s = timeout_s
+        self._deadline = math.inf if timeout_s is None else time.monotonic() + timeout_s
+        self._is_busy = True
+        # A child that has died closes its end: `answer` finds that out too, and says how it died.
+        with contextlib.suppress(OSError):
             self._connection.send(task)
-            if not self._connection.poll(timeout_s):
+
+    def answer(self) -> bytes | None:
+        """The payload of the child's answer, once `wait` has named this pool.
+
+        Raises:
+          ChildDiedError: it crashed, exited or was killed from outside.
+          ChildTimeoutError: it gave no answer in time.
+          TaskError: it could not load the ops, or has no such device.
+        """
+        try:
+            if not self._connection.poll():
                 self.replace()
-                raise ChildTimeoutError(f"no answer within {timeout_s:g} s")
+                raise ChildTimeoutError(f"no answer within {self._timeout_s:g} s")
             answer = self._connection.recv()
             self._is_busy = False
         except (EOFError, OSError) as error:
@@ -111,6 +134,19 @@ class Pool:
             hint = " (the system kills so when memory runs out)" if -code == signal.SIGKILL else ""
             return f"the process was killed by {name}{hint}"
         return f"the process exited with status {code}"
+
+
+def wait(pools: Sequence[Pool]) -> list[Pool]:
+    """Those of `pools`, all of them busy, that have an answer, have died or are out of time.
+
+    Blocks until there is one, or nearly so: it may come back with none.
+    """
+    left_s = min(pool._deadline for pool in pools) - time.monotonic()
+    ready = connection.wait(
+        [pool._connection for pool in pools], None if math.isinf(left_s) else max(0.0, left_s)
+    )
+    now = time.monotonic()
+    return [pool for pool in pools if pool._connection in ready or pool._deadline <= now]
 
 
 def _start_server() -> None:

@@ -1,10 +1,9 @@
-"""Which rows a run measures: selection by globs, shards, the quick subset, and their implementations."""
+"""Which rows a run measures: selection by globs, the quick subset, and their implementations."""
 
 from __future__ import annotations
 
 import dataclasses
 import fnmatch
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from tileops.ops import workloads
@@ -30,24 +29,8 @@ class Selection:
     labels: tuple[str, ...] = ()
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Shard:
-    """Part `index` (from 1) of `count`."""
-
-    index: int = 1
-    count: int = 1
-
-
-def parse_shard(text: str) -> Shard:
-    """`i/n` with 1 <= i <= n. Raises SelectionError on anything else."""
-    found = re.fullmatch(r"(\d+)/(\d+)", text)
-    if found is None or not 1 <= int(found[1]) <= int(found[2]):
-        raise SelectionError(f"--shard={text}: i/n is wanted, 1 <= i <= n, as in 1/4")
-    return Shard(index=int(found[1]), count=int(found[2]))
-
-
-def select(classes: Mapping[str, type[Op]], selection: Selection, shard: Shard) -> list[Case]:
-    """Cases that pass every glob, in the catalogue's order; of those, each `count`-th belongs to the shard.
+def select(classes: Mapping[str, type[Op]], selection: Selection) -> list[Case]:
+    """Cases that pass every glob, in the catalogue's order.
 
     Raises:
       SelectionError: a glob fits nothing, or the globs together do.
@@ -64,7 +47,7 @@ def select(classes: Mapping[str, type[Op]], selection: Selection, shard: Shard) 
     ]
     if not cases:
         raise SelectionError("no row fits --op, --family and --label together")
-    return cases[shard.index - 1 :: shard.count]
+    return cases
 
 
 def quick(cases: Sequence[Case], cost: Callable[[Case], float]) -> list[Case]:

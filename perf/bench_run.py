@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 
 from tileops.ops.cases import WorkloadCase
 from tileops.ops.op import Op
-from tileops.perf import bench_pool, bench_records, bench_worker
+from tileops.perf import bench_pool, bench_queue, bench_records, bench_worker
 from tileops.proto import benchmark_pb2
 
 Record = benchmark_pb2.BenchmarkRecord
@@ -42,26 +43,61 @@ class Unit:
         return self.op_class.ENTRY, self.case.case_id, self.implementation
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Worker:
+    """A device and the children that work on it, one at a time.
+
+    Attributes:
+      device: "cuda:N" or "cpu".
+      index: its ordinal within the run, from 0.
+      pool: its children.
+    """
+
+    device: str
+    index: int
+    pool: bench_pool.Pool
+
+
 def run(
-    units: Sequence[Unit], pool: bench_pool.Pool, device: str, timeout_s: float
+    units: Sequence[Unit],
+    workers: Sequence[Worker],
+    timeout_s: float,
+    begin: Callable[[Unit], None] = lambda unit: None,
 ) -> Iterator[tuple[Unit, Record | None]]:
-    """Run units in order.
+    """Run units, each on the first worker that is free: in order where there is one worker.
 
     Args:
       units: what to run; those of one op together share a child.
-      pool: where.
-      device: "cuda:N" or "cpu".
+      workers: where. Each works for itself; all take from one queue.
       timeout_s: for each unit, from asking to its record. Seconds.
+      begin: called with each unit that is handed to a worker.
 
     Yields:
-      Each unit with its record; None where its implementation does not serve the row and nobody named it.
+      Each unit as it ends, with its record; None where its implementation does not serve the row and nobody named it.
     """
-    op = None
-    for unit in units:
-        if unit.skip is None and op is not unit.op_class:
-            pool.replace()
-            op = unit.op_class
-        yield unit, _outcome(unit, pool, device, timeout_s)
+    queue = bench_queue.Queue(units)
+    busy: dict[bench_pool.Pool, tuple[Worker, Unit, float]] = {}
+    while True:
+        for worker in workers:
+            while worker.pool not in busy and (taken := queue.take(worker)) is not None:
+                unit, is_other_op = taken
+                if unit.skip is not None:
+                    yield unit, _failed(unit, worker, benchmark_pb2.STATUS_SKIPPED, unit.skip)
+                    continue
+                if is_other_op:
+                    worker.pool.replace()
+                begin(unit)
+                worker.pool.begin(_task(unit, worker), timeout_s)
+                busy[worker.pool] = worker, unit, time.monotonic()
+        if not busy:
+            return
+        for pool in bench_pool.wait(list(busy)):
+            worker, unit, began = busy.pop(pool)
+            record = _outcome(unit, worker)
+            if record is not None:
+                record.device_index = worker.index
+                record.harness_s = time.monotonic() - began
+            yield unit, record
 
 
 def summary(records: Sequence[Record]) -> list[str]:
@@ -87,26 +123,30 @@ def summary(records: Sequence[Record]) -> list[str]:
     return lines
 
 
-def _outcome(unit: Unit, pool: bench_pool.Pool, device: str, timeout_s: float) -> Record | None:
-    def failed(status: int, message: str) -> Record:
-        record = bench_records.new_record(unit.op_class, unit.case, unit.implementation)
-        bench_records.copy_price(unit.price, record)
-        bench_records.set_status(record, status, message)
-        return record
-
-    if unit.skip is not None:
-        return failed(benchmark_pb2.STATUS_SKIPPED, unit.skip)
-    task = bench_worker.RunRow(
-        op=unit.op_class.ENTRY, case_id=unit.case.case_id, implementation=unit.implementation, device=device
+def _task(unit: Unit, worker: Worker) -> bench_worker.RunRow:
+    return bench_worker.RunRow(
+        op=unit.op_class.ENTRY, case_id=unit.case.case_id, implementation=unit.implementation, device=worker.device
     )
+
+
+def _failed(unit: Unit, worker: Worker, status: int, message: str) -> Record:
+    record = bench_records.new_record(unit.op_class, unit.case, unit.implementation)
+    bench_records.copy_price(unit.price, record)
+    bench_records.set_status(record, status, message)
+    record.device_index = worker.index
+    return record
+
+
+def _outcome(unit: Unit, worker: Worker) -> Record | None:
+    """The record of a unit whose worker has an answer, has died or is out of time."""
     try:
-        payload = pool.ask(task, timeout_s)
+        payload = worker.pool.answer()
     except bench_pool.ChildTimeoutError as error:
-        return failed(benchmark_pb2.STATUS_TIMEOUT, str(error))
+        return _failed(unit, worker, benchmark_pb2.STATUS_TIMEOUT, str(error))
     except (bench_pool.ChildDiedError, bench_pool.TaskError) as error:
-        return failed(benchmark_pb2.STATUS_ERROR, str(error))
+        return _failed(unit, worker, benchmark_pb2.STATUS_ERROR, str(error))
     if payload is None:
-        return failed(benchmark_pb2.STATUS_SKIPPED, "does not serve this row") if unit.is_named else None
+        return _failed(unit, worker, benchmark_pb2.STATUS_SKIPPED, "does not serve this row") if unit.is_named else None
     record = Record.FromString(payload)
     if record.status != benchmark_pb2.STATUS_OK and not record.flops and not record.bytes:
         bench_records.copy_price(unit.price, record)  # it failed before its first call could be priced

@@ -12,7 +12,7 @@ from tileops.ops import workloads
 from tileops.ops.cases import WorkloadCase
 from tileops.ops.errors import OpNotAvailableError
 from tileops.ops.op import Op
-from tileops.perf import bench_correctness, bench_records
+from tileops.perf import bench_correctness, bench_integrity, bench_records
 from tileops.perf.bench_correctness import Expected, NotFiniteError, WrongResultError
 from tileops.perf.bench_inputs import Inputs, RowInputs
 from tileops.perf.clock.activities import ClockError
@@ -118,12 +118,19 @@ class Row:
         pristine = self.inputs.clone()
         bench_correctness.poison(op.check(**self.inputs.tensors), self.device)
         returned = op(**self.inputs.tensors)
+        # Before anything waits: a result must be complete for whoever goes on working on the same stream.
+        snapshot = _copies(returned)
         bench_records.set_price(record, op)
+        bench_integrity.check()
         bench_correctness.check_unwritten(self.op_class, self.inputs.tensors, pristine)
         if implementation == self.reference:
             record.correctness.reason = "this is the reference"
             return
         error = bench_correctness.check(op, op.last_call, self.inputs.tensors, returned, expected)
+        try:
+            bench_correctness.check(op, op.last_call, self.inputs.tensors, snapshot, expected)
+        except WrongResultError as wrong:
+            raise WrongResultError(f"when the call returned, though not later: {wrong}") from wrong
         record.correctness.checked = True
         record.correctness.max_relative_error = error
 
@@ -135,6 +142,7 @@ class Row:
             found = measure(
                 timed.call, device=self.device, prepare=timed.prepare, inspect=timed.inspect, budget=budget
             )
+            bench_integrity.check()
             for kept in timed.kept:
                 error = self._verify(op, kept)
                 record.correctness.max_relative_error = max(record.correctness.max_relative_error, error)
@@ -202,15 +210,19 @@ class _TimedCalls:
             self.kept[slot] = self._copy(returned)
 
     def _copy(self, returned: Any) -> _KeptCall:
-        outputs = returned if isinstance(returned, tuple) else (returned,)
         tensors = self._inputs.tensors
         return _KeptCall(
             variant=self._inputs.variant,
             call=self._op.last_call,
             returned=returned,
-            snapshot=tuple(None if output is None else output.clone() for output in outputs),
+            snapshot=_copies(returned),
             mutated={name: tensors[name].clone() for name in self._op.MUTATED_NAMES if tensors.get(name) is not None},
         )
+
+
+def _copies(returned: Any) -> tuple[torch.Tensor | None, ...]:
+    outputs = returned if isinstance(returned, tuple) else (returned,)
+    return tuple(None if output is None else output.clone() for output in outputs)
 
 
 def _doubts(found: Measurement) -> list[str]:

@@ -14,7 +14,7 @@ from multiprocessing.connection import Connection
 
 import torch
 
-from tileops.perf import bench_catalogue, bench_environment, bench_records, bench_timing, parent_death
+from tileops.perf import bench_catalogue, bench_environment, bench_integrity, bench_records, bench_timing, parent_death
 from tileops.perf.clock.measurement import Budget
 from tileops.proto import benchmark_pb2
 
@@ -90,6 +90,8 @@ class _Worker:
     def answer(self, task: Describe | RunRow) -> Answer:
         if isinstance(task, Describe):
             return Answer(payload=bench_environment.describe(task.device).SerializeToString())
+        if task.device.startswith("cuda"):
+            torch.cuda.set_device(task.device)  # a kernel's launcher takes the current device, whatever its tensors say
         if self._classes is None:
             self._classes = bench_catalogue.load(self._sources)
         op_class = self._classes[task.op]
@@ -103,8 +105,12 @@ class _Worker:
             self._row = None
             record = bench_records.new_record(op_class, case, task.implementation)
             bench_records.set_status(record, benchmark_pb2.STATUS_ERROR, _described(error))
-            return Answer(payload=record.SerializeToString(), is_broken=not _device_answers(task.device))
-        return Answer(payload=None if record is None else record.SerializeToString())
+            is_broken = bool(bench_integrity.replaced()) or not _device_answers(task.device)
+            return Answer(payload=record.SerializeToString(), is_broken=is_broken)
+        # A clock that an op replaced stays replaced for whoever comes next in this process.
+        return Answer(
+            payload=None if record is None else record.SerializeToString(), is_broken=bool(bench_integrity.replaced())
+        )
 
 
 def _described(error: BaseException) -> str:

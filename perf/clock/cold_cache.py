@@ -24,19 +24,19 @@ class ColdCache:
 
     Attributes:
       flush: what `empty` leaves behind.
-      bytes: size of the buffer. Bytes.
+      buffer_bytes: size of the buffer. Bytes.
     """
 
     def __init__(self, device: torch.device, flush: Flush) -> None:
         """Allocate the buffer on a CUDA `device`; nothing is allocated for Flush.NONE."""
         self.flush = flush
-        self.bytes = 0
+        self.buffer_bytes = 0
         self._buffer = None
         if flush is not Flush.NONE:
             cache = getattr(torch.cuda.get_device_properties(device), "L2_cache_size", 0) or _UNREPORTED_L2_BYTES
-            self.bytes = _CACHES * cache
+            self.buffer_bytes = _CACHES * cache
             # Never zeros: a device may hold a constant line compressed, in less of the cache than its size.
-            self._buffer = torch.randint(0, 2**31, (self.bytes // 4,), dtype=torch.int32, device=device)
+            self._buffer = torch.randint(0, 2**31, (self.buffer_bytes // 4,), dtype=torch.int32, device=device)
 
     def empty(self) -> None:
         """Launch the flush; the caller synchronizes."""

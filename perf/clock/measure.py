@@ -104,7 +104,7 @@ def _on_gpu(steps: _Steps, budget: Budget, cache: ColdCache, device: torch.devic
             busy, wall = _with_events(steps, cache, count)
             return _measurement(
                 TimingSource.CUDA_EVENTS, busy, wall, calls,
-                flush=cache.flush, flush_bytes=cache.bytes, start=start, end=device_state.read(device),
+                flush=cache.flush, flush_bytes=cache.buffer_bytes, start=start, end=device_state.read(device),
             )  # fmt: skip
         before, settled = (signature(call) for call in found.calls[-2:])
         if before == settled:
@@ -119,7 +119,7 @@ def _on_gpu(steps: _Steps, budget: Budget, cache: ColdCache, device: torch.devic
     return _measurement(
         TimingSource.CUPTI, [float(busy_ns(call)) for call in found.calls], found.wall_ns, calls,
         activity_names=tuple(name for _, name in settled),
-        flush=cache.flush, flush_bytes=cache.bytes, start=start, end=device_state.read(device),
+        flush=cache.flush, flush_bytes=cache.buffer_bytes, start=start, end=device_state.read(device),
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Accidents of a run: of an op, of its process, of the run itself, of the disk. Each costs the row in flight at most."""
+"""Accidents of an op, of its process, of the run itself, of the disk: each costs the row in flight at most."""
 
 import os
 import pathlib

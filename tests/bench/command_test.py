@@ -1,5 +1,10 @@
 """//perf:bench as a user runs it, on the CPU: what it selects, records and says."""
 
+import os
+import pty
+import re
+import threading
+
 import pytest
 
 from tileops.perf import run_writer, runfile
@@ -117,14 +122,6 @@ def test_a_copy_without_history_records_the_revision_that_is_stated(tmp_path, be
     assert found.header.environment.project_revision == "abc123" and not found.header.environment.project_dirty
 
 
-def test_shards_make_up_the_run(tmp_path, bench):
-    for index in (1, 2):
-        status, _, _ = bench("--device=meta", f"--shard={index}/2", f"--out={index}.binpb")
-        assert status == 0
-    parts = [set(outcomes(tmp_path / f"{index}.binpb")) for index in (1, 2)]
-    assert len(parts[0] | parts[1]) == 4 and not parts[0] & parts[1]
-
-
 def test_prices_without_a_device_are_reproducible(tmp_path, bench):
     for name in ("a.binpb", "b.binpb"):
         assert bench("--device=meta", "--reproducible", f"--out={name}", plugin("implementations"))[0] == 0
@@ -138,6 +135,49 @@ def test_list_prints_rows_and_runs_nothing(tmp_path, bench):
     status, out, _ = bench("--list", "--op=Scatter*", plugin("implementations"))
     assert (status, out) == (0, "ScatterCountFwdOp\tfew-float32\ttorch,loop\n")
     assert not list(tmp_path.iterdir())
+
+
+def test_several_devices_share_the_rows_and_each_row_stays_on_one(tmp_path, bench):
+    flags = ("--rows=all", "--label=small,middle,few", plugin("implementations"))
+    status, _, err = bench("--device=cpu,cpu", *flags)
+    assert status == 0 and "(cpu, cpu)" in err
+    assert bench("--device=cpu", *flags, "--out=one.binpb")[0] == 0
+    found, one = outcomes(tmp_path / "tileops-run.binpb"), outcomes(tmp_path / "one.binpb")
+    assert {key: (record.status, record.flops) for key, record in found.items()} == {
+        key: (record.status, record.flops) for key, record in one.items()
+    }
+    workers: dict[str, set[int]] = {}
+    for (case_id, _), record in found.items():
+        workers.setdefault(case_id, set()).add(record.device_index)
+    assert all(len(of_row) == 1 for of_row in workers.values())
+    assert set.union(*workers.values()) == {0, 1}
+    assert all(record.harness_s > 0 for record in found.values())
+    assert whole(tmp_path / "tileops-run.binpb")
+
+
+def test_a_terminal_is_shown_the_row_the_errors_and_the_time_left(bench):
+    ours, theirs = pty.openpty()
+    shown = []
+    reader = threading.Thread(target=lambda: shown.extend(iter(lambda: _read(ours), b"")))
+    reader.start()
+    status, _, _ = bench(
+        "--device=cpu", "--rows=all", "--label=small", "--row_timeout_s=60", "--implementation=torch,raises,survivor",
+        plugin("trouble"), stderr=theirs,
+    )  # fmt: skip
+    os.close(theirs)
+    reader.join(timeout=60)
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", b"".join(shown).decode())
+    assert status == 1
+    assert re.search(r"0/3 0 errors .* left ScaleFwdOp small-float32 torch", text), text
+    assert re.search(r"2/3 1 errors .* left ScaleFwdOp small-float32 survivor", text), text
+    assert "error: ScaleFwdOp small-float32 raises: ValueError: a line and another" in text
+
+
+def _read(terminal):
+    try:
+        return os.read(terminal, 4096)
+    except OSError:  # how the end of a terminal reads
+        return b""
 
 
 def test_entries_without_an_implementation_are_skipped(tmp_path, bench):
@@ -166,7 +206,10 @@ def test_a_plugin_that_ends_the_program_is_said(tmp_path, bench):
         (["--op=Scale*,"], "--op= fits none of"),
         (["--shard=3/2"], "i/n is wanted"),
         (["--device=cuda:99"], "--device=cuda:99: "),
-        (["--device=gpu"], "cuda, cuda:N, cpu or meta is wanted"),
+        (["--device=gpu"], "cuda:N, cuda:all, cpu or meta is wanted"),
+        (["--device=cuda:0,cpu"], "devices of one kind"),
+        (["--device=cuda:1,cuda:1"], "two rows at once on one GPU"),
+        (["--device=cuda:all"], "--device=cuda:all: "),
         (["--reproducible", "--device=cpu"], "--reproducible needs"),
         (["--plugin=nowhere.py"], "nowhere.py"),
         (["--implementation=cutlass"], "--implementation=cutlass"),

@@ -53,7 +53,7 @@ def test_what_the_call_raises_comes_out():
 
 
 class Cache:
-    flush, bytes = Flush.DIRTY, 1 << 28
+    flush, buffer_bytes = Flush.DIRTY, 1 << 28
 
     def empty(self):
         pass

@@ -2,8 +2,9 @@
 
 import pytest
 
-from tileops.perf import bench_limits, bench_pricing, bench_rows, bench_run
-from tileops.perf.bench_rows import Selection, SelectionError, Shard
+from tileops.perf import bench_limits, bench_plan, bench_pricing, bench_rows, bench_run
+from tileops.perf.bench_rows import Selection, SelectionError
+from tileops.perf.bench_shards import Shard
 from tileops.proto import benchmark_pb2
 from tileops.tests.bench import toys
 
@@ -18,9 +19,9 @@ def names(cases):
 
 
 def test_globs_select(classes):
-    chosen = bench_rows.select(classes, Selection(labels=("s*", "few")), Shard())
+    chosen = bench_rows.select(classes, Selection(labels=("s*", "few")))
     assert names(chosen) == ["small-float32", "few-float32"]
-    assert names(bench_rows.select(classes, Selection(ops=("Scatter*",)), Shard())) == ["few-float32"]
+    assert names(bench_rows.select(classes, Selection(ops=("Scatter*",)))) == ["few-float32"]
 
 
 @pytest.mark.parametrize(
@@ -34,19 +35,7 @@ def test_globs_select(classes):
 )
 def test_a_glob_that_selects_nothing_is_an_error(classes, selection, what):
     with pytest.raises(SelectionError, match=what.replace("*", ".")):
-        bench_rows.select(classes, selection, Shard())
-
-
-def test_shards_part_the_rows(classes):
-    whole = names(bench_rows.select(classes, Selection(), Shard()))
-    parts = [names(bench_rows.select(classes, Selection(), Shard(index=index, count=3))) for index in (1, 2, 3)]
-    assert sorted(sum(parts, [])) == sorted(whole) and all(parts)
-
-
-@pytest.mark.parametrize("text", ["0/2", "3/2", "1", "a/b", "-1/2", "1/0"])
-def test_a_shard_that_is_none(text):
-    with pytest.raises(SelectionError, match="i/n is wanted"):
-        bench_rows.parse_shard(text)
+        bench_rows.select(classes, selection)
 
 
 def test_quick_takes_the_cheapest_row_of_each_op(classes):
@@ -107,6 +96,50 @@ def test_a_cpu_is_judged_by_price_and_size_before_anything_runs(classes):
     )
     assert bench_limits.too_much(price, huge, endless, 0.0) is None
     assert bench_limits.too_much(bench_pricing.price_case(scale, small), small, little, 2.0) is None
+
+
+def test_a_gpu_is_judged_by_its_profile_and_says_what_a_row_takes_at_least(classes):
+    scale = classes["ScaleFwdOp"]
+    huge, small = toys.case(scale, "huge"), toys.case(scale, "small")
+    price = bench_pricing.price_case(scale, huge)
+    device = bench_limits.Gpu(bytes_per_s=4e12, flops_per_s={"cuda_core.fp32": 6e13})
+    # 19 calls of 8 TiB, each with 4 TiB of new inputs, at 4e12 bytes/s; the arithmetic is no limit.
+    assert bench_limits.least_s(price, huge, device) == pytest.approx(19 * (1 << 42) * 3 / 4e12)
+    assert bench_limits.too_long(price, huge, device, 5.0, "max_row_seconds") == (
+        "too long for this device: at least 1 min; --max_row_seconds=5 is the limit"
+    )
+    assert bench_limits.too_long(price, huge, device, 0.0, "max_row_seconds") is None
+    assert bench_limits.too_long(bench_pricing.price_case(scale, small), small, device, 5.0, "max_row_seconds") is None
+    slow = bench_limits.Gpu(bytes_per_s=1e20, flops_per_s={"cuda_core.fp32": 1e9})
+    assert bench_limits.least_s(price, huge, slow) == pytest.approx(19 * 2**40 / 1e9)
+
+
+def test_a_gpu_s_ceilings_come_from_its_profile():
+    found = bench_limits.gpu("NVIDIA H200")
+    assert 4e12 < found.bytes_per_s < 4.8e12 and 5e14 < found.flops_per_s["tensor_core.bf16"] < 9.895e14
+    assert bench_limits.gpu("NVIDIA A10").bytes_per_s  # theoretical, where nothing was measured
+    assert bench_limits.gpu("No such GPU") is None
+
+
+@pytest.mark.parametrize(
+    ("device_name", "choice", "reason"),
+    [
+        ("NVIDIA H200", {}, None),
+        ("NVIDIA H200", {"row_timeout_s": 10.0}, "--row_timeout_s=10 is the limit"),
+        ("NVIDIA H200", {"max_row_s": 3.0}, "--max_row_seconds=3 is the limit"),
+        ("NVIDIA H200", {"max_row_s": 0.0, "row_timeout_s": 10.0}, None),
+        ("No such GPU", {"max_row_s": 3.0}, None),
+    ],
+)
+def test_rows_that_a_gpu_cannot_end_in_time_are_skipped_with_the_limit_set(classes, device_name, choice, reason):
+    asked = {"implementations": ["torch"], "rows": "all", "shard": Shard(), "max_row_s": None, "row_timeout_s": 180.0}
+    environment = benchmark_pb2.Environment(device_kind="cuda", device_name=device_name)
+    units = bench_plan.units(bench_pricing.all_cases(classes), bench_plan.Choice(**asked | choice), environment)
+    skipped = {unit.case.case_id: unit.skip for unit in units if unit.skip}
+    assert list(skipped) == ([] if reason is None else ["huge-float32"])
+    if reason:  # the time itself is the calibration's
+        assert skipped["huge-float32"].startswith("too long for this device: at least ")
+        assert skipped["huge-float32"].endswith(f"; {reason}")
 
 
 @pytest.mark.parametrize(

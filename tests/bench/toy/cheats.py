@@ -1,4 +1,4 @@
-"""A plugin: ways to look faster or righter than one is. None may pass; the honest ones are in another plugin."""
+"""A plugin: ways to look faster or righter than one is. None may pass; `controls` has honest ones of similar look."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import tileops_generated_toy as generated
 import torch
 
 from tileops.ops.implementations import implementation
+from tileops.perf import bench_correctness
 
 
 class _Lazy(torch.Tensor):
@@ -19,18 +20,34 @@ class ScaleFwdOp(generated.ScaleFwdOp):
     """Scale, wrongly."""
 
     _by_address: dict = {}
+    _by_value: dict = {}
     _buffers: dict = {}
+    _outputs_before: dict = {}
+    _calls: dict = {}
 
     @implementation("torch")
     def _torch(self, call, x):
         return x * self.params["factor"]
 
-    @implementation("remembers")
-    def _remembers(self, call, x):
+    @implementation("caches_by_address")
+    def _caches_by_address(self, call, x):
         key = (x.data_ptr(), tuple(x.shape))
         if key not in self._by_address:
             self._by_address[key] = x * self.params["factor"]
         return self._by_address[key].clone()
+
+    @implementation("caches_by_value")
+    def _caches_by_value(self, call, x):
+        key = (tuple(x.shape), round(float(x.mean(dtype=torch.float32))))  # a digest as cheap as the cache needs it
+        if key not in self._by_value:
+            self._by_value[key] = x * self.params["factor"]
+        return self._by_value[key].clone()
+
+    @implementation("returns_last_output")
+    def _returns_last_output(self, call, x):
+        output = self._outputs_before.get(tuple(x.shape), x * self.params["factor"])
+        self._outputs_before[tuple(x.shape)] = x * self.params["factor"]
+        return output
 
     @implementation("reuses_buffer")
     def _reuses_buffer(self, call, x):
@@ -63,8 +80,14 @@ class ScaleFwdOp(generated.ScaleFwdOp):
         output.view(-1)[7] = 0.5 * output.view(-1)[7] + 1
         return output
 
-    @implementation("unwritten")
-    def _unwritten(self, call, x):
+    @implementation("half")
+    def _half(self, call, x):
+        output, half = torch.empty_like(x), x.shape[0] // 2
+        torch.mul(x[:half], self.params["factor"], out=output[:half])
+        return output
+
+    @implementation("last_row_unwritten")
+    def _last_row_unwritten(self, call, x):
         output = torch.empty_like(x)
         torch.mul(x[:-1], self.params["factor"], out=output[:-1])
         return output
@@ -87,12 +110,23 @@ class ScaleFwdOp(generated.ScaleFwdOp):
         threading.Thread(target=finish).start()
         return output
 
+    @implementation("raises_on_the_second_call")
+    def _raises_on_the_second_call(self, call, x):
+        self._calls[tuple(x.shape)] = self._calls.get(tuple(x.shape), 0) + 1
+        if self._calls[tuple(x.shape)] == 2:
+            raise RuntimeError("once is enough")
+        return x * self.params["factor"]
+
     @implementation("stops_the_clock")
     def _stops_the_clock(self, call, x):
         time.perf_counter_ns = time.monotonic_ns = lambda: 0
         time.perf_counter = time.monotonic = lambda: 0.0
-        time.sleep(0.002)
         return x * self.params["factor"]
+
+    @implementation("replaces_the_comparison")
+    def _replaces_the_comparison(self, call, x):
+        bench_correctness.relative_error = lambda found, reference: (0.0, 0.0)
+        return torch.zeros_like(x)
 
 
 class ScatterCountFwdOp(generated.ScatterCountFwdOp):

@@ -1,0 +1,59 @@
+"""The run file that the bench writes: begun, continued, or made way for; and what it holds already."""
+
+from __future__ import annotations
+
+import itertools
+import pathlib
+from collections.abc import Iterable, Mapping
+
+from tileops.perf import bench_run, command, run_writer, runfile
+from tileops.proto import benchmark_pb2
+
+
+def writer(path: pathlib.Path, header: benchmark_pb2.RunHeader, resume: bool) -> run_writer.RunWriter:
+    """Open a run file. Measurements that are in it are continued, or moved aside.
+
+    Raises:
+      runfile.RunFileError: it cannot be written, is none of this command's, or was measured elsewhere.
+    """
+    if not resume and path.is_file() and path.stat().st_size:
+        _make_way(path)
+    return run_writer.RunWriter(path, header, append=resume)
+
+
+def _make_way(path: pathlib.Path) -> None:
+    """Keep measurements that a new run would overwrite, under a numbered name; prices are made again in seconds."""
+    try:
+        reader = runfile.read_run(path)
+    except runfile.RunFileError:
+        reader = None
+    if reader is None or not reader.header.schema_version:  # which every writer sets
+        raise runfile.RunFileError(f"--out={path}: is there, and is no run file; it is not overwritten")
+    if reader.header.environment.device_kind == "meta" or next(reader.records(), None) is None:
+        return
+    names = (path.with_name(f"{path.stem}.{number}{path.suffix}") for number in itertools.count(1))
+    aside = next(name for name in names if not name.exists())
+    try:
+        path.rename(aside)
+    except OSError as error:
+        raise runfile.RunFileError(f"cannot move the run in {path} aside to {aside}: {error.strerror}") from error
+    command.say(f"the run that was in {path} is now {aside}")
+
+
+def recorded(opened: run_writer.RunWriter) -> dict[bench_run.Key, int]:
+    """Status of each record that the file already holds; of several with one key the newest counts, as for readers."""
+    if not opened.counts.records:
+        return {}
+    return {
+        (found.op, found.case_id, found.implementation): found.status
+        for found in runfile.read_run(opened.path).records()
+    }
+
+
+def to_do(wanted: Iterable[bench_run.Key], outcomes: Mapping[bench_run.Key, int]) -> set[bench_run.Key]:
+    """What has no record yet, or has failed: what was in its way may be gone."""
+    wanted = list(wanted)
+    failed = {key for key in wanted if outcomes.get(key) in bench_run.FAILED}
+    if failed:
+        command.say(f"retrying {len(failed)} that failed or timed out before")
+    return failed | {key for key in wanted if key not in outcomes}

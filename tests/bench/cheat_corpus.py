@@ -1,0 +1,54 @@
+"""What the bench must say of each cheat, and of the honest implementations beside them."""
+
+import re
+from collections.abc import Iterable
+
+from tileops.proto import benchmark_pb2
+
+# By plugin: each cheat with the reason that its record gives.
+CHEATS = {
+    "cheats": {
+        "caches_by_address": "wrong result: in a timed call",
+        "caches_by_value": "wrong result: in a timed call",
+        "returns_last_output": "wrong result: in a timed call",
+        "reuses_buffer": "wrong result: in a timed call",
+        "lazy": "wrong result: .* may compute its contents later",
+        "aliases": "in the storage of an input",
+        "writes_input": "wrong result: input 'x' was written",
+        "one_percent": "wrong result: .* relative error",
+        "one_element": "wrong result: .* relative error",
+        "half": "wrong result: .* relative error",
+        "last_row_unwritten": "wrong result: .* relative error",
+        "not_a_number": "wrong result: .* relative error of inf",
+        "finishes_later": "wrong result: .* relative error",
+        "raises_on_the_second_call": "RuntimeError: once is enough",
+        "stops_the_clock": "not timed: time.monotonic, .* was replaced",
+        "replaces_the_comparison": "not timed: tileops.perf.bench_correctness.relative_error was replaced",
+    },
+    "gpu_cheats": {
+        "side_stream": "wrong result: .* relative error",
+        "background_thread": "not timed: .*(launched outside|another thread)",
+        "other_work_now_and_then": "not timed: .* ran other device work than discovery saw",
+        "waits_for_nothing": "not timed: torch.cuda.synchronize was replaced",
+    },
+    "controls": {},
+}
+
+
+def judge(plugin: str, records: Iterable[benchmark_pb2.BenchmarkRecord]) -> list[str]:
+    """What is wrong with a run of a plugin's implementations: cheats that passed, honest ones that did not."""
+    found = {record.implementation: record for record in records if record.op == "ScaleFwdOp"}
+    wrong = []
+    for name, reason in CHEATS[plugin].items():
+        record = found.get(name)
+        if record is None:
+            wrong.append(f"{name}: has no record")
+        elif record.status != benchmark_pb2.STATUS_ERROR or not re.search(reason, record.message):
+            status = benchmark_pb2.Status.Name(record.status)
+            wrong.append(f"{name}: {status} {record.message!r}; an error is wanted, and {reason!r}")
+        elif record.HasField("timing"):
+            wrong.append(f"{name}: has a time")
+    for name, record in found.items():
+        if name not in CHEATS[plugin] and record.status != benchmark_pb2.STATUS_OK:
+            wrong.append(f"{name} is honest: {benchmark_pb2.Status.Name(record.status)} {record.message!r}")
+    return wrong

@@ -1,0 +1,52 @@
+"""Every cheat of the corpus ends as an error with the right reason, and no honest implementation does."""
+
+import pytest
+import torch
+
+from tileops.perf import runfile
+from tileops.proto import benchmark_pb2
+from tileops.tests.bench import cheat_corpus
+from tileops.tests.bench.runs import plugin
+
+FLAGS = ("--rows=all", "--op=ScaleFwdOp", "--label=small")
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU: streams and their records")
+
+
+def judged(tmp_path, bench, device, name):
+    status, _, err = bench(f"--device={device}", *FLAGS, plugin(name))
+    records = list(runfile.read_run(tmp_path / "tileops-run.binpb").records())
+    assert cheat_corpus.judge(name, records) == [], err
+    return status, {record.implementation: record for record in records}
+
+
+def test_every_cheat_is_an_error_and_prices_its_row_all_the_same(tmp_path, bench):
+    status, records = judged(tmp_path, bench, "cpu", "cheats")
+    assert status == 1
+    assert len(cheat_corpus.CHEATS["cheats"]) >= 12 and len(records) == len(cheat_corpus.CHEATS["cheats"]) + 1
+    assert all((record.flops, record.bytes) == (2048, 16384) for record in records.values())
+
+
+def test_no_honest_implementation_of_similar_look_is_an_error(tmp_path, bench):
+    status, records = judged(tmp_path, bench, "cpu", "controls")
+    assert status == 0
+    honest = [record for name, record in records.items() if name.startswith("honest_")]
+    assert len(honest) >= 12 and all(record.correctness.checked for record in honest)
+
+
+@needs_gpu
+@pytest.mark.parametrize("name", list(cheat_corpus.CHEATS))
+def test_on_a_gpu_too(tmp_path, bench, name):
+    judged(tmp_path, bench, "cuda", name)
+
+
+def test_the_judge_tells_what_passed_and_what_did_not():
+    record = benchmark_pb2.BenchmarkRecord
+    passed = record(op="ScaleFwdOp", implementation="side_stream", status=benchmark_pb2.STATUS_OK)
+    other = record(
+        op="ScaleFwdOp", implementation="waits_for_nothing", status=benchmark_pb2.STATUS_ERROR, message="out of memory"
+    )
+    failed = record(op="ScaleFwdOp", implementation="honest_waits", status=benchmark_pb2.STATUS_ERROR, message="no")
+    found = cheat_corpus.judge("gpu_cheats", [passed, other, failed])
+    assert [line.partition(":")[0] for line in found] == [
+        "side_stream", "background_thread", "other_work_now_and_then", "waits_for_nothing", "honest_waits is honest"
+    ]  # fmt: skip
