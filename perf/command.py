@@ -37,7 +37,8 @@ def run(main: Callable[[Sequence[str]], int | None]) -> None:
             app.run(lambda argv: _guarded(main, argv), flags_parser=_parse_flags)
         finally:
             # Here, where a failure still has a status: not at the interpreter's exit.
-            sys.stdout.flush()
+            if sys.stdout is not None:
+                sys.stdout.flush()
     except KeyboardInterrupt:
         say("interrupted")
         sys.exit(EXIT_INTERRUPTED)
@@ -62,6 +63,8 @@ def say(message: str) -> None:
         char if char.isprintable() else char.encode("unicode_escape").decode()
         for char in message
     )
+    if sys.stderr is None:
+        return  # Closed; print would then write to stdout, among the data.
     print(f"{_program()}: {shown}", file=sys.stderr, flush=True)
 
 

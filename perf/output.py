@@ -27,7 +27,7 @@ def refuse_input(name: str | None, inputs: Iterable[pathlib.Path]) -> None:
         return
     path = paths.user_path(name)
     for read in inputs:
-        if path.is_file() and read.is_file() and path.samefile(read):
+        if os.path.isfile(path) and os.path.isfile(read) and path.samefile(read):
             raise OutputError(
                 f"--out={name} is a file that this command reads, {read}, and would be lost; name another one"
             )
@@ -45,16 +45,29 @@ def write(name: str | None, render: Callable[[IO], None], binary: bool = False) 
       binary: Whether that is a file of bytes, not of text.
 
     Raises:
-      OutputError: The file cannot be written.
+      OutputError: The file cannot be written, or stdout is closed.
     """
     if name is None:
-        render(sys.stdout.buffer if binary else sys.stdout)
+        render(_stdout(binary))
         return
     path = paths.user_path(name)
     try:
         _write_file(path.resolve(), render, binary)
     except OSError as error:
         raise OutputError(f"cannot write {path}: {error.strerror}") from error
+
+
+def _stdout(binary: bool) -> IO:
+    """Returns stdout: UTF-8 in a file or a pipe, as in --out; a terminal keeps its encoding."""
+    if sys.stdout is None:
+        raise OutputError("stdout is closed; --out names a file to write")
+    if binary:
+        return sys.stdout.buffer
+    if sys.stdout.isatty():
+        sys.stdout.reconfigure(errors="backslashreplace")
+    else:
+        sys.stdout.reconfigure(encoding="utf-8")
+    return sys.stdout
 
 
 def _write_file(path: pathlib.Path, render: Callable[[IO], None], binary: bool) -> None:

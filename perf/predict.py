@@ -1,22 +1,34 @@
 """What the project's ops would cost at best on a GPU: a bound for every workload row.
 
 `//perf:predict -- --profile="NVIDIA B200"` is //perf:roofline with --predict, on the
-prices of every row instead of a measured run; it takes the same flags.
+prices of every row instead of a measured run; it takes the same flags. A profile that
+was never calibrated needs --assume_calibration=0.85, too, or the like.
 """
 
+from collections.abc import Sequence
+
+from absl import app
 from absl import flags
 
 from tileops.perf import command
 from tileops.perf import paths
 from tileops.perf import roofline
 
+# --help lists them.
+flags.adopt_module_key_flags(roofline)
 
-def _set_defaults() -> None:
-    """Makes the priced rows what is read, unless the user names a run."""
-    flags.FLAGS.set_default("predict", True)
-    flags.FLAGS.set_default("run", [str(paths.data_path("perf", "price_run.binpb"))])
+
+def main(argv: Sequence[str]) -> int:
+    """Makes the report, of the priced rows unless the user names a run; returns the exit status."""
+    if not flags.FLAGS["run"].present:
+        try:
+            flags.FLAGS.run = [str(paths.data_path("perf", "price_run.binpb"))]
+        except FileNotFoundError as error:
+            raise app.UsageError(f"{error}; name a run with --run") from error
+    return roofline.main(argv)
 
 
 if __name__ == "__main__":
-    _set_defaults()
-    command.run(roofline.main)
+    flags.FLAGS.set_default("predict", True)
+    flags.FLAGS["run"].help = "Run file, .binpb or .jsonl; repeatable. Default: the prices of every workload row."
+    command.run(main)

@@ -175,7 +175,7 @@ def find_profile(name_or_file: str) -> Profile:
       ProfileError: No such file and no such device.
     """
     path = paths.user_path(name_or_file)
-    if name_or_file.endswith(".textproto") or path.is_file():
+    if name_or_file.endswith(".textproto") or os.path.isfile(path):
         return load_profile(path)
     for path in _profile_files():
         if path.stem == name_or_file:

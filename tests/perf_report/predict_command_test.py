@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from tileops.perf import paths
+from tileops.tests.perf_report import builders
 
 
 def predict(*flags):
@@ -25,6 +26,22 @@ def has_prices():
         return paths.data_path("perf", "price_run.binpb").exists()
     except FileNotFoundError:
         return False
+
+
+def test_help_and_a_named_run_need_no_prices_of_the_build(tmp_path):
+    done = predict("--help")
+    assert done.returncode == 0
+    assert "Default: the prices of every workload row" in " ".join(done.stdout.split())
+    builders.write_run(tmp_path / "run.binpb", builders.record(ns=None))
+    done = predict(f"--run={tmp_path}/run.binpb", "--profile=NVIDIA H200", "--format=csv")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.skipif(has_prices(), reason="the build made perf/price_run.binpb")
+def test_prices_that_are_not_there_are_one_line():
+    done = predict("--profile=NVIDIA H200")
+    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1
+    assert "perf/price_run.binpb is not among" in done.stderr and "--run" in done.stderr
 
 
 @pytest.mark.skipif(
