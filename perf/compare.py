@@ -2,9 +2,11 @@
 
 Noise-aware: medians are compared with the spread of their samples. Changed prices
 (the formula changed) are told apart from changed times. Exits 1 where a row got
-slower by more than --threshold or lost its time, 2 if something cannot be read.
+slower by more than --threshold or lost its time, or no row of the base run is in the
+new one; 2 if something cannot be read.
 """
 
+import math
 from collections.abc import Sequence
 from typing import TextIO
 
@@ -14,9 +16,11 @@ from absl import flags
 from tileops.perf import command
 from tileops.perf import compare_html
 from tileops.perf import compare_rows
+from tileops.perf import compare_table
 from tileops.perf import compare_text
 from tileops.perf import output
 from tileops.perf import paths
+from tileops.perf import report_facts
 from tileops.perf import report_runs
 from tileops.perf import runfile
 
@@ -43,10 +47,12 @@ def main(argv: Sequence[str]) -> int:
     for name, value in (("base", _BASE.value), ("new", _NEW.value)):
         if not value:
             raise app.UsageError(f"--{name} names no run file; both --base and --new do")
+    if not math.isfinite(_THRESHOLD.value):
+        raise app.UsageError(f"--threshold={_THRESHOLD.value} is no change that a time can have")
+    files = [paths.user_path(path) for path in (_BASE.value, _NEW.value)]
     try:
-        readers = [
-            runfile.read_run(paths.user_path(path)) for path in (_BASE.value, _NEW.value)
-        ]
+        output.refuse_input(_OUT.value, files)
+        readers = [runfile.read_run(path) for path in files]
         report_runs.device_name(readers)
         known, summaries = zip(*map(_read, readers))
         comparison = compare_text.Comparison(
@@ -58,6 +64,8 @@ def main(argv: Sequence[str]) -> int:
             for run in summaries:
                 for problem in run.problems:
                     command.say(f"{run.file}: {problem}")
+            if comparison.warning:
+                command.say(comparison.warning)
         output.write(_OUT.value, lambda out: _render(comparison, out))
     except (
         runfile.RunFileError,
@@ -65,13 +73,12 @@ def main(argv: Sequence[str]) -> int:
         output.OutputError,
     ) as error:
         raise app.UsageError(str(error)) from error
-    failed = compare_rows.has_regression(comparison.rows)
-    return command.EXIT_FOUND if failed else command.EXIT_OK
+    return command.EXIT_FOUND if comparison.health == "failed" else command.EXIT_OK
 
 
 def _read(reader: runfile.RunReader):
     """Returns what a comparison needs to know of a run, and what it says of it."""
-    facts = report_runs.RunFacts(reader)
+    facts = report_facts.RunFacts(reader)
 
     def noted():
         for record in reader.records():
@@ -84,7 +91,7 @@ def _read(reader: runfile.RunReader):
 
 def _render(comparison: compare_text.Comparison, out: TextIO) -> None:
     if _FORMAT.value == "table":
-        compare_text.write_table(comparison, out, every_row=_ALL.value)
+        compare_table.write_table(comparison, out, every_row=_ALL.value)
     elif _FORMAT.value == "json":
         compare_text.write_json(comparison, out)
     elif _FORMAT.value == "csv":

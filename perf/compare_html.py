@@ -1,7 +1,9 @@
 """A comparison as one HTML page: counts, families, and a table that sorts and filters."""
 
+import collections
 import json
 from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import TextIO
 
 from tileops.perf import compare_rows
@@ -22,6 +24,9 @@ _FIELDS = (
     "reason",
 )
 
+# Rows that the page holds one by one: more make a browser take seconds.
+MOST_ROWS = 20_000
+
 # What a reader wants to see that two runs have in common, or not.
 _ENVIRONMENT = (
     ("file", "file"),
@@ -38,13 +43,17 @@ _ENVIRONMENT = (
 
 
 def write_html(comparison: compare_text.Comparison, out: TextIO) -> None:
-    """Writes the page."""
+    """Writes the page.
+
+    Above `MOST_ROWS` rows its table has the gravest, and the others are counted by
+    family and verdict.
+    """
     page.write(
         out,
         title=f"Comparison: {comparison.base.file} and {comparison.new.file}",
         body=_body(comparison),
-        data={"fields": _FIELDS, "shapes": page.CHANGES},
-        rows=map(_row, comparison.rows),
+        data={"fields": _FIELDS, "shapes": page.CHANGES, "total": len(comparison.rows)},
+        rows=map(_row, comparison.rows[:MOST_ROWS]),
         scripts=("base.js", "compare.js"),
     )
 
@@ -73,9 +82,37 @@ def _body(comparison: compare_text.Comparison) -> Iterator[str]:
     for run in (comparison.base, comparison.new):
         for problem in run.problems:
             yield f'<p class="warning">{page.text(run.file)}: {page.text(problem)}</p>'
+    if comparison.warning:
+        yield f'<p class="warning">{page.text(comparison.warning)}</p>'
     yield _chips(comparison)
     yield '<div class="two">' + _families(comparison) + _environments(comparison) + "</div>"
+    yield _left_out(comparison.rows[MOST_ROWS:])
     yield _ROWS
+
+
+def _left_out(rows: Sequence[compare_rows.Row]) -> str:
+    """Returns what the rows that the page has no room for come to; "" for none."""
+    if not rows:
+        return ""
+    counted: dict[tuple[str, str], list[float]] = {}
+    sizes: collections.Counter[tuple[str, str]] = collections.Counter()
+    for row in rows:
+        key = (row.family, row.verdict.value)
+        sizes[key] += 1
+        if row.ratio is not None:
+            counted.setdefault(key, []).append(row.ratio)
+    cells = []
+    for (family, verdict), size in sorted(sizes.items()):
+        ratios = counted.get((family, verdict), [])
+        span = [compare_text.change(ratio) for ratio in (min(ratios), max(ratios))] if ratios else ["", ""]
+        cells.append((page.text(family or "(none)"), verdict.replace("_", " "), f"{size:,}", *span))
+    titles = ("family", "verdict", "rows", "least change", "most change")
+    return (
+        f'<section id="left-out"><p class="warning">The table of rows has the first {MOST_ROWS:,}, the gravest;'
+        f" the other {len(rows):,} are counted here. --format=csv has them all.</p>"
+        + page.table(titles, cells, (2, 3, 4))
+        + "</section>"
+    )
 
 
 def _chips(comparison: compare_text.Comparison) -> str:

@@ -13,6 +13,7 @@ apart: it moves efficiencies and no time.
 import dataclasses
 import enum
 import math
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -21,6 +22,10 @@ from tileops.proto import benchmark_pb2
 
 _PRICE_FIELDS = ("flops", "bytes", "roof_key")
 _NANOSECONDS_PER_SECOND = 1e9
+
+# Relative error that the conversions of two times may leave: a change of exactly the
+# threshold in nanoseconds is not beyond it.
+_ROUNDING = 1e-12
 
 Key = tuple[str, str, str]
 
@@ -55,7 +60,7 @@ class Time(NamedTuple):
     source: int
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Measured:
     """What a comparison needs to know of a record.
 
@@ -72,7 +77,7 @@ class Measured:
     message: str
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Row:
     """One row of a comparison.
 
@@ -98,13 +103,17 @@ class Row:
 
     @property
     def ratio(self) -> float | None:
-        """New time over base time; None unless both are there, by one clock."""
+        """New time over base time; None unless both are there, by one clock.
+
+        None, too, where the ratio is beyond the range of floats.
+        """
         if not self.base or not self.new or self.base.source != self.new.source:
             return None
-        return self.new.median_s / self.base.median_s
+        ratio = self.new.median_s / self.base.median_s
+        return ratio if 0 < ratio < math.inf else None
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class FamilyRatio:
     """The geometric mean of new time over base time in a family.
 
@@ -129,10 +138,11 @@ def measured(
         message = record.message
         if time is None:
             message = message or measured_time.defect(record)
-        known[record.op, record.case_id, record.implementation] = Measured(
-            family=record.family,
+        key = (sys.intern(record.op), record.case_id, sys.intern(record.implementation))
+        known[key] = Measured(
+            family=sys.intern(record.family),
             time=time,
-            price=(record.flops, record.bytes, record.roof_key),
+            price=(record.flops, record.bytes, sys.intern(record.roof_key)),
             message=message,
         )
     return known
@@ -199,6 +209,12 @@ def has_regression(rows: Iterable[Row]) -> bool:
     return any(row.verdict in REGRESSIONS for row in rows)
 
 
+def has_nothing_left(rows: Iterable[Row]) -> bool:
+    """Whether the base run has rows and the new one has none of them: nothing was compared."""
+    verdicts = {row.verdict for row in rows}
+    return Verdict.VANISHED in verdicts <= {Verdict.VANISHED, Verdict.APPEARED}
+
+
 def _row(key: Key, base: Measured | None, new: Measured | None, threshold: float) -> Row:
     op, case_id, implementation = key
     verdict, reason = _verdict(base, new, threshold)
@@ -236,8 +252,9 @@ def _verdict(
 
 def judge(base: Time, new: Time, threshold: float) -> Verdict:
     """Returns what two times by one clock say: SAME, FASTER, SLOWER or AMBIGUOUS."""
-    limit = base.median_s * (1 + threshold), base.median_s / (1 + threshold)
-    if limit[1] <= new.median_s <= limit[0]:
+    most = base.median_s * (1 + threshold) * (1 + _ROUNDING)
+    least = base.median_s / (1 + threshold) / (1 + _ROUNDING)
+    if least <= new.median_s <= most:
         return Verdict.SAME
     if new.low_s <= base.high_s and base.low_s <= new.high_s:
         return Verdict.AMBIGUOUS

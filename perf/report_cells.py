@@ -2,7 +2,8 @@
 
 Above some 20,000 marks a plot shows a cloud, and a browser takes seconds to draw
 it. So the rows of a larger report are counted in cells, a twentieth of a decade
-wide and high, apart by verdict.
+wide and high, apart by verdict. A cell's mark stands at the mean of its rows, which
+is on a ceiling where they are.
 """
 
 import dataclasses
@@ -19,15 +20,16 @@ _CELLS_PER_DECADE = 20
 
 @dataclasses.dataclass
 class Cell:
-    """Rows of one verdict that would stand in one place of the plot.
+    """Rows of one kind that would stand in one place of the plot.
 
     Attributes:
-      x: Arithmetic intensity in the middle of the cell, in FLOPs per byte; None on
-        a rail of rows that have none.
-      y: FLOPs (on the left rail: bytes) per second; None where there is no rate.
+      x: Arithmetic intensity, in FLOPs per byte: the geometric mean of the rows';
+        None on a rail of rows that have none.
+      y: FLOPs (on the left rail: bytes) per second, the same mean; None where there
+        is no rate.
       rail: Where rows stand that have no place between the axes: "left" (no FLOPs),
         "right" (no bytes), "bottom" (no rate); None for others.
-      verdict: Name of the verdict.
+      verdict: Name of the verdict, or "predicted".
       op: One of the rows, for an example, with `case_id`, `implementation` and
         `family`.
       count: How many rows there are.
@@ -49,14 +51,20 @@ class Cell:
     most: float | None = None
     headroom_s: float | None = None
 
-    def add(self, row: roofline_pb2.Row) -> None:
-        """Counts a row in."""
+    def add(self, row: roofline_pb2.Row, x: float | None, y: float | None) -> None:
+        """Counts a row in, which stands at `x` and `y`."""
         self.count += 1
+        self.x, self.y = self._mean(self.x, x), self._mean(self.y, y)
         if row.HasField("efficiency"):
             seen = [self.least, self.most, row.efficiency]
             known = [value for value in seen if value is not None]
             self.least, self.most = min(known), max(known)
             self.headroom_s = (self.headroom_s or 0.0) + row.headroom_s
+
+    def _mean(self, before: float | None, value: float | None) -> float | None:
+        if before is None or value is None:
+            return None
+        return before * (value / before) ** (1 / self.count)
 
 
 class Cells:
@@ -68,13 +76,13 @@ class Cells:
     def add(self, row: roofline_pb2.Row) -> None:
         """Counts a row in."""
         x, y, rail = _place(row)
-        verdict = report_text.enum_name(row, "verdict")
+        verdict = report_text.kind(row)
         key = (rail, _step(x), _step(y), verdict)
         cell = self._cells.get(key)
         if cell is None:
             cell = self._cells[key] = Cell(
-                x=_middle(x),
-                y=_middle(y),
+                x=x,
+                y=y,
                 rail=rail,
                 verdict=verdict,
                 op=report_text.printable(row.op),
@@ -82,7 +90,7 @@ class Cells:
                 case_id=report_text.printable(row.case_id),
                 implementation=report_text.printable(row.implementation),
             )
-        cell.add(row)
+        cell.add(row, x, y)
 
     def all(self) -> list[Cell]:
         """Returns the cells in the order of their first rows."""
@@ -106,9 +114,3 @@ def _place(row: roofline_pb2.Row) -> tuple[float | None, float | None, str | Non
 
 def _step(value: float | None) -> int | None:
     return None if value is None else math.floor(math.log10(value) * _CELLS_PER_DECADE)
-
-
-def _middle(value: float | None) -> float | None:
-    if value is None:
-        return None
-    return 10 ** ((_step(value) + 0.5) / _CELLS_PER_DECADE)

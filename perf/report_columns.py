@@ -1,21 +1,18 @@
-"""The columns of the report's table: what stands in each, and how wide it is."""
+"""The columns of the report's table: what stands in each."""
 
-import dataclasses
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from rich import cells
-
+from tileops.perf import pricing
 from tileops.perf import report_text
+from tileops.perf import table_columns
+from tileops.perf.table_columns import Column
 from tileops.proto import roofline_pb2
-
-_UNIT_SUFFIX = " us"
-_OP_SUFFIX = "FwdOp"
-_DTYPES_AT_END = re.compile(r"(-b?float\d+)+$")
-BREVITIES = f"names without {_OP_SUFFIX}, bf16/f16/f32 for the dtypes, times in us"
 
 _BARS = "\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588"
 _MOST_BARS = 12
+
+# Decimal places of a percentage that lies beside a line between verdicts.
+_MOST_DIGITS = 6
 
 _STYLES = {
     roofline_pb2.VERDICT_FORMULA_ERROR: "bold red",
@@ -27,135 +24,39 @@ _STYLES = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
-class Column:
-    """One column of the table.
-
-    Attributes:
-      title: Its head.
-      cell: Text of a row's cell.
-      is_name: Whether it says which row this is; a row of two lines has these in
-        the first.
-      is_number: Whether it is aligned to the right.
-      is_measured: Whether a prediction has nothing to put here.
-      is_optional: Whether it is left out when all its cells are empty.
-      yields: In which order columns are hidden on a terminal that is too narrow
-        for rows of two lines; 0 never.
-    """
-
-    title: str
-    cell: Callable[[roofline_pb2.Row], str]
-    is_name: bool = False
-    is_number: bool = False
-    is_measured: bool = False
-    is_optional: bool = False
-    yields: int = 0
-
-
-class Filled:
-    """A column with its cells.
-
-    Attributes:
-      column: The column.
-      cells: Text of its cell in each row.
-      width: Character cells of the widest, the head included.
-    """
-
-    def __init__(self, column: Column, texts: Sequence[str]):
-        self.column = column
-        self.cells = texts
-        self.width = max(map(cells.cell_len, [column.title, *texts]))
-
-    def padded(self, text: str) -> str:
-        """Returns the text as wide as the column."""
-        space = " " * (self.width - cells.cell_len(text))
-        return space + text if self.column.is_number else text + space
-
-
-_OP = Column("op", lambda row: row.op, is_name=True)
-_CASE = Column("case", lambda row: row.case_id, is_name=True)
-NOTE = Column("note", report_text.note, is_optional=True)
+_TIME = Column("time", lambda row: _time(row, "actual_time_s"), is_number=True, yields=4)
+_HEADROOM = Column(
+    "headroom", lambda row: _time(row, "headroom_s"), is_number=True, is_optional=True, yields=1
+)
+_EFFICIENCY = Column(
+    "efficiency",
+    lambda row: percent(row.efficiency if row.HasField("efficiency") else None),
+    is_number=True,
+    yields=5,
+)
+_COURSE = Column("course", lambda row: _course(row.history), is_optional=True, yields=6)
 
 _COLUMNS = (
-    _OP,
-    _CASE,
-    Column(
-        "implementation",
-        lambda row: row.implementation,
-        is_name=True,
-        is_optional=True,
-    ),
-    Column(
-        "time",
-        lambda row: _time(row, "actual_time_s"),
-        is_number=True,
-        is_measured=True,
-        yields=4,
-    ),
+    Column("op", lambda row: row.op, is_name=True),
+    Column("case", lambda row: row.case_id, is_name=True),
+    Column("implementation", lambda row: row.implementation, is_name=True, is_optional=True),
+    _TIME,
     Column("SOL time", lambda row: _time(row, "sol_time_s"), is_number=True, yields=3),
-    Column(
-        "headroom",
-        lambda row: _time(row, "headroom_s"),
-        is_number=True,
-        is_measured=True,
-        is_optional=True,
-        yields=1,
-    ),
-    Column(
-        "efficiency",
-        lambda row: percent(row.efficiency if row.HasField("efficiency") else None),
-        is_number=True,
-        is_measured=True,
-        yields=5,
-    ),
+    _HEADROOM,
+    _EFFICIENCY,
     Column("bound", lambda row: report_text.enum_name(row, "bound") or "", yields=2),
     Column("verdict", lambda row: _verdict(row)),
-    Column(
-        "course",
-        lambda row: _course(row.history),
-        is_measured=True,
-        is_optional=True,
-        yields=6,
-    ),
-    NOTE,
+    _COURSE,
+    Column("note", report_text.note, is_note=True, is_optional=True),
 )
+# What a prediction has nothing to put in.
+_MEASURED = (_TIME, _HEADROOM, _EFFICIENCY, _COURSE)
 
 
-def fill(rows: Sequence[roofline_pb2.Row], is_prediction: bool) -> list[Filled]:
+def fill(rows: Sequence[roofline_pb2.Row], is_prediction: bool) -> list[table_columns.Filled]:
     """Returns the columns that have something to say about the rows."""
-    filled = [
-        Filled(column, [report_text.printable(column.cell(row)) for row in rows])
-        for column in _COLUMNS
-        if not (column.is_measured and is_prediction)
-    ]
-    return [each for each in filled if any(each.cells) or not each.column.is_optional]
-
-
-def brief(filled: Sequence[Filled]) -> list[Filled]:
-    """Returns the columns with shorter names and with times without their unit.
-
-    Names that would no longer differ stay as they are.
-    """
-    ops, cases = filled[0].cells, filled[1].cells
-    brief_ops = [op.removesuffix(_OP_SUFFIX) or op for op in ops]
-    brief_cases = [
-        _DTYPES_AT_END.sub(lambda end: end[0].replace("float", "f"), case)
-        for case in cases
-    ]
-    if len(set(zip(brief_ops, brief_cases))) < len(set(zip(ops, cases))):
-        brief_ops, brief_cases = ops, cases
-    texts = {_OP: brief_ops, _CASE: brief_cases}
-    return [
-        Filled(
-            each.column,
-            texts.get(each.column)
-            or [
-                cell.removesuffix(_UNIT_SUFFIX) if each.column.is_number else cell
-                for cell in each.cells
-            ],
-        )
-        for each in filled
-    ]
+    columns = [column for column in _COLUMNS if not (is_prediction and column in _MEASURED)]
+    return table_columns.fill(columns, rows)
 
 
 def _time(row: roofline_pb2.Row, field: str) -> str:
@@ -170,9 +71,7 @@ def style(row: roofline_pb2.Row) -> str:
 def _verdict(row: roofline_pb2.Row) -> str:
     if report_text.is_predicted(row):
         return "predicted"
-    verdict = report_text.enum_name(row, "verdict").replace("_", " ")
-    reason = report_text.enum_name(row, "blank_reason")
-    return f"{verdict}: {reason}" if reason else verdict
+    return report_text.verdict(row)
 
 
 def _course(history: Sequence[roofline_pb2.HistoryPoint]) -> str:
@@ -198,10 +97,23 @@ def microseconds(seconds: float | None) -> str:
         return ""
     # A bound of next to nothing is still not zero.
     if 0 < seconds < 5e-9:
-        return f"<0.01{_UNIT_SUFFIX}"
-    return f"{seconds * 1e6:,.2f}{_UNIT_SUFFIX}"
+        return f"<0.01{table_columns.UNIT_SUFFIX}"
+    return f"{seconds * 1e6:,.2f}{table_columns.UNIT_SUFFIX}"
 
 
 def percent(ratio: float | None) -> str:
-    """Returns a ratio in per cent; "" for an absent one."""
-    return "" if ratio is None else f"{ratio:.1%}"
+    """Returns a ratio in per cent; "" for an absent one.
+
+    With one decimal place, and with more beside the lines between verdicts: what is
+    below one does not read as on it.
+    """
+    if ratio is None:
+        return ""
+    digits = 1
+    while digits < _MOST_DIGITS and _sides(float(f"{ratio * 100:.{digits}f}") / 100) != _sides(ratio):
+        digits += 1
+    return f"{ratio * 100:.{digits}f}%"
+
+
+def _sides(ratio: float) -> tuple[bool, bool]:
+    return ratio >= pricing.AT_CEILING_EFFICIENCY, ratio > pricing.ANOMALY_EFFICIENCY

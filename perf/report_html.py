@@ -51,11 +51,9 @@ def write_html(
     cells = report_cells.Cells() if head.summary.rows > report_cells.MOST_POINTS else None
     errors = []
     roof_keys = set()
-    predicted = 0
     for row in rows():
         summaries.add(row)
         roof_keys.add(row.roof_key)
-        predicted += report_text.is_predicted(row)
         if cells:
             cells.add(row)
         if row.breaches and len(errors) < _MOST_ERRORS_LISTED:
@@ -77,7 +75,7 @@ def write_html(
     page.write(
         out,
         title=f"Roofline: {report_html_sections.device(head)}",
-        body=_body(head, summaries, errors, predicted),
+        body=_body(head, summaries, errors),
         data=data,
         rows=(_row(row) for row, _ in zip(rows(), range(shown))),
         scripts=("base.js", "plot.js", "report.js"),
@@ -136,12 +134,11 @@ def _body(
     head: roofline_pb2.Report,
     summaries: report_summary.Summaries,
     errors: list[roofline_pb2.Row],
-    predicted: int,
 ) -> Iterator[str]:
     yield report_html_sections.header(head)
     yield report_html_sections.errors(head, errors)
-    yield report_html_sections.warnings(head)
-    yield report_html_sections.chips(head, predicted)
+    yield report_html_sections.warnings(head, summaries)
+    yield report_html_sections.chips(head, summaries.predicted)
     yield '<div class="two">'
     yield report_html_sections.to_win(head, summaries)
     yield report_html_sections.families(head, summaries)

@@ -77,12 +77,15 @@ def _profile_facts(profile: gpu_profile_pb2.GpuProfile) -> list[tuple[str, str]]
 
 def _profile_table(profile: gpu_profile_pb2.GpuProfile) -> str:
     def row(name: str, theoretical: float, unit: str, part) -> tuple[str, ...]:
-        said, effective = "not measured", ""
+        calibration, said, effective = None, "not measured", ""
         if part.HasField("calibration"):
-            said = f"{part.calibration:.2%}"
-            effective = f"{theoretical * part.calibration / 1e12:,.4g} {unit}"
+            calibration = part.calibration
+            said = f"{calibration:.2%}"
         elif profile.HasField("assumed_calibration"):
-            said = f"{profile.assumed_calibration:.2%}, assumed"
+            calibration = profile.assumed_calibration
+            said = f"{calibration:.2%}, assumed"
+        if calibration is not None:
+            effective = f"{theoretical * calibration / 1e12:,.4g} {unit}"
         return (
             page.text(name),
             f"{theoretical / 1e12:,.4g} {unit}",

@@ -10,6 +10,8 @@ from tileops.proto import roofline_pb2
 
 OPS_TO_WIN = 5
 
+_COUNTED = "Counted: the rows that a sum is over, those with a reading that tells of their kernel."
+
 # (verdict, what it means), in the order that a reader wants them.
 _VERDICTS = (
     ("formula_error", "faster than physics allows: the formula counts too much"),
@@ -65,9 +67,12 @@ def errors(head: roofline_pb2.Report, errors: Sequence[roofline_pb2.Row]) -> str
     )
 
 
-def warnings(head: roofline_pb2.Report) -> str:
-    """Returns what was assumed, and what was wrong with the run files."""
-    warnings = [profiles.assumption_in_words(head.profile)]
+def warnings(head: roofline_pb2.Report, summaries: report_summary.Summaries) -> str:
+    """Returns what was assumed, what could be, and what was wrong with the run files."""
+    warnings = [
+        profiles.assumption_in_words(head.profile),
+        report_text.uncalibrated_hint(summaries.uncalibrated),
+    ]
     warnings += [f"{run.file}: {problem}" for run in head.runs for problem in run.problems]
     return "".join(f'<p class="warning">{page.text(each)}</p>' for each in warnings if each)
 
@@ -101,17 +106,17 @@ def to_win(head: roofline_pb2.Report, summaries: report_summary.Summaries) -> st
     rows = [
         (
             f'<button type="button" data-op="{page.text(op.name)}">{page.text(op.name)}</button>',
-            _microseconds(op.headroom_s),
+            _microseconds(op.to_win_s),
             _percent(op.median_efficiency),
             f"{op.rows:,}",
         )
         for op in ops
     ]
     caption = (
-        "Headroom: what perfect kernels would save, one call of each row;"
+        "What perfect kernels would save, one call of each row below 80%;"
         " latency-bound rows left out."
     )
-    titles = ("op", "headroom µs", "median efficiency", "rows")
+    titles = ("op", "time to win µs", "median efficiency", "rows")
     return (
         '<section id="to-win"><h2>Most time to win</h2>'
         + page.table(titles, rows, (1, 2, 3), caption)
@@ -122,18 +127,24 @@ def to_win(head: roofline_pb2.Report, summaries: report_summary.Summaries) -> st
 def families(head: roofline_pb2.Report, summaries: report_summary.Summaries) -> str:
     """Returns what each family comes to."""
     if head.is_prediction:
-        titles = ("family", "rows", "total SOL time µs")
+        titles = ("family", "rows", "counted", "total SOL time µs")
         rows = [
-            (page.text(family.name or "(none)"), f"{family.rows:,}", _microseconds(family.sol_time_s))
+            (
+                page.text(family.name or "(none)"),
+                f"{family.rows:,}",
+                f"{family.bounded:,}",
+                _microseconds(family.sol_time_s),
+            )
             for family in summaries.families()
         ]
     else:
-        titles = ("family", "rows", "at ceiling", "median efficiency", "headroom µs")
+        titles = ("family", "rows", "at ceiling", "counted", "median efficiency", "headroom µs")
         rows = [
             (
                 page.text(family.name or "(none)"),
                 f"{family.rows:,}",
                 f"{family.at_ceiling:,}",
+                f"{family.counted:,}",
                 _percent(family.median_efficiency),
                 _microseconds(family.headroom_s),
             )
@@ -141,13 +152,13 @@ def families(head: roofline_pb2.Report, summaries: report_summary.Summaries) -> 
         ]
     return (
         '<section id="families"><h2>Families</h2>'
-        + page.table(titles, rows, range(1, len(titles)))
+        + page.table(titles, rows, range(1, len(titles)), _COUNTED)
         + "</section>"
     )
 
 
-def _microseconds(seconds: float) -> str:
-    return f"{seconds * 1e6:,.2f}"
+def _microseconds(seconds: float | None) -> str:
+    return "" if seconds is None else f"{seconds * 1e6:,.2f}"
 
 
 def _percent(ratio: float | None) -> str:

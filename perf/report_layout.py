@@ -1,15 +1,15 @@
-"""How the rows of the report's table are laid out in the width that there is."""
+"""How the rows of a table are laid out in the width that there is."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from rich import box
 from rich import console as rich_console
 from rich import table as rich_table
 from rich import text as rich_text
 
-from tileops.perf import report_columns
 from tileops.perf import report_text
-from tileops.proto import roofline_pb2
+from tileops.perf import table_columns
 
 # A note wraps within its column; narrower than this it reads badly.
 _MIN_NOTE_WIDTH = 30
@@ -19,39 +19,51 @@ _COLUMN_GAP = 3
 _INDENT = "  "
 _TIGHT_GAP = "  "
 
-_Filled = report_columns.Filled
+_Filled = table_columns.Filled
 
 
-def print_rows(report: roofline_pb2.Report, console: rich_console.Console) -> None:
-    """Prints the rows by family, in the first form that the width has room for.
+class Group(NamedTuple):
+    """Rows that stand together: their title, "" for none, and how many they are."""
+
+    title: str
+    rows: int
+
+
+def print_rows(
+    full: Sequence[table_columns.Filled],
+    styles: Sequence[str],
+    groups: Sequence[Group],
+    console: rich_console.Console,
+) -> None:
+    """Prints rows in the first form that the width has room for.
 
     One line a row; the same with brief names; two lines; the same with brief
-    names. No form cuts a name: rows that differ must not look alike. The family of
-    the first row goes first; within one, rows keep their order.
+    names. No form cuts a name: rows that differ must not look alike.
+
+    Args:
+      full: The columns, with a cell for each row; op and case are the first two.
+      styles: How rich shows each row on a terminal with colours.
+      groups: What the rows are divided into, in their order.
+      console: Where to.
     """
-    by_family: dict[str, list[roofline_pb2.Row]] = {}
-    for row in report.rows:
-        by_family.setdefault(row.family, []).append(row)
-    rows = [row for family in by_family.values() for row in family]
-    full = report_columns.fill(rows, report.is_prediction)
-    brief = report_columns.brief(full)
+    brief = table_columns.brief(full)
     for filled in (full, brief):
         if _one_line_width(filled) <= console.width:
-            layout: _Layout = _OneLine(filled, console)
+            layout: _Layout = _OneLine(filled, styles, console)
             break
     else:
         filled = full if _two_line_width(full) <= console.width else brief
-        layout = _TwoLines(filled, console)
+        layout = _TwoLines(filled, styles, console)
     layout.print_head()
     start = 0
-    for family, members in by_family.items():
-        if len(by_family) > 1:
-            console.print(rich_text.Text(_title(family, len(members))), style="bold")
-        layout.print_rows(members, start)
-        start += len(members)
+    for group in groups:
+        if group.title:
+            console.print(rich_text.Text(report_text.printable(group.title)), style="bold")
+        layout.print_rows(range(start, start + group.rows))
+        start += group.rows
     layout.print_foot()
     if filled is brief:
-        console.print(f"({report_columns.BREVITIES})")
+        console.print(f"({table_columns.BREVITIES})")
 
 
 def new_table(**settings) -> rich_table.Table:
@@ -59,22 +71,20 @@ def new_table(**settings) -> rich_table.Table:
     return rich_table.Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, **settings)
 
 
-def _title(family: str, rows: int) -> str:
-    name = report_text.printable(family) or "(no family)"
-    return f"{name} ({report_text.counted(rows, 'row')})"
-
-
 class _Layout:
-    """Prints rows whose columns are filled; `start` is where their cells begin."""
+    """Prints rows whose columns are filled."""
 
-    def __init__(self, filled: Sequence[_Filled], console: rich_console.Console):
+    def __init__(
+        self, filled: Sequence[_Filled], styles: Sequence[str], console: rich_console.Console
+    ):
         self._filled = filled
+        self._styles = styles
         self._console = console
 
     def print_head(self) -> None:
         raise NotImplementedError
 
-    def print_rows(self, rows: Sequence[roofline_pb2.Row], start: int) -> None:
+    def print_rows(self, places: range) -> None:
         raise NotImplementedError
 
     def print_foot(self) -> None:
@@ -87,18 +97,18 @@ class _OneLine(_Layout):
     def print_head(self) -> None:
         self._console.print(self._table(show_header=True))
 
-    def print_rows(self, rows: Sequence[roofline_pb2.Row], start: int) -> None:
+    def print_rows(self, places: range) -> None:
         table = self._table(show_header=False)
-        for place, row in enumerate(rows, start):
+        for place in places:
             texts = [rich_text.Text(each.cells[place]) for each in self._filled]
-            table.add_row(*texts, style=report_columns.style(row))
+            table.add_row(*texts, style=self._styles[place])
         self._console.print(table)
 
     def _table(self, show_header: bool) -> rich_table.Table:
         spare = self._console.width - _one_line_width(self._filled)
         table = new_table(show_header=show_header)
         for each in self._filled:
-            is_note = each.column is report_columns.NOTE
+            is_note = each.column.is_note
             table.add_column(
                 each.column.title,
                 no_wrap=not is_note,
@@ -112,8 +122,10 @@ class _OneLine(_Layout):
 class _TwoLines(_Layout):
     """A row's names, its readings below them, and then its note."""
 
-    def __init__(self, filled: Sequence[_Filled], console: rich_console.Console):
-        super().__init__(filled, console)
+    def __init__(
+        self, filled: Sequence[_Filled], styles: Sequence[str], console: rich_console.Console
+    ):
+        super().__init__(filled, styles, console)
         self._names, self._readings, self._notes = _names_readings_notes(filled)
         self._hidden = 0
         for each in sorted(self._readings, key=lambda each: each.column.yields):
@@ -127,9 +139,9 @@ class _TwoLines(_Layout):
         self._print([each.column.title for each in self._filled], "bold")
         self._console.rule(style="")
 
-    def print_rows(self, rows: Sequence[roofline_pb2.Row], start: int) -> None:
-        for place, row in enumerate(rows, start):
-            self._print([each.cells[place] for each in self._filled], report_columns.style(row))
+    def print_rows(self, places: range) -> None:
+        for place in places:
+            self._print([each.cells[place] for each in self._filled], self._styles[place])
 
     def print_foot(self) -> None:
         if self._hidden:
@@ -159,7 +171,7 @@ class _TwoLines(_Layout):
 def _one_line_width(filled: Sequence[_Filled]) -> int:
     """Returns the least width of a table in which only notes wrap."""
     widths = [
-        min(each.width, _MIN_NOTE_WIDTH) if each.column is report_columns.NOTE else each.width
+        min(each.width, _MIN_NOTE_WIDTH) if each.column.is_note else each.width
         for each in filled
     ]
     return sum(widths) + _COLUMN_GAP * (len(filled) - 1)
@@ -180,6 +192,6 @@ def _names_readings_notes(
 ) -> tuple[list[_Filled], list[_Filled], list[_Filled]]:
     return (
         [each for each in filled if each.column.is_name],
-        [each for each in filled if not each.column.is_name and each.column is not report_columns.NOTE],
-        [each for each in filled if each.column is report_columns.NOTE],
+        [each for each in filled if not each.column.is_name and not each.column.is_note],
+        [each for each in filled if each.column.is_note],
     )

@@ -2,7 +2,6 @@
 
 import collections
 import dataclasses
-import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -11,6 +10,7 @@ import numpy
 from tileops.perf import measured_time
 from tileops.perf import pricing
 from tileops.perf import profiles
+from tileops.perf import report_facts
 from tileops.perf import report_runs
 from tileops.perf import report_store
 from tileops.perf import runfile
@@ -105,20 +105,28 @@ def collect(
       report_runs.NothingSelectedError: There is a filter, and nothing passes it.
       runfile.RunFileError: A file cannot be read.
     """
-    report_runs.device_name(readers)
+    report_runs.device_name(readers, query.profile)
     names = report_runs.Names()
-    facts = [report_runs.RunFacts(reader) for reader in readers]
-    put = functools.partial(_put_bound if query.is_prediction else _put_time, query)
+    facts = [report_facts.RunFacts(reader) for reader in readers]
     histories = _Histories() if len(readers) > 1 else None
     places = {id(reader): place for place, reader in enumerate(readers)}
-    for reader in report_runs.oldest_first(readers):
+    notes = [report_runs.place_in_words(reader, readers) for reader in readers]
+    for order, reader in enumerate(report_runs.oldest_first(readers)):
         place = places[id(reader)]
+        is_foreign = report_runs.lacks_device(reader) and not all(map(report_runs.lacks_device, readers))
+        # A bound is of any device; a time is read against that of its own alone.
+        asked = dataclasses.replace(query, profile=None) if is_foreign else query
         for record in reader.records():
             facts[place].add(record)
             names.add(record)
-            if query.selection.admits(record):
-                history = histories.extended(place, record) if histories else ()
-                put(record, history, encode, store)
+            if not query.selection.admits(record):
+                continue
+            if query.is_prediction:
+                _put_bound(query, record, order, encode, store)
+            else:
+                keeps_course = histories and not is_foreign
+                course = histories.extended(place, record) if keeps_course else ()
+                _put_time(asked, record, course, encode, store)
     rows = store.best() if query.selection.implementation == report_runs.BEST else store.all()
     if not len(rows):
         names.refuse_empty(query.selection)
@@ -126,7 +134,7 @@ def collect(
     head = roofline_pb2.Report(
         profile=query.profile.message if query.profile else None,
         is_prediction=query.is_prediction,
-        runs=[each.summary() for each in facts],
+        runs=[each.summary(note) for each, note in zip(facts, notes)],
         health=health(summary),
         summary=summary,
     )
@@ -152,16 +160,12 @@ def message_text(
     return row.SerializeToString()
 
 
-def report_of(collected: Collected) -> roofline_pb2.Report:
-    """Returns the whole report as a message, from rows encoded by `message_text`."""
-    report = roofline_pb2.Report()
-    report.CopyFrom(collected.head)
-    report.rows.extend(collected.messages())
-    return report
-
-
 class _Histories:
-    """The times of each case and implementation, run after run."""
+    """The times of each case and implementation, run after run.
+
+    A course is of one clock, that of the newest time; a time that a later record of
+    the same run took back is none of its points.
+    """
 
     def __init__(self):
         self._points = collections.defaultdict(list)
@@ -172,11 +176,11 @@ class _Histories:
         """Adds the record's time, if it has one; returns its row's course so far."""
         points = self._points[record.op, record.case_id, record.implementation]
         time_s = measured_time.actual_time(record)
+        if points and points[-1][1].run == place:
+            points.pop()
         if time_s is not None:
-            if points and points[-1].run == place:
-                points.pop()
-            points.append(HistoryPoint(place, time_s))
-        return points
+            points.append((record.timing.source, HistoryPoint(place, time_s)))
+        return [point for source, point in points if source == points[-1][0]]
 
 
 def _put_time(
@@ -207,13 +211,14 @@ def _put_time(
 def _put_bound(
     query: Query,
     record: benchmark_pb2.BenchmarkRecord,
-    history: Sequence[HistoryPoint],
+    order: int,
     encode: Encoder,
     store: report_store.RowStore,
 ) -> None:
-    del history  # A bound has no course.
+    """Puts the bound of a record; `order` is its run's place among the runs, oldest first."""
     readings = pricing.read_bound(record, query.profile)
     key = (record.op, record.case_id, record.implementation)
+    has_failed = record.status not in measured_time.SUCCESSFUL_STATUSES
     record.ClearField("message")
     if query.selection.implementation == report_runs.BEST:
         record.ClearField("implementation")
@@ -221,8 +226,13 @@ def _put_bound(
         key,
         encode(record, readings, ()),
         readings.verdict,
-        # A record that failed before it was priced must not hide one that was.
-        report_store.Rank(int(readings.sol_time_s is None), 0.0),
+        # Today's price is that of the newest run. A record that failed before it was
+        # priced must not hide one that was, nor within a run one that has none.
+        report_store.Rank(
+            int(has_failed and readings.sol_time_s is None),
+            -float(order),
+            int(readings.sol_time_s is None),
+        ),
         _order(readings, query.sort),
     )
 

@@ -1,4 +1,4 @@
-"""Which runs and which of their records a report is of, and what it says of them."""
+"""Which runs, in which order, and which of their records a report is of."""
 
 import dataclasses
 import fnmatch
@@ -6,9 +6,9 @@ import pathlib
 from collections.abc import Iterable, Sequence
 
 from tileops.perf import paths
+from tileops.perf import profiles
 from tileops.perf import runfile
 from tileops.proto import benchmark_pb2
-from tileops.proto import roofline_pb2
 
 # Values of `Selection.implementation` that name no implementation.
 BEST = "best"
@@ -53,11 +53,16 @@ class Selection:
 def run_paths(named: Sequence[str]) -> list[pathlib.Path]:
     """Returns the runs that a user named; every recorded H200 run if none.
 
+    A file that is named twice, under whatever names, is one run.
+
     Raises:
       NoRecordedRunsError: Nothing was named and nothing is recorded.
     """
     if named:
-        return [paths.user_path(run) for run in named]
+        files: dict[pathlib.Path, pathlib.Path] = {}
+        for file in map(paths.user_path, named):
+            files.setdefault(file.resolve(), file)
+        return list(files.values())
     try:
         folder = paths.data_path("perf", "recorded", "h200")
     except FileNotFoundError as error:
@@ -68,33 +73,80 @@ def run_paths(named: Sequence[str]) -> list[pathlib.Path]:
     return found
 
 
-def newest_run(readers: Sequence[runfile.RunReader]) -> runfile.RunReader:
-    """Returns the run that began last; of equals, the last one given."""
-    return sorted(readers, key=_started_at)[-1]
+def lacks_device(reader: runfile.RunReader) -> bool:
+    """Whether a run says nothing of what it measured: its header was lost."""
+    return not reader.header.HasField("environment")
 
 
-def device_name(readers: Sequence[runfile.RunReader]) -> str:
+def device_name(
+    readers: Sequence[runfile.RunReader], profile: profiles.Profile | None = None
+) -> str:
     """Returns the device that the runs measured; empty where they name none.
+
+    Runs that lack their header are left out of account. Names that one profile has,
+    `profile` or one of the project's own, are one device.
 
     Raises:
       MixedDevicesError: The runs are of several devices.
     """
-    devices = {}
+    devices: dict[str, tuple[str, pathlib.Path]] = {}
     for reader in readers:
-        name = reader.header.environment.device_name
-        devices.setdefault(" ".join(name.split()).casefold(), (name, reader.path))
-    if len(devices) > 1:
-        (name_a, path_a), (name_b, path_b) = list(devices.values())[:2]
+        if not lacks_device(reader):
+            name = reader.header.environment.device_name
+            devices.setdefault(" ".join(name.split()).casefold(), (name, reader.path))
+    named = list(devices.values())
+    if len(named) > 1 and not _are_one_model([name for name, _ in named], profile):
+        (name_a, path_a), (name_b, path_b) = named[:2]
         raise MixedDevicesError(
             f"runs of several devices cannot be read as one: {path_a} is of"
             f" {name_a!r}, {path_b} of {name_b!r}"
         )
-    return readers[0].header.environment.device_name
+    return named[0][0] if named else ""
+
+
+def _are_one_model(names: Sequence[str], profile: profiles.Profile | None) -> bool:
+    candidates = [profile] if profile else []
+    return any(
+        all(map(candidate.matches, names))
+        for candidate in (*candidates, *profiles.load_profiles())
+    )
 
 
 def oldest_first(readers: Iterable[runfile.RunReader]) -> list[runfile.RunReader]:
-    """Returns the runs in the order of their start; of equals, as they were given."""
-    return sorted(readers, key=_started_at)
+    """Returns the runs in the order of their start; of equals, as they were given.
+
+    A run that does not say when it began is taken as newer than those given before
+    it. One that lost its header goes first: what is not known to be of the device must
+    not stand in for what is.
+    """
+    latest = (0, 0)
+    keys = []
+    for reader in readers:
+        started = reader.header.started_at
+        if reader.header.HasField("started_at"):
+            latest = max(latest, (started.seconds, started.nanos))
+            keys.append((not lacks_device(reader), (started.seconds, started.nanos), reader))
+        else:
+            keys.append((not lacks_device(reader), latest, reader))
+    return [reader for *_, reader in sorted(keys, key=lambda key: key[:2])]
+
+
+def place_in_words(reader: runfile.RunReader, readers: Sequence[runfile.RunReader]) -> str:
+    """Returns why a run has the place that `oldest_first` gave it; "" where it says so itself."""
+    if len(readers) == 1:
+        return ""
+    if lacks_device(reader):
+        if all(map(lacks_device, readers)):
+            return ""
+        return "not known to be of the same device: read as the oldest run, and its rows have no profile"
+    if not reader.header.HasField("started_at"):
+        return "does not say when it began: taken as newer than the runs named before it"
+    return ""
+
+
+def newest_run(readers: Sequence[runfile.RunReader]) -> runfile.RunReader:
+    """Returns the run that began last; of equals, the last one given."""
+    return oldest_first(readers)[-1]
 
 
 def newest_records(
@@ -103,10 +155,14 @@ def newest_records(
     """Returns the newest record of each case and implementation.
 
     Raises:
-      MixedDevicesError: The runs are of several devices.
+      MixedDevicesError: The runs are of several devices, or one does not say of which.
       runfile.RunFileError: A file cannot be read.
     """
     device_name(readers)
+    lost = [reader for reader in readers if lacks_device(reader)]
+    if 0 < len(lost) < len(readers):
+        problems = "; ".join(map(str, lost[0].problems)) or "its header names no device"
+        raise MixedDevicesError(f"{lost[0].path} is not known to be of the others' device: {problems}")
     newest = {}
     for reader in oldest_first(readers):
         for record in reader.records():
@@ -156,70 +212,3 @@ class Names:
 
 def _matches(name: str, globs: Sequence[str]) -> bool:
     return any(fnmatch.fnmatchcase(name, glob) for glob in globs)
-
-
-def _started_at(reader: runfile.RunReader) -> tuple[int, int]:
-    started = reader.header.started_at
-    return started.seconds, started.nanos
-
-
-class RunFacts:
-    """What a report says of one run, gathered while its records go by."""
-
-    def __init__(self, reader: runfile.RunReader):
-        self._reader = reader
-        self._records = 0
-        self._throttled = 0
-        self._sm_clocks = _Range()
-        self._memory_clocks = _Range()
-
-    def add(self, record: benchmark_pb2.BenchmarkRecord) -> None:
-        """Takes note of a record."""
-        self._records += 1
-        if not record.HasField("device_state"):
-            return
-        state = record.device_state
-        for reading in (state.start, state.end):
-            if reading.HasField("sm_clock_mhz"):
-                self._sm_clocks.add(reading.sm_clock_mhz)
-            if reading.HasField("memory_clock_mhz"):
-                self._memory_clocks.add(reading.memory_clock_mhz)
-        if state.start.throttle_reasons or state.end.throttle_reasons:
-            self._throttled += 1
-
-    def summary(self) -> roofline_pb2.RunSummary:
-        """Returns what is to be said, once the run was read to its end."""
-        reader = self._reader
-        header = reader.header
-        summary = roofline_pb2.RunSummary(
-            file=reader.path.name,
-            run_id=header.run_id,
-            records=self._records,
-            interrupted=reader.footer is None,
-            problems=[str(problem) for problem in reader.problems],
-            command_line=header.command_line,
-            throttled_records=self._throttled,
-        )
-        if header.HasField("started_at"):
-            summary.started_at = header.started_at.ToJsonString()
-        self._sm_clocks.fill(summary, "sm_clock")
-        self._memory_clocks.fill(summary, "memory_clock")
-        for field in header.environment.DESCRIPTOR.fields:
-            if field.name in summary.DESCRIPTOR.fields_by_name:
-                setattr(summary, field.name, getattr(header.environment, field.name))
-        return summary
-
-
-class _Range:
-    """The least and the largest of some clock readings, in MHz."""
-
-    def __init__(self):
-        self._values: set[int] = set()
-
-    def add(self, mhz: int) -> None:
-        self._values.add(mhz)
-
-    def fill(self, summary: roofline_pb2.RunSummary, name: str) -> None:
-        if self._values:
-            setattr(summary, f"{name}_min_mhz", min(self._values))
-            setattr(summary, f"{name}_max_mhz", max(self._values))

@@ -1,9 +1,8 @@
 """The report as a table for people: a terminal's colours and width respected."""
 
-import shutil
+from collections.abc import Iterable
 from typing import TextIO
 
-from rich import console as rich_console
 from rich import table as rich_table
 from rich import text as rich_text
 
@@ -12,47 +11,82 @@ from tileops.perf import report_columns
 from tileops.perf import report_layout
 from tileops.perf import report_summary
 from tileops.perf import report_text
+from tileops.perf import table_console
 from tileops.proto import roofline_pb2
 
-# Where nobody watches the width (a file, a pipe), no line is cut.
-_UNLIMITED_WIDTH = 10_000
 _OPS_TO_WIN = 5
+# A list of more impossible rows helps nobody; the rows themselves say it, too.
+_MOST_ERRORS_LISTED = 50
 
 
-class _Console(rich_console.Console):
-    """Rich's console, but for its habit of exiting with 1 where a reader left."""
+def write_table(
+    head: roofline_pb2.Report, rows: Iterable[roofline_pb2.Row], out: TextIO
+) -> None:
+    """Writes head, rows, family summary, formula errors and health.
 
-    def on_broken_pipe(self) -> None:
-        raise  # The BrokenPipeError that this is called for.
-
-
-def write_table(report: roofline_pb2.Report, out: TextIO) -> None:
-    """Writes head, rows, family summary, formula errors and health."""
-    watched = out.isatty()
-    terminal = shutil.get_terminal_size()
-    console = _Console(
-        file=out,
-        # Both, since rich takes a terminal that can do little for 80 columns wide.
-        width=terminal.columns if watched else _UNLIMITED_WIDTH,
-        height=terminal.lines,
-        force_terminal=None if watched else False,
-        # Nothing in a report is rich's markup; "[" is a bracket.
-        markup=False,
-        emoji=False,
-        highlight=False,
-    )
-    for line in _head(report):
-        console.print(report_text.printable(line), style="bold" if watched else None)
-    if report.rows:
-        report_layout.print_rows(report, console)
-        summaries = report_summary.Summaries(report.rows)
+    Args:
+      head: The report but for its rows.
+      rows: The rows, in order; no more than `table_console.MOST_ROWS` of them are kept.
+      out: Where to; colours go to terminals alone.
+    """
+    console = table_console.new(out)
+    for line in _head(head):
+        console.print(report_text.printable(line), style="bold" if out.isatty() else None)
+    shown: list[roofline_pb2.Row] = []
+    errors: list[roofline_pb2.Row] = []
+    summaries = report_summary.Summaries()
+    for row in rows:
+        summaries.add(row)
+        if len(shown) < table_console.MOST_ROWS:
+            shown.append(row)
+        if row.breaches and len(errors) < _MOST_ERRORS_LISTED:
+            errors.append(row)
+    if shown:
+        _print_rows(shown, summaries, head.is_prediction, console)
+        _print_left_out(head.summary.rows - len(shown), console)
         console.print()
-        console.print(_family_table(report, summaries))
+        console.print(_family_table(head, summaries))
         console.print()
-        if not report.is_prediction and summaries.most_to_win(_OPS_TO_WIN):
+        if not head.is_prediction and summaries.most_to_win(_OPS_TO_WIN):
             console.print(_to_win_table(summaries))
             console.print()
-    _print_foot(report, console)
+    _print_foot(head, summaries, errors, console)
+
+
+def _print_rows(
+    shown: list[roofline_pb2.Row],
+    summaries: report_summary.Summaries,
+    is_prediction: bool,
+    console: table_console.Console,
+) -> None:
+    """Prints rows by family: that of the first row first; within one, in their order."""
+    by_family: dict[str, list[roofline_pb2.Row]] = {}
+    for row in shown:
+        by_family.setdefault(row.family, []).append(row)
+    rows = [row for family in by_family.values() for row in family]
+    groups = [
+        report_layout.Group(
+            _title(family, len(each), summaries.rows_of(family)) if len(by_family) > 1 else "",
+            len(each),
+        )
+        for family, each in by_family.items()
+    ]
+    filled = report_columns.fill(rows, is_prediction)
+    report_layout.print_rows(filled, list(map(report_columns.style, rows)), groups, console)
+
+
+def _title(family: str, shown: int, rows: int) -> str:
+    count = report_text.counted(rows, "row")
+    return f"{family or '(no family)'} ({count if shown == rows else f'{shown} of {count}'})"
+
+
+def _print_left_out(count: int, console: table_console.Console) -> None:
+    if count > 0:
+        console.print(
+            f"{report_text.counted(count, 'more row')} left out, last in the order of --sort: --format=csv"
+            " and json have them all, --op and --family make a report of fewer",
+            style="yellow",
+        )
 
 
 def _head(report: roofline_pb2.Report) -> list[str]:
@@ -88,21 +122,22 @@ def _head(report: roofline_pb2.Report) -> list[str]:
 
 
 def _family_table(
-    report: roofline_pb2.Report, summaries: report_summary.Summaries
+    head: roofline_pb2.Report, summaries: report_summary.Summaries
 ) -> rich_table.Table:
     table = report_layout.new_table()
     table.add_column("family", no_wrap=True, overflow="ellipsis")
-    titles = ("rows", "at ceiling", "median efficiency", "total headroom")
-    if report.is_prediction:
-        titles = ("rows", "total SOL time")
+    titles = ("rows", "at ceiling", "counted", "median efficiency", "total headroom")
+    if head.is_prediction:
+        titles = ("rows", "counted", "total SOL time")
     for title in titles:
         table.add_column(title, justify="right")
     for family in summaries.families():
-        if report.is_prediction:
-            cells = (report_columns.microseconds(family.sol_time_s),)
+        if head.is_prediction:
+            cells = (str(family.bounded), report_columns.microseconds(family.sol_time_s))
         else:
             cells = (
                 str(family.at_ceiling),
+                str(family.counted),
                 report_columns.percent(family.median_efficiency),
                 report_columns.microseconds(family.headroom_s),
             )
@@ -114,45 +149,55 @@ def _family_table(
 def _to_win_table(summaries: report_summary.Summaries) -> rich_table.Table:
     table = report_layout.new_table()
     table.add_column("most time to win", no_wrap=True, overflow="ellipsis")
-    for title in ("rows", "median efficiency", "total headroom"):
+    for title in ("rows", "median efficiency", "time to win"):
         table.add_column(title, justify="right")
     for op in summaries.most_to_win(_OPS_TO_WIN):
         table.add_row(
             rich_text.Text(report_text.printable(op.name)),
             str(op.rows),
             report_columns.percent(op.median_efficiency),
-            report_columns.microseconds(op.headroom_s),
+            report_columns.microseconds(op.to_win_s),
         )
     return table
 
 
 def _print_foot(
-    report: roofline_pb2.Report, console: rich_console.Console
+    head: roofline_pb2.Report,
+    summaries: report_summary.Summaries,
+    errors: list[roofline_pb2.Row],
+    console: table_console.Console,
 ) -> None:
-    summary = report.summary
+    summary = head.summary
     counts = {
         field.name.replace("_", " "): getattr(summary, field.name)
         for field in summary.DESCRIPTOR.fields
         if field.name != "rows"
     }
-    if report.is_prediction:
-        predicted = sum(map(report_text.is_predicted, report.rows))
-        counts = {"predicted": predicted, "blank": summary.rows - predicted}
+    if head.is_prediction:
+        counts = {
+            "predicted": summaries.predicted,
+            "blank": summary.rows - summaries.predicted,
+        }
     parts = [report_text.counted(summary.rows, "row")]
     parts += [f"{count} {name}" for name, count in counts.items() if count]
     console.print(", ".join(parts))
-    for run in report.runs:
+    if summaries.uncalibrated:
+        console.print(report_text.uncalibrated_hint(summaries.uncalibrated), style="yellow")
+    for run in head.runs:
         for problem in run.problems:
             line = report_text.printable(f"{run.file}: {problem}")
             console.print(line, style="yellow")
-    for row in report.rows:
+    for row in errors:
         for breach in row.breaches:
             said = f"{report_text.row_name(row)}: {report_text.breach(breach)}"
             console.print(
                 f"formula error: {report_text.printable(said)}", style="bold red"
             )
-    failed = report.health == roofline_pb2.HEALTH_FAILED
+    more = summary.formula_error - len(errors)
+    if more > 0:
+        console.print(f"and {more} more formula errors: --format=json has them all", style="bold red")
+    failed = head.health == roofline_pb2.HEALTH_FAILED
     console.print(
-        f"health: {report_text.enum_name(report, 'health')}",
+        f"health: {report_text.enum_name(head, 'health')}",
         style="bold red" if failed else "green",
     )

@@ -65,6 +65,28 @@ def note(row: roofline_pb2.Row) -> str:
     return "the op declares no roof"
 
 
+def uncalibrated_hint(rows: int) -> str:
+    """Returns what a user can do about rows that lack a calibration; "" for none."""
+    if not rows:
+        return ""
+    return (
+        f"{counted(rows, 'row')} blank for want of a measured calibration:"
+        " --assume_calibration=0.85 reads them against 85% of the theoretical figures, and says so"
+    )
+
+
+def verdict(row: roofline_pb2.Row) -> str:
+    """Returns the verdict on a row in words, with the reason of a blank one."""
+    words = enum_name(row, "verdict").replace("_", " ")
+    reason = enum_name(row, "blank_reason")
+    return f"{words}: {reason}" if reason else words
+
+
+def kind(row: roofline_pb2.Row) -> str:
+    """Returns what reports show a row as: "predicted", or the name of its verdict."""
+    return "predicted" if is_predicted(row) else enum_name(row, "verdict")
+
+
 def is_predicted(row: roofline_pb2.Row) -> bool:
     """Whether the row has a bound and lacks nothing but a measured time."""
     no_time = row.blank_reason == roofline_pb2.BLANK_REASON_NO_TIME

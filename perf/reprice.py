@@ -4,11 +4,11 @@ roof key).
 //perf:roofline on the result shows, without a GPU, what an edited formula makes
 of rows that were measured. Which formulas changed, which rows that moved and by how
 much, which it made impossible, and what vanished or appeared is said on stderr.
-Exits 1 if a row is impossible at today's price and was not, or if a recorded case
-is still a workload row and cannot be priced.
+Exits 1 if a row is impossible at today's price and was not, if one had a reading and
+has none, or if a recorded case is still a workload row and cannot be priced.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from absl import app
 from absl import flags
@@ -16,13 +16,17 @@ from absl import flags
 from tileops.perf import bench_catalogue
 from tileops.perf import bench_pricing
 from tileops.perf import command
+from tileops.perf import output
 from tileops.perf import paths
 from tileops.perf import profiles
 from tileops.perf import report_runs
 from tileops.perf import reprice_effect
 from tileops.perf import reprice_join
+from tileops.perf import run_framing
+from tileops.perf import run_json
 from tileops.perf import run_writer
 from tileops.perf import runfile
+from tileops.proto import benchmark_pb2
 
 _RUN = flags.DEFINE_multi_string(
     "run",
@@ -39,10 +43,18 @@ def main(argv: Sequence[str]) -> int:
     """Writes the repriced run; returns the exit status."""
     del argv
     try:
-        readers = [runfile.read_run(path) for path in report_runs.run_paths(_RUN.value)]
+        files = report_runs.run_paths(_RUN.value)
+        output.refuse_input(_OUT.value, files)
+        readers = [runfile.read_run(path) for path in files]
         recorded = report_runs.newest_records(readers)
+        for reader in readers:
+            for problem in reader.problems:
+                command.say(f"{reader.path.name}: {problem}")
         joined = reprice_join.join(recorded, bench_pricing.price_cases())
-        _write(joined, report_runs.newest_run(readers))
+        entries = _entries(joined.records, report_runs.newest_run(readers), _lost(readers))
+        is_json = run_json.is_json(paths.user_path(_OUT.value))
+        encode = run_json.line if is_json else run_framing.frame
+        output.write(_OUT.value, lambda out: out.writelines(map(encode, entries)), binary=True)
         profile = profiles.select(
             profiles.load_profiles(), report_runs.device_name(readers)
         )
@@ -52,6 +64,7 @@ def main(argv: Sequence[str]) -> int:
         report_runs.MixedDevicesError,
         report_runs.NoRecordedRunsError,
         bench_catalogue.CatalogueError,
+        output.OutputError,
     ) as error:
         raise app.UsageError(str(error)) from error
     effects = reprice_effect.effects(recorded, joined.records, profile)
@@ -61,19 +74,39 @@ def main(argv: Sequence[str]) -> int:
         f"{len(joined.records)} records priced again, written to"
         f" {paths.user_path(_OUT.value)}"
     )
-    impossible = any(effect.is_impossible for effect in effects)
-    return command.EXIT_FOUND if joined.unpriced or impossible else command.EXIT_OK
+    broken = any(effect.is_impossible or effect.is_lost for effect in effects)
+    return command.EXIT_FOUND if joined.unpriced or broken else command.EXIT_OK
 
 
-def _write(joined: reprice_join.Joined, measured: runfile.RunReader) -> None:
-    """Writes the records under the header and end time of the run they are from."""
-    with run_writer.RunWriter(paths.user_path(_OUT.value), measured.header) as writer:
-        for record in joined.records:
-            writer.write(record)
-        if measured.footer is None:
-            writer.interrupt()
-        else:
-            writer.close(measured.footer.finished_at)
+def _lost(readers: Sequence[runfile.RunReader]) -> int:
+    """Returns how many records the footers of the runs count that could not be read."""
+    return sum(
+        max(reader.footer.records - sum(1 for _ in reader.records()), 0)
+        for reader in readers
+        if reader.footer is not None and reader.problems
+    )
+
+
+def _entries(
+    records: Sequence[benchmark_pb2.BenchmarkRecord], measured: runfile.RunReader, lost: int
+) -> Iterator[benchmark_pb2.RunEntry]:
+    """Yields the records under the header and end time of the run they are from.
+
+    The footer counts what damage took, too, so that readers of the result hear of it.
+    """
+    header = benchmark_pb2.RunHeader()
+    header.CopyFrom(measured.header)
+    header.schema_version = runfile.SCHEMA_VERSION
+    yield benchmark_pb2.RunEntry(header=header)
+    footer = benchmark_pb2.RunFooter()
+    for record in records:
+        run_writer.count_record(footer, record)
+        yield benchmark_pb2.RunEntry(record=record)
+    if measured.footer is not None:
+        footer.records += lost
+        if measured.footer.HasField("finished_at"):
+            footer.finished_at.CopyFrom(measured.footer.finished_at)
+        yield benchmark_pb2.RunEntry(footer=footer)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,10 @@ from tileops.proto import benchmark_pb2
 from tileops.proto import roofline_pb2
 
 
+# Rows of one op that a line names of those that lost or gained a reading.
+_MOST_NAMED = 5
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Effect:
     """A row whose reading is no longer what it was.
@@ -30,6 +34,11 @@ class Effect:
         if not self.before.efficiency or not self.after.efficiency:
             return None
         return self.after.efficiency / self.before.efficiency
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the row had a reading, and today's price leaves it without one."""
+        return self.before.HasField("efficiency") and not self.after.HasField("efficiency")
 
     @property
     def is_impossible(self) -> bool:
@@ -82,23 +91,29 @@ def describe(found: Sequence[Effect]) -> list[str]:
 
 
 def _moved(found: Sequence[Effect]) -> str:
-    """Returns how the rows of one op moved."""
-    rows = report_text.counted(len(found), "row")
+    """Returns how the rows of one op moved: by factor, and those without one by what became of them."""
+    parts = []
     measured = [effect for effect in found if effect.factor is not None]
-    if not measured:
-        first = found[0]
-        verdicts = (report_text.enum_name(row, "verdict") for row in (first.before, first.after))
-        return f"{rows} read otherwise, as {first.after.case_id}: {' -> '.join(verdicts)}"
-    factors = [effect.factor for effect in measured]
-    most = max(measured, key=lambda effect: abs(math.log(effect.factor)))
-    span = f"{min(factors):.3g}"
-    if max(factors) > min(factors) * 1.001:
-        span += f" to {max(factors):.3g}"
-    return (
-        f"{rows} read otherwise: efficiency {span} times the recorded one, as"
-        f" {most.after.case_id} {most.after.implementation}:"
-        f" {most.before.efficiency:.1%} -> {most.after.efficiency:.1%}"
-    )
+    if measured:
+        factors = [effect.factor for effect in measured]
+        most = max(measured, key=lambda effect: abs(math.log(effect.factor)))
+        span = f"{min(factors):.3g}"
+        if max(factors) > min(factors) * 1.001:
+            span += f" to {max(factors):.3g}"
+        parts.append(
+            f"{report_text.counted(len(measured), 'row')} read otherwise: efficiency {span} times the"
+            f" recorded one, as {most.after.case_id} {most.after.implementation}:"
+            f" {most.before.efficiency:.1%} -> {most.after.efficiency:.1%}"
+        )
+    turned = collections.defaultdict(list)
+    for effect in found:
+        if effect.factor is None:
+            turned[f"{report_text.verdict(effect.before)} -> {report_text.verdict(effect.after)}"].append(effect.after)
+    for change, rows in turned.items():
+        names = ", ".join(f"{row.case_id} {row.implementation}" for row in rows[:_MOST_NAMED])
+        more = f" and {len(rows) - _MOST_NAMED} more" if len(rows) > _MOST_NAMED else ""
+        parts.append(f"{report_text.counted(len(rows), 'row')} read {change}: {names}{more}")
+    return "; ".join(parts)
 
 
 def _key(record: benchmark_pb2.BenchmarkRecord) -> tuple[str, str, str]:

@@ -123,14 +123,16 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _collect(store: report_store.RowStore) -> report_rows.Collected:
-    readers = [runfile.read_run(path) for path in report_runs.run_paths(_RUN.value)]
+    files = report_runs.run_paths(_RUN.value)
+    output.refuse_input(_OUT.value, files)
+    readers = [runfile.read_run(path) for path in files]
     query = report_rows.Query(
         selection=report_runs.Selection(
             ops=_globs(_OP.value),
             families=_globs(_FAMILY.value),
             implementation=_IMPLEMENTATION.value,
         ),
-        profile=_assumed(_profile_for(report_runs.device_name(readers))),
+        profile=_assumed(_profile_for(readers)),
         is_prediction=_PREDICT.value,
         sort=_SORT.value,
     )
@@ -149,11 +151,13 @@ def _globs(values: Sequence[str]) -> list[str]:
 
 def _is_shown_as_table() -> bool:
     """Whether the user sees the table, which names the problems of files itself."""
-    return _FORMAT.value == "table" and _OUT.value is None and sys.stdout.isatty()
+    watched = sys.stdout is not None and sys.stdout.isatty()
+    return _FORMAT.value == "table" and _OUT.value is None and watched
 
 
-def _profile_for(device_name: str) -> profiles.Profile | None:
+def _profile_for(readers: Sequence[runfile.RunReader]) -> profiles.Profile | None:
     if _PROFILE.value is None:
+        device_name = report_runs.device_name(readers)
         profile = profiles.select(profiles.load_profiles(), device_name)
         if profile is None and _PREDICT.value:
             raise app.UsageError(
@@ -162,11 +166,14 @@ def _profile_for(device_name: str) -> profiles.Profile | None:
             )
         return profile
     profile = profiles.find_profile(_PROFILE.value)
+    device_name = report_runs.device_name(readers, profile)
     if not _PREDICT.value and not device_name:
-        raise app.UsageError(
-            "the runs name no device to have been measured on; with --predict,"
-            f" --profile={_PROFILE.value!r} gives bounds instead"
-        )
+        instead = f"with --predict, --profile={_PROFILE.value!r} gives bounds instead"
+        for reader in filter(report_runs.lacks_device, readers):
+            if reader.problems:
+                damage = "; ".join(map(str, reader.problems))
+                raise app.UsageError(f"{reader.path}: {damage}; {instead}")
+        raise app.UsageError(f"the runs name no device to have been measured on; {instead}")
     if not _PREDICT.value and not profile.matches(device_name):
         raise app.UsageError(
             f"--profile={_PROFILE.value} is of {profile.gpu!r}, the run was measured"
@@ -183,7 +190,7 @@ def _assumed(profile: profiles.Profile | None) -> profiles.Profile | None:
 
 def _render(collected: report_rows.Collected, out: TextIO) -> None:
     if _FORMAT.value == "table":
-        report_table.write_table(report_rows.report_of(collected), out)
+        report_table.write_table(collected.head, collected.messages(), out)
     elif _FORMAT.value == "json":
         report_json.write_json(collected.head, collected.texts(), out)
     elif _FORMAT.value == "csv":

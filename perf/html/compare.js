@@ -45,7 +45,7 @@ function passes(row) {
 function update() {
   const rows = data.rows.filter(passes);
   table.show(rows);
-  byId("count").textContent = `${fixed(rows.length, 0)} of ${fixed(data.rows.length, 0)} rows`;
+  byId("count").textContent = `${fixed(rows.length, 0)} of ${fixed(data.total, 0)} rows`;
 }
 
 for (const row of data.rows) {

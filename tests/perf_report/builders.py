@@ -1,5 +1,7 @@
 """Small records, runs and profiles for the tests of this folder."""
 
+import io
+
 from google.protobuf import text_format
 from google.protobuf import timestamp_pb2
 
@@ -105,6 +107,20 @@ def write_run(path, *records, device: str = DEVICE, started_s: int = 1_000):
             writer.write(each)
         writer.close(finished_at)
     return path
+
+
+def lose_header(path) -> None:
+    """Makes a binary run's header one that no reader can put right."""
+    data = bytearray(path.read_bytes())
+    data[1:20] = b"\xff" * 19
+    path.write_bytes(data)
+
+
+class Terminal(io.StringIO):
+    """A stream that calls itself a terminal."""
+
+    def isatty(self):
+        return True
 
 
 def collected(

@@ -4,11 +4,19 @@ import csv
 import io
 import json
 import os
+import re
 import subprocess
 import sys
+import unittest.mock
 
 import pytest
 
+from tileops.perf import compare_html
+from tileops.perf import compare_rows
+from tileops.perf import compare_table
+from tileops.perf import compare_text
+from tileops.perf import table_console
+from tileops.proto import roofline_pb2
 from tileops.tests.perf_report import browser
 from tileops.tests.perf_report import builders
 
@@ -16,19 +24,31 @@ EVIL = "</script><script>document.title='owned'</script>"
 
 
 @pytest.fixture
-def compare(tmp_path):
-    """Runs the command on base.binpb and new.binpb; returns (status, out, err)."""
+def start(tmp_path):
+    """Starts the command in `tmp_path`, its output in pipes; returns the process."""
     environment = dict(os.environ, BUILD_WORKING_DIRECTORY=str(tmp_path))
     environment["PYTHONPATH"] = os.pathsep.join(sys.path)
 
-    def run(*flags, named=("--base=base.binpb", "--new=new.binpb")):
-        done = subprocess.run(
-            [sys.executable, "-m", "tileops.perf.compare", *named, *flags],
+    def popen(*flags, **settings):
+        return subprocess.Popen(
+            [sys.executable, "-m", "tileops.perf.compare", *flags],
             env=environment,
-            capture_output=True,
-            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            **settings,
         )
-        return done.returncode, done.stdout, done.stderr
+
+    return popen
+
+
+@pytest.fixture
+def compare(start):
+    """Runs the command on base.binpb and new.binpb; returns (status, out, err)."""
+
+    def run(*flags, named=("--base=base.binpb", "--new=new.binpb")):
+        command = start(*named, *flags, text=True)
+        out, err = command.communicate()
+        return command.returncode, out, err
 
     return run
 
@@ -101,6 +121,10 @@ def test_damage_is_told_and_the_rest_compared(tmp_path, compare):
         (["--base=base.binpb", "--new=missing"], "missing: No such file"),
         (["--base=base.binpb", "--new=other.binpb"], "several devices"),
         (["--base=base.binpb", "--new=new.binpb", "--threshold=-1"], "threshold"),
+        (["--base=base.binpb", "--new=new.binpb", "--threshold=nan"], "--threshold=nan"),
+        (["--base=base.binpb", "--new=new.binpb", "--threshold=inf"], "--threshold=inf"),
+        (["--base=base.binpb", "--new=new.binpb", "--out=base.binpb"], "--out=base.binpb"),
+        (["--base=base.binpb", "--new=new.binpb", "--out=new.binpb"], "--out=new.binpb"),
     ],
 )
 def test_bad_usage_exits_2_with_one_line(tmp_path, compare, named, message):
@@ -142,3 +166,91 @@ def test_the_page_filters_and_what_files_say_is_text(tmp_path, compare):
     assert "price: flops 1000000 -> 3" in same
     assert answer["without"] == [faster, same] == answer["same"]
     assert answer["title"] == "Comparison: base.binpb and new.binpb"
+
+
+def test_a_reader_that_left_is_no_regression(tmp_path, start):
+    names = [f"c{number}" for number in range(1_000)]
+    write(
+        tmp_path,
+        [builders.record(case_id=name) for name in names],
+        [builders.record(case_id=name, ns=50_000) for name in names],
+    )
+    command = start("--base=base.binpb", "--new=new.binpb")
+    command.stdout.close()
+    assert command.stderr.read() == b""
+    assert command.wait() == 0
+
+
+def test_a_run_of_which_nothing_is_left_exits_1_and_says_so(tmp_path, compare):
+    write(tmp_path, [builders.record()], [])
+    said = "new.binpb has no row of base.binpb: nothing was compared"
+    status, out, _ = compare()
+    assert status == 1 and said in out and out.endswith("health: failed\n")
+    status, out, err = compare("--format=json")
+    assert status == 1 and said in err and json.loads(out)["health"] == "failed"
+    assert said in compare("--format=html")[1]
+
+
+def test_a_price_of_nothing_is_a_number(tmp_path, compare):
+    write(tmp_path, [builders.record()], [builders.record(flops=0, roof_key="")])
+    assert "flops 1000000 -> 0, roof_key cuda_core.fp32 -> none" in compare()[1]
+
+
+def test_times_that_no_calendar_has_are_told_and_the_rest_compared(tmp_path, compare):
+    write(tmp_path, [builders.record()], [builders.record()])
+    builders.write_run(tmp_path / "new.binpb", builders.record(), started_s=10**15)
+    status, out, _ = compare()
+    assert status == 0 and "new.binpb: at byte 0: started_at is no time" in out and "1 row, 1 same" in out
+
+
+def test_a_lost_header_is_told_and_the_rows_compared(tmp_path, compare):
+    path = write(tmp_path, [builders.record()], [builders.record()])
+    builders.lose_header(path)
+    status, out, _ = compare()
+    assert status == 0 and "no header" in out and "1 row, 1 same" in out
+
+
+@pytest.mark.parametrize("columns", [60, 80, 200])
+def test_no_width_cuts_a_name(tmp_path, columns):
+    case = "hidden-state-reduce-a-long-way-bfloat16-x"
+    record = builders.record(op="GroupedQueryAttentionFwdOp", case_id=case, implementation="torch_compile")
+    slower = builders.record(
+        op=record.op, case_id=case, implementation="torch_compile", ns=1e15, message="m" * 90
+    )
+    rows = compare_rows.compare(
+        compare_rows.measured([record]), compare_rows.measured([slower]), 0.05
+    )
+    summary = roofline_pb2.RunSummary(file="a")
+    out = builders.Terminal()
+    with unittest.mock.patch.dict(os.environ, COLUMNS=str(columns), TERM="dumb", NO_COLOR="1"):
+        compare_table.write_table(compare_text.Comparison(summary, summary, 0.05, rows), out, every_row=False)
+    lines = out.getvalue().splitlines()
+    assert max(map(len, lines)) <= columns
+    text = " ".join(out.getvalue().split())
+    assert "GroupedQueryAttention" in text and case in text and "torch_compile" in text
+    assert "1,000,000,000,000.00" in text and "slower" in text
+
+
+def many(count, ns):
+    return compare_rows.measured(builders.record(case_id=f"c{place}", ns=ns) for place in range(count))
+
+
+def test_long_comparisons_are_cut_and_say_what_has_all(monkeypatch):
+    monkeypatch.setattr(table_console, "MOST_ROWS", 5)
+    monkeypatch.setattr(compare_html, "MOST_ROWS", 4)
+    rows = compare_rows.compare(many(9, 100), many(7, 200), 0.05)
+    summary = roofline_pb2.RunSummary(file="a")
+    comparison = compare_text.Comparison(summary, summary, 0.05, rows)
+    out = io.StringIO()
+    compare_table.write_table(comparison, out, every_row=False)
+    assert out.getvalue().count("SiluFwdOp") == 5
+    assert "4 more rows left out, less grave than these: --format=csv" in out.getvalue()
+    assert "9 rows, 7 slower, 2 vanished" in out.getvalue()
+    out = io.StringIO()
+    compare_html.write_html(comparison, out)
+    text = out.getvalue()
+    data = json.loads(re.search(r'id="data">(.*?)</script>', text, re.DOTALL)[1])
+    assert len(data["rows"]) == 4 and data["total"] == 9
+    assert "the first 4, the gravest; the other 5 are counted here. --format=csv" in text
+    assert re.search(r"<td>slower</td><td[^>]*>3</td><td[^>]*>\+100.0%</td>", text)
+    assert re.search(r"<td>vanished</td><td[^>]*>2</td>", text)

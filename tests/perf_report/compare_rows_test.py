@@ -54,6 +54,7 @@ def test_the_threshold_is_a_ratio_both_ways(new_ns, expected):
     [
         (0.0, 0.0, V.SLOWER),
         (0.05, 0.04, V.SLOWER),  # 105 below 105.6
+        (0.1, 0.0, V.AMBIGUOUS),  # 110 touches 110.
         (0.05, 0.05, V.AMBIGUOUS),  # 105 above 104.5
         (0.2, 0.0, V.AMBIGUOUS),
         (0.0, 0.2, V.AMBIGUOUS),
@@ -159,3 +160,40 @@ def test_clocks_and_statuses_of_a_newer_schema_are_told_by_number():
     assert (row.verdict, row.reason) == (V.NOT_COMPARED, "timed by CUPTI, then by clock 9")
     (row,) = compared([timed(1_000)], [timed(1_000, status=9)])
     assert (row.verdict, row.reason) == (V.LOST, "its status, 9, is none that this program knows")
+
+
+@pytest.mark.parametrize("threshold", [0.05, 0.1])
+def test_a_change_of_exactly_the_threshold_is_never_beyond_it(threshold):
+    for base_ns in range(20, 20_000, 20):
+        new_ns = round(base_ns * (1 + threshold))
+        base, new = builders.record(ns=base_ns), builders.record(ns=new_ns)
+        if new_ns == base_ns * (100 + round(threshold * 100)) / 100:
+            assert verdict(base, new, threshold) == V.SAME, base_ns
+            assert verdict(new, base, threshold) == V.SAME, base_ns
+            assert verdict(base, builders.record(ns=new_ns + base_ns / 1e9), threshold) == V.SLOWER
+
+
+def test_ambiguous_rows_go_by_the_size_of_their_change_either_way():
+    base = [timed(100, spread=0.9, case_id=name) for name in "abc"]
+    new = [timed(ns, spread=0.9, case_id=name) for name, ns in zip("abc", (120, 50, 110))]
+    rows = compared(base, new)
+    assert {row.verdict for row in rows} == {V.AMBIGUOUS}
+    assert [row.case_id for row in rows] == ["b", "a", "c"]
+
+
+def test_a_ratio_beyond_the_range_of_floats_is_none():
+    base = builders.record(ns=1e-12)
+    (row,) = rows = compared([base], [builders.record(ns=1e300)])
+    assert (row.verdict, row.ratio) == (V.SLOWER, None)
+    assert compare_rows.overall(rows) is None
+    (row,) = compared([builders.record(ns=1e300)], [base])
+    assert row.verdict == V.FASTER and row.ratio > 0
+
+
+def test_a_run_of_which_nothing_is_left_is_told_apart():
+    gone = compared([timed(1)], [])
+    assert compare_rows.has_nothing_left(gone)
+    assert compare_rows.has_nothing_left(compared([timed(1)], [timed(1, case_id="b")]))
+    assert not compare_rows.has_nothing_left(compared([timed(1)], [timed(1), timed(1, case_id="b")]))
+    assert not compare_rows.has_nothing_left(compared([], [timed(1)]))
+    assert not compare_rows.has_nothing_left([])

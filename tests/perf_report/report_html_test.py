@@ -96,6 +96,8 @@ def test_an_assumed_calibration_is_said_and_drawn(tmp_path):
     report_html.write_html(report, lambda: iter(report.rows), out)
     assert 'class="warning">ASSUMED, not measured: 0.75' in out.getvalue()
     assert "75.00%, assumed" in out.getvalue()
+    # What the plot draws, the table of the profile says: 0.75 of 1e14.
+    assert re.search(r"tensor_core.bf16</td>.*?75.00%, assumed</td><td[^>]*>75 TFLOP/s", out.getvalue())
     units = data_of(out.getvalue())["profile"]["units"]
     assert units["tensor_core.bf16"]["effective"] == 0.75e14
     assert units["cuda_core.fp32"]["effective"] == 5e12
@@ -162,6 +164,14 @@ def test_cells_of_one_place_and_verdict_are_one(tmp_path):
     # Within half a step of where the rows are.
     assert below.x == pytest.approx(1 / 40, rel=0.07)
     assert below.y == pytest.approx(1e10, rel=0.07)
+
+
+def test_sums_over_nothing_are_no_numbers_and_the_missing_factor_is_named(tmp_path):
+    text = html_of(tmp_path, builders.record(roof_key="tensor_core.bf16"), is_prediction=True)
+    assert re.search(r'elementwise</td><td class="n">1</td><td class="n">0</td><td class="n"></td>', text)
+    assert "1 row blank for want of a measured calibration: --assume_calibration=0.85" in text
+    text = html_of(tmp_path, builders.record(), builders.record(case_id="b", ns=None))
+    assert re.search(r'elementwise</td>(<td class="n">[012]</td>){3}<td class="n">50.0%</td>', text)
 
 
 def test_no_two_verdicts_are_told_apart_by_colour_alone():
@@ -346,6 +356,29 @@ def test_cells_answer_as_points_do(tmp_path, monkeypatch):
     )
     assert "1 row, below" in answer["tip"] and "for example" in answer["tip"]
     assert answer["marks"] == answer["cells"]
+
+
+@needs_browser
+def test_cells_of_predictions_are_predictions_on_the_roof(tmp_path, monkeypatch):
+    monkeypatch.setattr(report_cells, "MOST_POINTS", 5)
+    given = [builders.record(case_id=f"c{place}", bytes=10**7 + place * 10**5) for place in range(40)]
+    text = html_of(tmp_path, *given, builders.record(roof_key=""), is_prediction=True)
+    cells = data_of(text)["cells"]
+    assert {cell["verdict"]: cell["count"] for cell in cells if cell["verdict"] == "blank"} == {"blank": 1}
+    predicted = [cell for cell in cells if cell["verdict"] == "predicted"]
+    assert sum(cell["count"] for cell in predicted) == 40 and max(cell["count"] for cell in predicted) > 1
+    for cell in predicted:
+        assert cell["y"] == pytest.approx(cell["x"] * 8e11)
+    answer = browser.ask(
+        text,
+        """const marks = () => document.querySelectorAll("path.pt.v-predicted:not(.faint)").length;
+        const before = marks();
+        document.querySelector('.chip[data-verdict="blank"]').click();
+        const without = marks();
+        document.querySelector('.chip[data-verdict="predicted"]').click();
+        return [before, without, marks()];""",
+    )
+    assert answer == [len(predicted), len(predicted), 0]
 
 
 @needs_browser

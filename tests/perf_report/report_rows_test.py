@@ -4,6 +4,7 @@ import pytest
 
 from tileops.perf import report_rows
 from tileops.perf import report_runs
+from tileops.perf import run_writer
 from tileops.perf import runfile
 from tileops.proto import benchmark_pb2
 from tileops.proto import roofline_pb2
@@ -232,3 +233,95 @@ def test_a_time_that_is_none_is_blank_and_says_why(tmp_path, profile):
     assert row.message == "a device-busy time of 1e+06 ns with copies of -999000 ns is no measured time"
     (row,) = report(tmp_path, profile, builders.record(status=9)).rows
     assert row.blank_reason == roofline_pb2.BLANK_REASON_NO_TIME and "status, 9" in row.message
+
+
+def write(tmp_path, name, started_s, *records, **fields):
+    return builders.write_run(tmp_path / name, *records, started_s=started_s, **fields)
+
+
+def test_the_newest_run_prices_a_case_whatever_its_implementations_are_called(tmp_path, profile):
+    old = write(tmp_path, "old", 1_000, builders.record(implementation="a", bytes=40_000_000))
+    new = write(
+        tmp_path,
+        "new",
+        2_000,
+        builders.record(implementation="z", bytes=80_000_000),
+        builders.record(implementation="b", ns=None, bytes=0, status=ERROR),
+    )
+    for order in ([old, new], [new, old]):
+        (row,) = builders.report(order, profile, implementation=BEST, is_prediction=True).rows
+        assert row.sol_time_s == pytest.approx(100e-6)
+
+
+def test_a_course_is_of_the_newest_clock_alone(tmp_path, profile):
+    runs = [
+        write(tmp_path, "1", 1, builders.record(ns=100)),
+        write(tmp_path, "2", 2, builders.record(ns=300, source=EVENTS)),
+    ]
+    (row,) = builders.report(runs, profile).rows
+    assert [point.run for point in row.history] == [1]
+    runs.append(write(tmp_path, "3", 3, builders.record(ns=110)))
+    (row,) = builders.report(runs, profile).rows
+    assert [point.run for point in row.history] == [0, 2]
+
+
+def test_a_time_that_its_run_took_back_is_not_in_the_course(tmp_path, profile):
+    runs = [
+        write(tmp_path, "1", 1, builders.record(ns=100)),
+        write(tmp_path, "2", 2, builders.record(ns=150), builders.record(ns=150, status=ERROR)),
+    ]
+    (row,) = builders.report(runs, profile).rows
+    assert row.blank_reason == roofline_pb2.BLANK_REASON_NO_TIME
+    assert [point.run for point in row.history] == [0]
+
+
+def test_a_run_without_a_start_is_newer_than_those_before_it_and_says_so(tmp_path, profile):
+    dated = write(tmp_path, "dated", 2_000, builders.record(ns=100_000))
+    older = write(tmp_path, "older", 1_000, builders.record(ns=150_000))
+    undated = tmp_path / "undated"
+    header = builders.header()
+    header.ClearField("started_at")
+    with run_writer.RunWriter(undated, header) as writer:
+        writer.write(builders.record(ns=200_000))
+    for order, time_us in (([dated, undated], 200), ([undated, dated], 100), ([dated, older, undated], 200)):
+        made = builders.report(order, profile)
+        assert made.rows[0].actual_time_s == pytest.approx(time_us * 1e-6)
+        (run,) = [run for run in made.runs if run.file == "undated"]
+        assert run.problems == ["does not say when it began: taken as newer than the runs named before it"]
+    assert not builders.report([undated], profile).runs[0].problems
+
+
+def test_a_run_that_lost_its_header_leaves_the_others_priced(tmp_path, profile):
+    good = write(tmp_path, "good", 1_000, builders.record(), builders.record(case_id="b"))
+    lost = write(tmp_path, "lost", 2_000, builders.record(ns=1), builders.record(case_id="c"))
+    builders.lose_header(lost)
+    for order in ([good, lost], [lost, good]):
+        made = builders.report(order, profile)
+        rows = {row.case_id: row for row in made.rows}
+        assert rows["a-float16"].efficiency == rows["b"].efficiency == pytest.approx(0.5)
+        assert rows["c"].blank_reason == roofline_pb2.BLANK_REASON_NO_PROFILE
+        assert len(rows["a-float16"].history) == 1 and not rows["c"].history
+        (run,) = [run for run in made.runs if run.file == "lost"]
+        assert "not known to be of the same device" in run.problems[-1]
+        with pytest.raises(report_runs.MixedDevicesError, match="lost is not known .* no header"):
+            report_runs.newest_records([runfile.read_run(path) for path in order])
+
+
+def test_names_that_one_profile_has_are_one_device(tmp_path, profile):
+    first = write(tmp_path, "a", 1, builders.record(), device="test  GPU")
+    second = write(tmp_path, "b", 2, builders.record(case_id="b"), device="Test GPU 8GB")
+    made = builders.report([first, second], profile)
+    assert [row.efficiency for row in made.rows] == [pytest.approx(0.5)] * 2
+    ours = [
+        write(tmp_path, "c", 1, device="nvidia  h200"),
+        write(tmp_path, "d", 2, device="NVIDIA H200 141GB HBM3e"),
+    ]
+    assert report_runs.device_name([runfile.read_run(path) for path in ours]) == "nvidia  h200"
+
+
+def test_a_file_named_twice_is_one_run(tmp_path):
+    path = write(tmp_path, "a", 1)
+    (tmp_path / "link").symlink_to(path)
+    other = write(tmp_path, "b", 1)
+    named = [str(each) for each in (path, other, tmp_path / "link", path)]
+    assert report_runs.run_paths(named) == [path, other]

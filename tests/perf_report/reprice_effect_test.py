@@ -56,8 +56,26 @@ def test_a_row_that_was_impossible_before_is_not_blamed_on_today(profile):
 def test_a_row_that_lost_its_reading_says_so(profile):
     effects = found(profile, (builders.record(), builders.record(bytes=0)))
     assert reprice_effect.describe(effects) == [
-        "SiluFwdOp: 1 row read otherwise, as a-float16: below -> blank"
+        "SiluFwdOp: 1 row read below -> blank: zero_bytes: a-float16 torch"
     ]
+    assert [effect.is_lost for effect in effects] == [True]
+
+
+def test_rows_that_lost_their_reading_are_named_beside_those_that_moved(profile):
+    pairs = [
+        (builders.record(), builders.record(bytes=44_000_000)),
+        *[
+            (builders.record(case_id=f"c{place}"), builders.record(case_id=f"c{place}", roof_key=""))
+            for place in range(7)
+        ],
+    ]
+    effects = found(profile, *pairs)
+    (line,) = reprice_effect.describe(effects)
+    assert "1 row read otherwise: efficiency 1.1 times the recorded one, as a-float16 torch" in line
+    assert line.endswith(
+        "; 7 rows read below -> blank: no_roof: c0 torch, c1 torch, c2 torch, c3 torch, c4 torch and 2 more"
+    )
+    assert [effect.is_lost for effect in effects] == [False] + [True] * 7
 
 
 def test_without_a_profile_only_words_about_prices_remain():

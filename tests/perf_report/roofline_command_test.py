@@ -27,8 +27,7 @@ def start(tmp_path):
     def popen(*flags, **settings):
         return subprocess.Popen(
             [sys.executable, "-m", "tileops.perf.roofline", *flags],
-            env=environment,
-            **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | settings,
+            **{"env": environment, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | settings,
         )
 
     (tmp_path / "gpu.textproto").write_text(builders.PROFILE_TEXT)
@@ -173,6 +172,10 @@ def test_an_interrupted_run_is_priced_and_told(tmp_path, roofline):
         (["--run=run.binpb", "--predict"], "no profile names the device"),
         (["--run=run.binpb", "--run=other.binpb"], "several devices"),
         (["--run=run.binpb", "--out=missing/report"], "cannot write"),
+        (["--run=run.binpb", "--out=run.binpb"], "--out=run.binpb is a file that this command reads"),
+        (["--run=run.binpb", f"--out={'n' * 5_000}"], "File name too long"),
+        (["--run=run.binpb", f"--profile={'n' * 5_000}"], "no profile of that name"),
+        ([f"--run={'n' * 5_000}"], "File name too long"),
         (["--run=run.binpb", "--format=pdf"], "--format=pdf"),
         (["--no_such_flag"], "no_such_flag"),
         (["run.binpb"], "unexpected argument 'run.binpb'"),
@@ -421,3 +424,78 @@ def test_one_run_of_everything_is_read_as_the_model_says_in_every_form(tmp_path,
     status, out, _ = roofline("--run=run.binpb", "--format=json")
     (row,) = json.loads(out)["rows"]
     assert (status, row["blank_reason"]) == (0, "no_profile")
+
+
+def test_a_lost_header_is_named_and_can_be_made_up_for(tmp_path, roofline):
+    path = builders.write_run(tmp_path / "run.binpb", builders.record(**POSSIBLE))
+    builders.write_run(tmp_path / "good.binpb", builders.record(case_id="b", **POSSIBLE))
+    builders.lose_header(path)
+    status, out, err = roofline("--run=run.binpb", "--profile=gpu.textproto")
+    (line,) = err.splitlines()
+    assert (status, out) == (2, "")
+    assert "run.binpb: at byte 0: " in line and "//perf:records --device_name=" in line
+    status, out, err = roofline("--run=run.binpb")
+    assert status == 0 and "no_profile" in out and "no header" in err
+    flags = ("--run=run.binpb", "--run=good.binpb", "--profile=gpu.textproto")
+    status, out, err = roofline(*flags, "--format=json")
+    rows = {row["case_id"]: row["blank_reason"] for row in json.loads(out)["rows"]}
+    assert (status, rows) == (0, {"a-float16": "no_profile", "b": None})
+    assert "no header" in err and "not known to be of the same device" in err
+
+
+def test_a_start_that_no_calendar_has_is_told_and_the_rows_priced(tmp_path, roofline):
+    builders.write_run(tmp_path / "run.binpb", builders.record(**POSSIBLE), started_s=10**15)
+    status, out, err = roofline("--run=run.binpb", "--profile=gpu.textproto")
+    assert status == 0 and "1 row, 1 below" in out and "started_at is no time" in err
+
+
+@pytest.mark.parametrize("form", ["table", "json", "csv", "html"])
+def test_a_closed_stdout_is_one_line(tmp_path, roofline, start, form):
+    builders.write_run(tmp_path / "run.binpb", builders.record(**POSSIBLE))
+    flags = ("--run=run.binpb", "--profile=gpu.textproto", f"--format={form}")
+    command = start(*flags, preexec_fn=lambda: os.close(1))
+    _, err = command.communicate()
+    assert (command.returncode, err) == (2, b"roofline: stdout is closed; --out names a file to write\n")
+    command = start(*flags, f"--out={tmp_path}/report", preexec_fn=lambda: os.close(1))
+    assert (command.communicate()[1], command.returncode) == (b"", 0)
+
+
+@pytest.mark.parametrize("form", ["table", "csv", "html"])
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_stdout_holds_what_out_would_whatever_the_locale(tmp_path, start, form, encoding):
+    builders.write_run(tmp_path / "run.binpb", builders.record(op="\u00c4\u65e5\u672cFwdOp", **POSSIBLE))
+    flags = ("--run=run.binpb", "--profile=gpu.textproto", f"--format={form}")
+    environment = dict(
+        os.environ,
+        BUILD_WORKING_DIRECTORY=str(tmp_path),
+        PYTHONPATH=os.pathsep.join(sys.path),
+        PYTHONIOENCODING=encoding,
+    )
+    command = start(*flags, env=environment)
+    out, err = command.communicate()
+    assert (command.returncode, err) == (0, b"")
+    assert start(*flags, "--out=report").wait() == 0
+    assert out == (tmp_path / "report").read_bytes()
+
+
+def test_a_terminal_of_another_encoding_shows_escapes(tmp_path, start):
+    builders.write_run(tmp_path / "run.binpb", builders.record(op="\u65e5FwdOp", **POSSIBLE))
+    environment = dict(
+        os.environ,
+        BUILD_WORKING_DIRECTORY=str(tmp_path),
+        PYTHONPATH=os.pathsep.join(sys.path),
+        PYTHONIOENCODING="ascii",
+        TERM="dumb",
+        COLUMNS="300",
+    )
+    ours, theirs = pty.openpty()
+    command = start("--run=run.binpb", "--profile=gpu.textproto", stdout=theirs, env=environment)
+    os.close(theirs)
+    shown = b""
+    try:
+        while chunk := os.read(ours, 10_000):
+            shown += chunk
+    except OSError:
+        pass  # What Linux says where the other end of a terminal closed.
+    assert (command.communicate()[1], command.returncode) == (b"", 0)
+    assert b"\\u65e5FwdOp" in shown
