@@ -18,7 +18,7 @@ from tileops.ops.op import Op
 _ROOT = pathlib.Path(__file__).absolute().parents[1]
 
 # What of Op no class of an op may replace: a price is then of another call, or of none.
-_FINAL = ("last_call", "_complete", "_execute", "_set_last_call", "_in_graph")
+_FINAL = ("last_call", "_complete", "_execute", "_in_graph")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -67,10 +67,11 @@ def execute(op: Op, call: CheckedCall, inputs: tuple[Any, ...]) -> Any:
     result = _run(op, call, inputs) if here is None and not op.STAGES else _run_in_stages(op, call, inputs)
     if op.MUTATED_NAMES or call.buffers:
         _note_writes(op, call, inputs)
-    call.seal()
+    if call.aliases or call.buffers:
+        call.seal()
     if here is not None:
         here.recording.add(call, here.name)
-    op._set_last_call(call)
+    op._last.set(call)
     return result
 
 

@@ -247,10 +247,6 @@ class Op:
         """The part of the outputs whose contents the op defines, for comparing implementations."""
         return outputs
 
-    def _set_last_call(self, call: CheckedCall) -> None:
-        """Record a call that has completed."""
-        self._last.set(call)
-
     # Run a checked call and record it, or hand it to whatever traces it: what a generated `forward` does.
     _complete = execution.complete
     # Run and record it, whatever traces.
