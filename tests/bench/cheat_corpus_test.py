@@ -5,11 +5,18 @@ import torch
 
 from tileops.perf import runfile
 from tileops.proto import benchmark_pb2
-from tileops.tests.bench import cheat_corpus
+from tileops.tests.bench import cheat_corpus, runs
 from tileops.tests.bench.runs import plugin
 
 FLAGS = ("--rows=all", "--op=ScaleFwdOp", "--label=small")
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU: streams and their records")
+
+
+def judge(folder, *flags):
+    """The status and output of the command that judges a run from another machine."""
+    process = runs.start(folder, *flags, module="tileops.tests.bench.judge_cheats")
+    out, _ = process.communicate(timeout=60)
+    return process.returncode, out
 
 
 def judged(tmp_path, bench, device, name):
@@ -24,6 +31,9 @@ def test_every_cheat_is_an_error_and_prices_its_row_all_the_same(tmp_path, bench
     assert status == 1
     assert len(cheat_corpus.CHEATS["cheats"]) >= 12 and len(records) == len(cheat_corpus.CHEATS["cheats"]) + 1
     assert all((record.flops, record.bytes) == (2048, 16384) for record in records.values())
+    assert judge(tmp_path, "--run=tileops-run.binpb", "--plugin=cheats") == (0, "")
+    status, out = judge(tmp_path, "--run=tileops-run.binpb", "--plugin=controls")
+    assert status == 1 and "one_percent is honest: STATUS_ERROR" in out
 
 
 def test_no_honest_implementation_of_similar_look_is_an_error(tmp_path, bench):
