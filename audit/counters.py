@@ -1,18 +1,17 @@
 """DRAM counters of a call, from what Nsight Compute printed as CSV.
 
 Both of its pages are read: `--page raw` (a line a kernel, a column a metric, units in a line of their own) and the
-default, `--page details` (a line a metric). Lines that are not CSV (`==PROF==`, what the program printed) are passed
-over; a file that ends early, or holds a kernel without its counters, is refused rather than summed.
+default, `--page details` (a line a metric). What is no measurement of the whole call is refused rather than summed.
 """
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from tileops.audit import quantities
+from tileops.audit import ncu_csv, quantities
+from tileops.audit.ncu_csv import CounterError
 
 READ_METRIC = "dram__bytes_read.sum"
 WRITE_METRIC = "dram__bytes_write.sum"
@@ -21,12 +20,10 @@ METRICS = (READ_METRIC, WRITE_METRIC)
 # The NVTX range around the audited call; in it the columns of ranges name what belongs to the call.
 RANGE_NAME = "tileops-audit-call"
 _RANGE_COLUMN = re.compile(r"(Push/Pop|Start/Stop)_Range")
-# How the vendor's own lines start: "==PROF== Connected", "==ERROR== ...".
-_VENDOR_LINE = re.compile(r"==(\w+)== ?(.*)")
-
-
-class CounterError(Exception):
-    """The counters cannot be used; the message says why, and where in the file."""
+# A cell has the ranges around a kernel, each as "domain:name:..."; another range's name may begin or end like ours.
+_IN_RANGE = re.compile(rf'(?:^|:){RANGE_NAME}(?=[:"]|\s*$)')
+# What tells a launch of a kernel from others of it.
+_LAUNCH = ("Kernel Name", "Block Size", "Grid Size")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -37,129 +34,142 @@ class Counters:
       read_bytes, write_bytes: sums over them. Bytes.
       kernels: their names, in order.
       outside: how many kernels were profiled outside the call's range, and left out.
+      repeats: how often the same launches follow one another, all of them, in one order: 2 for two calls. A call may
+        also launch its kernels twice, so only who made it can tell.
     """
 
     read_bytes: int
     write_bytes: int
     kernels: tuple[str, ...]
     outside: int = 0
+    repeats: int = 1
 
 
 @dataclasses.dataclass
 class _Kernel:
-    """A kernel's lines as they are collected: metric -> (text, unit, line number)."""
+    """A kernel's lines as they are collected: metric -> the number and its line."""
 
-    name: str
-    is_inside: bool
+    identifier: str
+    launch: tuple[str, ...]
+    ranges: tuple[str, ...]
     line: int
-    found: dict[str, tuple[str, str, int]] = dataclasses.field(default_factory=dict)
+    found: dict[str, tuple[quantities.Printed, int]] = dataclasses.field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return self.launch[0]
+
+    @property
+    def is_inside(self) -> bool:
+        return any(_IN_RANGE.search(cell) for cell in self.ranges)
 
 
 def parse(text: str) -> Counters:
     """Sum the counters of the call's kernels.
 
-    Where the file tells ranges (`ncu --nvtx`) and the audit's range is among them, kernels outside it are left out;
-    otherwise every kernel of the file is the call's.
+    Where the file tells ranges (`ncu --nvtx`), kernels outside the audit's range are left out; where it tells none,
+    every kernel of the file is the call's.
 
     Raises:
-      CounterError: no kernel, no such metric, a damaged or truncated file, or the vendor's error in its place.
+      CounterError: no kernel, no such metric, a damaged or truncated file, ranges of which none is the audit's, or the
+        vendor's error.
     """
-    lines = _csv_lines(text)
-    kernels = _kernels(lines)
+    kernels = _kernels(ncu_csv.read(text))
     if not kernels:
         raise CounterError("no kernel was profiled")
-    has_range = any(kernel.is_inside for kernel in kernels.values())
-    inside = [kernel for kernel in kernels.values() if kernel.is_inside or not has_range]
-    mark = quantities.decimal_mark(number for kernel in kernels.values() for number, _, _ in kernel.found.values())
+    _check_whole(text, kernels)
+    inside = _of_the_call(kernels)
+    wanted = [_printed(kernel, metric) for metric in METRICS for kernel in inside]
+    lines = {kernel.line for kernel in inside}
+    others = [printed for kernel in kernels if kernel.line not in lines for printed, _ in kernel.found.values()]
+    try:
+        values = quantities.parse_all(wanted, others)
+    except quantities.NumberError as error:
+        raise CounterError(str(error)) from error
     return Counters(
-        read_bytes=sum(_bytes(kernel, READ_METRIC, mark) for kernel in inside),
-        write_bytes=sum(_bytes(kernel, WRITE_METRIC, mark) for kernel in inside),
+        read_bytes=sum(values[: len(inside)]),
+        write_bytes=sum(values[len(inside) :]),
         kernels=tuple(kernel.name for kernel in inside),
         outside=len(kernels) - len(inside),
+        repeats=_repeats([kernel.launch for kernel in inside]),
     )
 
 
-def vendor_lines(text: str, kind: str) -> list[str]:
-    """What ncu says of itself: the lines of a kind, "ERROR" or "WARNING" for example, without their mark."""
-    found = (_VENDOR_LINE.match(line.strip()) for line in text.splitlines())
-    return [match[2].strip() for match in found if match and match[1] == kind and match[2].strip()]
+def _of_the_call(kernels: Sequence[_Kernel]) -> list[_Kernel]:
+    inside = [kernel for kernel in kernels if kernel.is_inside]
+    if inside:
+        return inside
+    others = dict.fromkeys(cell.strip() for kernel in kernels for cell in kernel.ranges if cell.strip())
+    if others:
+        raise CounterError(
+            f"the file tells NVTX ranges, and no kernel is in {RANGE_NAME!r}: which kernels are the call's is not known"
+            f" (there are {', '.join(list(others)[:3])})"
+        )
+    return list(kernels)
 
 
-def _csv_lines(text: str) -> list[tuple[int, list[str]]]:
-    """The header and everything behind it that is CSV, with line numbers."""
-    lines = text.lstrip("\ufeff").splitlines()
-    head = next((at for at, line in enumerate(lines) if _is_header(line)), None)
-    if head is None:
-        errors = vendor_lines(text, "ERROR") or vendor_lines(text, "WARNING")
-        raise CounterError(" ".join(errors) if errors else 'no CSV header ("ID", "Kernel Name") in what ncu printed')
-    is_quoted = lines[head].lstrip().startswith('"')
-    found = []
-    for at, line in enumerate(lines[head:], start=head + 1):
-        if not line.strip() or _VENDOR_LINE.match(line) or (is_quoted and not line.startswith('"')):
-            continue
-        if at > head + 1 and _is_header(line):
-            raise CounterError(f"line {at}: a second header: one file holds one ncu run")
-        try:
-            (cells,) = csv.reader([line], strict=True)
-        except csv.Error as error:
-            raise CounterError(f"line {at}: the file is cut off or damaged here ({error})") from error
-        found.append((at, cells))
-    width = len(found[0][1])
-    for at, cells in found:
-        if len(cells) != width:
-            raise CounterError(f"line {at}: the file is cut off or damaged here: {len(cells)} cells of {width}")
-    return found
+def _check_whole(text: str, kernels: Sequence[_Kernel]) -> None:
+    """Refuses a file that lacks kernels of which ncu says that it profiled them."""
+    here = {kernel.identifier for kernel in kernels}
+    profiled = ncu_csv.profiled_ids(text)
+    if missing := [one for one in profiled if one not in here]:
+        raise CounterError(
+            f"the file is cut off: ncu says that it profiled {len(profiled)} kernels, and ID {', '.join(missing)} is not here"
+        )
 
 
-def _is_header(line: str) -> bool:
-    cells = [cell.strip().strip('"') for cell in line.split(",")]
-    return cells[0] == "ID" and "Kernel Name" in cells
+def _repeats(launches: Sequence[tuple[str, ...]]) -> int:
+    """How often the shortest sequence stands here that, repeated, makes all of them."""
+    count = len(launches)
+    periods = (size for size in range(1, count + 1) if count % size == 0)
+    return next(count // size for size in periods if launches[size:] == launches[: count - size])
 
 
-def _kernels(lines: Sequence[tuple[int, list[str]]]) -> dict[tuple[str, str], _Kernel]:
-    """Kernels by (process, ID), in order of appearance."""
-    names = lines[0][1]
-    ranges = [at for at, name in enumerate(names) if _RANGE_COLUMN.search(name)]
-    rows = [(at, dict(zip(names, cells, strict=True)), [cells[column] for column in ranges]) for at, cells in lines[1:]]
+def _kernels(table: ncu_csv.Table) -> list[_Kernel]:
+    """Kernels by process and ID, in order of appearance."""
+    ranges = [name for name in table.columns if _RANGE_COLUMN.search(name)]
     kernels: dict[tuple[str, str], _Kernel] = {}
-    units: dict[str, str] = {}
-    for at, row, in_ranges in rows:
-        if not row["ID"]:  # the raw page's line of units
-            units = row
-            continue
-        key = row.get("Process ID", ""), row["ID"]
-        is_inside = any(RANGE_NAME in cell for cell in in_ranges)
-        kernel = kernels.setdefault(key, _Kernel(name=row["Kernel Name"], is_inside=is_inside, line=at))
-        for metric, number, unit in _readings(row, units):
-            before = kernel.found.setdefault(metric, (number, unit, at))
-            # A replayed kernel may be printed a pass; what it moved is one and the same.
-            if before[:2] != (number, unit):
-                raise CounterError(
-                    f"line {at}: kernel {row['ID']} has {metric} {number} {unit} here and {before[0]} {before[1]} on line"
-                    f" {before[2]}"
-                )
-    return kernels
+    for line in table.lines:
+        cells = line.cells
+        launch = tuple(cells.get(column, "") for column in _LAUNCH)
+        kernel = kernels.setdefault(
+            (cells.get("Process ID", ""), cells["ID"]),
+            _Kernel(identifier=cells["ID"], launch=launch, ranges=tuple(cells[name] for name in ranges), line=line.number),
+        )
+        if kernel.launch != launch:
+            raise CounterError(
+                f"line {line.number}: ID {cells['ID']} is {' '.join(launch)} here and {' '.join(kernel.launch)} on line"
+                f" {kernel.line}: the file is damaged, or of two ncu runs"
+            )
+        _collect(kernel, line, table.units)
+    return list(kernels.values())
 
 
-def _readings(row: dict[str, str], units: dict[str, str]) -> Iterable[tuple[str, str, str]]:
-    """(metric, number, unit) of the audit's metrics on one line."""
-    if "Metric Name" in row:
-        if row["Metric Name"] in METRICS:
-            yield row["Metric Name"], row.get("Metric Value", ""), row.get("Metric Unit", "")
-        return
-    for metric in METRICS:
-        if metric in row:
-            yield metric, row[metric], units.get(metric, "")
+def _collect(kernel: _Kernel, line: ncu_csv.Line, units: dict[str, str]) -> None:
+    """Adds the audit's metrics on one line to what is known of a kernel."""
+    cells = line.cells
+    if "Metric Name" in cells:
+        metric = cells["Metric Name"]
+        readings = [(metric, cells.get("Metric Value", ""), cells.get("Metric Unit", ""))] if metric in METRICS else []
+    else:
+        readings = [(metric, cells[metric], units.get(metric, "")) for metric in METRICS if metric in cells]
+    for metric, text, unit in readings:
+        place = f"line {line.number}: {metric} of kernel {kernel.name}"
+        before, at = kernel.found.setdefault(
+            metric, (quantities.Printed(text=text, unit=unit, place=place), line.number)
+        )
+        # A replayed kernel may be printed a pass; what it moved is one and the same.
+        if (before.text, before.unit) != (text, unit):
+            raise CounterError(
+                f"line {line.number}: kernel {kernel.identifier} has {metric} {text} {unit} here and {before.text}"
+                f" {before.unit} on line {at}"
+            )
 
 
-def _bytes(kernel: _Kernel, metric: str, mark: str) -> int:
+def _printed(kernel: _Kernel, metric: str) -> quantities.Printed:
     if metric not in kernel.found:
         raise CounterError(
             f"line {kernel.line}: kernel {kernel.name} has no {metric}: the file is cut off, or was made without"
             f" --metrics {','.join(METRICS)}"
         )
-    number, unit, line = kernel.found[metric]
-    try:
-        return quantities.parse_bytes(number, unit, mark)
-    except quantities.NumberError as error:
-        raise CounterError(f"line {line}: {metric} of kernel {kernel.name}: {error}") from error
+    return kernel.found[metric][0]

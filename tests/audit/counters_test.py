@@ -2,7 +2,7 @@
 
 import pytest
 
-from tileops.audit import counters, quantities
+from tileops.audit import counters
 from tileops.tests.audit.ncu_output import INSIDE, PROLOGUE, details, raw
 
 ONE = [("void copy_kernel<float, 4>(float*, float const*)", "268455424", "241410816")]
@@ -54,6 +54,10 @@ def test_the_same_id_in_two_processes_is_two_kernels():
         ("100", "MB", 100000000),
         ("1.5", "KB", 1500),
         ("256", "MiB", 268435456),
+        ("2", "KiB", 2048),
+        ("3", "GiB", 3 * 2**30),
+        ("1", "TiB", 2**40),
+        ("2", "Tbyte", 2 * 10**12),
         ("0", "byte", 0),
     ],
 )
@@ -134,6 +138,104 @@ def test_what_is_no_measurement_is_refused_with_the_reason(text, said):
         counters.parse(text)
 
 
-def test_a_number_with_two_decimal_marks_is_refused():
-    with pytest.raises(quantities.NumberError):
-        quantities.parse_bytes("1.5.25", "Mbyte", ".")
+@pytest.mark.parametrize(
+    ("text", "unit"),
+    [
+        ("1.5.25", "Mbyte"), ("36,900.5.1", "Mbyte"), ("1,23,456", "Mbyte"), ("1.234,567.8", "Mbyte"),
+        ("3,69098752", "byte"), ("369098752.5", "byte"), ("1 23", "byte"), ("1'234 567", "byte"), ("3.69e8", "byte"),
+    ],
+)  # fmt: skip
+def test_groups_that_are_not_of_three_digits_and_broken_bytes_are_refused(text, unit):
+    with pytest.raises(counters.CounterError, match="is no number"):
+        counters.parse(raw([("k", text, "0")], unit=unit))
+
+
+@pytest.mark.parametrize("numbers", [("1.50", "3,67"), ("3,67", "1.50"), ("184.55", "184,55"), ("36,90", "0.10")])
+def test_marks_of_two_locales_in_one_file_are_refused_whatever_their_order(numbers):
+    kernels = [(f"k{at}", number, "0") for at, number in enumerate(numbers)]
+    with pytest.raises(counters.CounterError, match="two decimal marks: .*line [34].* and .*line [34]"):
+        counters.parse(raw(kernels, unit="Mbyte"))
+
+
+@pytest.mark.parametrize(
+    ("number", "unit", "both"),
+    [("369,098", "Mbyte", "369098000 bytes .* 369098000000"), ("369.099", "Kbyte", "369099 bytes .* 369099000")],
+)
+def test_a_lone_mark_before_three_digits_is_refused_where_no_other_number_tells(number, unit, both):
+    with pytest.raises(counters.CounterError, match=f"line 3: dram__bytes_read.sum of kernel k: '{number}' .*{both}"):
+        counters.parse(raw([("k", number, "0")], unit=unit))
+
+
+@pytest.mark.parametrize("number", ["0,369", "0.369"])
+def test_a_group_never_begins_with_zero_so_that_the_mark_is_known(number):
+    assert counters.parse(raw([("k", number, "0")], unit="Gbyte")).read_bytes == 369_000_000
+
+
+def test_numbers_of_kernels_outside_the_call_tell_the_locale_and_need_not_be_numbers():
+    kernels = [("call", "1,234", "0"), ("other", "12,5", "0"), ("broken", "n/a", "0")]
+    assert counters.parse(raw(kernels, unit="Mbyte", ranges=[INSIDE, "", ""])).read_bytes == 1_234_000
+
+
+def test_a_byte_order_mark_is_no_part_of_the_header():
+    assert counters.parse("\ufeff" + raw(ONE)).read_bytes == 268455424
+
+
+def test_ranges_of_which_none_is_the_calls_are_refused():
+    ranges = ["<default domain>:step-1:none", "<default domain>:warmup:none"]
+    with pytest.raises(counters.CounterError, match="no kernel is in 'tileops-audit-call'.*step-1.*warmup"):
+        counters.parse(raw(THREE[:2], ranges=ranges))
+
+
+@pytest.mark.parametrize("name", ["xtileops-audit-call", "tileops-audit-call-2", "tileops-audit-calls"])
+def test_a_range_whose_name_only_holds_the_calls_is_another(name):
+    with pytest.raises(counters.CounterError, match="which kernels are the call's is not known"):
+        counters.parse(raw(ONE, ranges=[f"<default domain>:{name}:none"]))
+
+
+def test_the_range_is_found_as_ncu_quotes_it_and_inside_others():
+    quoted = '615  "<default domain>:outer:none:none"  "<default domain>:tileops-audit-call:none:none:none"'
+    assert counters.parse(raw(THREE[:2], ranges=[quoted, ""])).kernels == ("a",)
+
+
+@pytest.mark.parametrize(
+    ("names", "repeats"), [("k", 1), ("kk", 2), ("abab", 2), ("aba", 1), ("aab", 1), ("aaa", 3), ("abcabc", 2)]
+)
+def test_launches_that_follow_one_another_again_are_counted(names, repeats):
+    assert counters.parse(raw([(name, "8", "0") for name in names])).repeats == repeats
+
+
+def test_a_launch_of_another_grid_is_another():
+    text = raw([("k", "8", "0"), ("k", "4", "0")])
+    head, last = text.rstrip("\n").rsplit("\n", 1)
+    assert counters.parse(f"{head}\n{last.replace('(1024, 1, 1)', '(1, 1, 1)')}\n").repeats == 1
+
+
+def test_a_run_that_ncu_calls_failed_is_refused_however_whole_its_rows_are():
+    with pytest.raises(counters.CounterError, match="^LaunchFailed: kernel b$"):
+        counters.parse(f"==ERROR== LaunchFailed: kernel b\n{raw(THREE)}")
+
+
+def test_kernels_that_ncu_profiled_and_the_file_lacks_are_missed():
+    said = "".join(f'==PROF== Profiling "{name}" - {at}: 0%....100% - 2 passes\n' for at, name in enumerate("abc"))
+    assert counters.parse(said + raw(THREE)).read_bytes == 1230000
+    with pytest.raises(counters.CounterError, match="profiled 3 kernels, and ID 2 is not here"):
+        counters.parse(said + raw(THREE[:2]))
+
+
+def test_an_unquoted_file_that_ends_within_its_last_number_is_refused():
+    text = raw([("k", "5", "369098752")]).replace('"', "").replace("(256, 1, 1)", "x").replace("(1024, 1, 1)", "y")
+    assert counters.parse(text).write_bytes == 369098752
+    with pytest.raises(counters.CounterError, match="line 3: the file is cut off"):
+        counters.parse(text[:-5])
+
+
+def test_two_columns_of_one_name_are_refused():
+    text = raw([("k", "64", "7")]).replace(counters.WRITE_METRIC, counters.READ_METRIC)
+    with pytest.raises(counters.CounterError, match=r"line 1: two columns are named dram__bytes_read.sum"):
+        counters.parse(text)
+
+
+def test_one_id_of_two_kernels_is_refused():
+    text = raw([("k", "64", "0")])
+    with pytest.raises(counters.CounterError, match=r"line 4: ID 0 is other .* here and k .* on line 3"):
+        counters.parse(text + text.splitlines(keepends=True)[-1].replace('"k"', '"other"'))
