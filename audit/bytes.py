@@ -1,13 +1,13 @@
 """Audits the read half of each op's bytes formula against DRAM counters, under NVIDIA Nsight Compute.
 
 Without flags: of every op, the fewest rows that take every branch of its price, on the first GPU. Exits 1 where a
-formula claims reads that the call did not make (FAIL), 2 where a row gave no usable measurement and none failed.
+formula claims reads that the call did not make (FAIL), 2 where none fails but a row gave no usable measurement, or no
+verdict since its op declares no read half.
 """
 
 from __future__ import annotations
 
-import io
-import pathlib
+import os
 import re
 import sys
 from collections.abc import Sequence
@@ -16,13 +16,16 @@ from absl import app, flags
 
 from tileops.perf import command  # first: it answers Ctrl-C while torch is imported
 
-from tileops.audit import calls, choose, exceptions, measure, ncu, render, report, saved
-from tileops.perf import bench_catalogue, bench_environment, bench_progress, bench_rows, paths
+from tileops.audit import calls, choose, exceptions, measure, ncu, render, report, saved, saved_rows
+from tileops.perf import bench_catalogue, bench_environment, bench_progress, bench_rows, output, paths
 from tileops.proto import audit_pb2
 
 _OP = flags.DEFINE_multi_string("op", [], "Globs of op names, comma-separated; repeatable.")
 _FAMILY = flags.DEFINE_multi_string("family", [], "Globs of families, comma-separated; repeatable.")
 _LABEL = flags.DEFINE_multi_string("label", [], "Globs of workload labels, comma-separated; repeatable.")
+_CASE = flags.DEFINE_multi_string(
+    "case", [], "Globs of case ids (a label with its dtypes, as --list prints them), comma-separated; repeatable."
+)
 _ROWS = flags.DEFINE_enum(
     "rows", "cover", ["cover", "all"], "cover: the fewest rows that take every branch of an op's price."
 )
@@ -45,7 +48,8 @@ _GENERATED_DIR = flags.DEFINE_string("generated_dir", None, "What //codegen:emit
 _PLUGIN = flags.DEFINE_multi_string("plugin", [], "Module or .py file to import first; repeatable.")
 _LIST = flags.DEFINE_bool("list", False, "Print the rows and the branches that each takes; run nothing.")
 
-_DEFAULT_OUT = "tileops-audit.binpb"
+_BINPB = ".binpb"
+_DEFAULT_OUT = f"tileops-audit{_BINPB}"
 
 
 def main(argv: Sequence[str]) -> int:
@@ -56,7 +60,8 @@ def main(argv: Sequence[str]) -> int:
     try:
         return _audit()
     except (
-        bench_catalogue.CatalogueError, bench_rows.SelectionError, exceptions.ExceptionTableError, saved.SavedError
+        bench_catalogue.CatalogueError, bench_rows.SelectionError, exceptions.ExceptionTableError, saved.SavedError,
+        output.OutputError,
     ) as error:  # fmt: skip
         *lines, last = str(error).splitlines()
         for line in lines:
@@ -68,7 +73,7 @@ def _audit() -> int:
     sources = _sources()
     classes = bench_catalogue.load(sources)
     selection = bench_rows.Selection(ops=_globs(_OP.value), families=_globs(_FAMILY.value), labels=_globs(_LABEL.value))
-    selected = bench_rows.select(classes, selection)
+    selected = choose.with_case_ids(bench_rows.select(classes, selection), _globs(_CASE.value))
     if _IMPLEMENTATION.value:
         bench_rows.check_implementations((op_class for op_class, _ in selected), [_IMPLEMENTATION.value])
     by_op: dict[str, list] = {}
@@ -79,8 +84,14 @@ def _audit() -> int:
         found.unreached.extend(audit_pb2.UnreachedBranch(op=op, branch=text) for text in choose.unreached(classes[op]))
     table = _exception_table(classes, by_op, found)
     if _FROM_CSV.value:
-        _judge_saved(classes, by_op, table, found)
-        return _finish(found, None)
+        files = [paths.user_path(name) for name in _FROM_CSV.value]
+        output.refuse_input(_OUT.value, files)
+        chosen = saved_rows.Chosen(classes=classes, cases=by_op, implementation=_IMPLEMENTATION.value)
+        cut = saved_rows.judge(files, chosen, table, found)
+        status = _finish(found, is_measurement=False)
+        for line in cut:
+            command.say(line)
+        return status or (command.EXIT_UNUSABLE if cut else command.EXIT_OK)
     chosen = [
         (classes[op], case)
         for op, cases in by_op.items()
@@ -120,19 +131,16 @@ def _exception_table(classes, by_op, found: audit_pb2.AuditReport) -> tuple[exce
 
 def _measure(chosen, table, sources: bench_catalogue.Sources, found: audit_pb2.AuditReport) -> int:
     try:
-        program = ncu.find(_NCU.value)
+        program = ncu.find(str(paths.user_path(_NCU.value)) if os.sep in _NCU.value else _NCU.value)
     except ncu.NcuError as error:
         program = error
-    save_csv = None if _SAVE_CSV.value is None else paths.user_path(_SAVE_CSV.value)
-    if save_csv is not None:
-        _empty(save_csv)
     device = _DEVICE.value if ":" in _DEVICE.value else f"{_DEVICE.value}:0"
+    save_csv = _writer(len(chosen))
     settings = measure.Settings(
         program=program, sources=sources, device=device, implementation=_IMPLEMENTATION.value,
         timeout_s=_ROW_TIMEOUT_S.value, save_csv=save_csv,
     )  # fmt: skip
     found.project_revision = bench_environment.describe_prices(reproducible=False).project_revision
-    out = paths.user_path(_OUT.value or _DEFAULT_OUT)
     rows = [calls.declared(op_class, case) for op_class, case in chosen]
     interrupted = False
     try:
@@ -141,91 +149,60 @@ def _measure(chosen, table, sources: bench_catalogue.Sources, found: audit_pb2.A
                 found.rows.append(row)
                 progress.begin(f"measured {row.op} {row.case_id}")
                 progress.end()
-                if out.suffix == ".binpb":  # after every row: what is measured outlives this process
-                    _write(out, found.SerializeToString())
+                if report.is_measured(found):  # after every row: what is measured outlives this process
+                    _write_binpb(found)
     except KeyboardInterrupt:
         interrupted = True
         command.say(f"interrupted after {len(found.rows)} of {len(rows)} rows")
         found.rows.extend(report.row(one, skip="interrupted before its turn") for one in rows[len(found.rows) :])
-    status = _finish(found, out)
+    if save_csv is not None:
+        save_csv.close()
+    status = _finish(found, is_measurement=True)
     return command.EXIT_INTERRUPTED if interrupted else status
 
 
-def _judge_saved(classes, by_op, table, found: audit_pb2.AuditReport) -> None:
-    """Fill the report with the rows of saved files that the flags select."""
-    for path in map(paths.user_path, _FROM_CSV.value):
-        for section in saved.read(path):
-            facts = section.facts
-            if facts:
-                op_class = classes.get(facts["op"])
-                case = next((case for case in op_class.CASES if case.case_id == facts["case_id"]), None) if op_class else None
-                if case is None:
-                    raise saved.SavedError(f"{section.place}: {facts['op']} has no row {facts['case_id']} (any more)")
-                if case not in by_op.get(op_class.ENTRY, ()):
-                    continue
-                measure.note_saved(found, facts)
-            else:
-                op_class, case = _named_row(classes, by_op, section.place)
-                facts = {"implementation": _IMPLEMENTATION.value}
-            one = calls.declared(op_class, case)
-            if section.is_whole:
-                found.rows.append(measure.judged(one, section.csv, facts, table))
-            else:
-                error = f"{section.place}: the file is cut off in this call"
-                found.rows.append(report.row(one, implementation=facts.get("implementation", ""), error=error))
-    if not found.rows:
-        raise saved.SavedError("no saved call fits --op, --family and --label together")
-
-
-def _named_row(classes, by_op, place: str):
-    """The one row that the flags name."""
-    rows = [(classes[op], case) for op, cases in by_op.items() for case in cases]
-    if len(rows) > 1:
-        names = ", ".join(f"{op_class.ENTRY} {case.case_id}" for op_class, case in rows[:3])
-        raise saved.SavedError(
-            f"{place}: an ncu run by itself does not say which call it is of: name one row with --op and --label"
-            f" (now {len(rows)}: {names}, ...)"
-        )
-    return rows[0]
-
-
-def _finish(found: audit_pb2.AuditReport, default_out: pathlib.Path | None) -> int:
-    """Write the report; the exit status that its rows ask for."""
-    out = paths.user_path(_OUT.value) if _OUT.value else default_out
-    text = io.StringIO()
-    write = render.write_table if _FORMAT.value == "table" else render.write_json
-    if out is not None and out.suffix != ".binpb":
-        write(found, text)
-        _write(out, text.getvalue().encode())
-    else:
-        if out is not None:
-            _write(out, found.SerializeToString())
-        write(found, sys.stdout)
-    counts = report.counts(found.rows)
-    if counts["FAIL"]:
-        command.say(f"{counts['FAIL']} of {len(found.rows)} rows fail: their formulas claim reads that were not made")
-        return command.EXIT_FOUND
-    if counts["ERROR"]:
-        command.say(f"{counts['ERROR']} of {len(found.rows)} rows gave no usable measurement; the report says why")
-        return command.EXIT_UNUSABLE
-    return command.EXIT_OK
-
-
-def _empty(path: pathlib.Path) -> None:
-    _write(path, b"")
-
-
-def _write(path: pathlib.Path, content: bytes) -> None:
-    """Write a file whole or not at all. Raises app.UsageError where it cannot be written."""
+def _writer(rows: int) -> saved.Writer | None:
+    if _SAVE_CSV.value is None:
+        return None
+    path = paths.user_path(_SAVE_CSV.value)
     try:
-        if path.exists() and not path.is_file():
-            path.write_bytes(content)  # a device or a pipe is written to, never replaced
-            return
-        beside = path.with_name(f".{path.name}.new")
-        beside.write_bytes(content)
-        beside.replace(path)
+        return saved.Writer(path, rows)
     except OSError as error:
         raise app.UsageError(f"cannot write {path}: {error.strerror}") from error
+
+
+def _write_binpb(found: audit_pb2.AuditReport) -> None:
+    out = _OUT.value or _DEFAULT_OUT
+    if out.endswith(_BINPB):
+        output.write(out, lambda file: file.write(found.SerializeToString()), binary=True)
+
+
+def _finish(found: audit_pb2.AuditReport, *, is_measurement: bool) -> int:
+    """Write the report; the exit status that its rows ask for. Of a measurement, a file is kept too."""
+    write = render.write_table if _FORMAT.value == "table" else render.write_json
+    if _OUT.value and not _OUT.value.endswith(_BINPB):
+        output.write(_OUT.value, lambda file: write(found, file))
+        return _status(report.counts(found.rows), len(found.rows))
+    if _OUT.value or (is_measurement and (report.is_measured(found) or not paths.user_path(_DEFAULT_OUT).exists())):
+        _write_binpb(found)
+    elif is_measurement:
+        command.say(f"nothing was measured: {_DEFAULT_OUT} stays as it was (--out writes this report to a file)")
+    write(found, sys.stdout)
+    return _status(report.counts(found.rows), len(found.rows))
+
+
+def _status(counts: dict[str, int], rows: int) -> int:
+    if counts["FAIL"]:
+        command.say(f"{counts['FAIL']} of {rows} rows fail: their formulas claim reads that were not made")
+    if counts["NO-VERDICT"]:
+        command.say(
+            f"{counts['NO-VERDICT']} of {rows} rows have NO-VERDICT, which is not a pass: their ops declare no read half"
+        )
+    if counts["ERROR"]:
+        command.say(f"{counts['ERROR']} of {rows} rows gave no usable measurement; the report says why")
+    if counts["FAIL"]:
+        return command.EXIT_FOUND
+    return command.EXIT_UNUSABLE if counts["ERROR"] or counts["NO-VERDICT"] else command.EXIT_OK
 
 
 if __name__ == "__main__":

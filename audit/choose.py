@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fnmatch
 from collections.abc import Sequence
 
 from tileops.ops.cases import WorkloadCase
 from tileops.ops.op import Op
+from tileops.perf.bench_rows import Case, SelectionError
 
 
 def cover(cases: Sequence[WorkloadCase]) -> list[WorkloadCase]:
@@ -26,6 +28,23 @@ def cover(cases: Sequence[WorkloadCase]) -> list[WorkloadCase]:
     if not chosen and cases:  # an entry that tells no calls apart, generated without branches
         chosen = list(largest)[:1]
     return [cases[at] for at in sorted(largest[taken] for taken in chosen)]
+
+
+def with_case_ids(rows: Sequence[Case], globs: Sequence[str]) -> list[Case]:
+    """The rows of which the case id fits one of `globs`; all of them where there are none.
+
+    Raises:
+      SelectionError: a glob fits none of them.
+    """
+    for glob in globs:
+        if not any(fnmatch.fnmatchcase(case.case_id, glob) for _, case in rows):
+            known = ", ".join(case.case_id for _, case in rows)
+            raise SelectionError(f"--case={glob} fits none of the selected rows: {known}")
+    return [
+        (op_class, case)
+        for op_class, case in rows
+        if not globs or any(fnmatch.fnmatchcase(case.case_id, glob) for glob in globs)
+    ]
 
 
 def unreached(op_class: type[Op]) -> list[str]:

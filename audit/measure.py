@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -26,7 +25,7 @@ class Settings:
       device: "cuda:N".
       implementation: name of the one to audit; "" for what the op chooses by itself.
       timeout_s: longest that a row may take. Seconds.
-      save_csv: file that keeps what ncu printed; None for none.
+      save_csv: keeps what ncu printed; None for nothing.
     """
 
     program: ncu.Program | ncu.NcuError
@@ -34,7 +33,7 @@ class Settings:
     device: str
     implementation: str
     timeout_s: float
-    save_csv: pathlib.Path | None
+    save_csv: saved.Writer | None
 
 
 def measure(
@@ -92,7 +91,7 @@ def _outcome(
         return report.row(one, implementation=facts["implementation"], error=error)
     if settings.save_csv is not None:
         name = {"op": one.op_class.ENTRY, "case_id": one.case.case_id, "profiler_version": settings.program.version}
-        saved.append(settings.save_csv, {**facts, **name}, profiled.csv)
+        settings.save_csv.append({**facts, **name}, profiled.csv)
     return row
 
 
@@ -104,7 +103,8 @@ def judged(
     Args:
       one: the row.
       csv: what ncu printed.
-      facts: what is known of the call: `implementation`, and `copies` where they were looked for.
+      facts: what is known of the call: `implementation`; `copies` where they were looked for; `calls`, how many the CSV
+        is of, where the program that made them says so.
       table: the configured exceptions.
     """
     implementation = facts.get("implementation", "")
@@ -112,8 +112,17 @@ def judged(
         measured = counters.parse(csv)
     except counters.CounterError as error:
         return report.row(one, implementation=implementation, error=f"{error}{ncu.remedy(csv)}")
+    is_one_call = facts.get("calls") == 1
+    if measured.repeats > 1 and not is_one_call:
+        error = (
+            f"the same {len(measured.kernels) // measured.repeats} kernel(s) follow one another {measured.repeats} times:"
+            " one call is to be profiled. If one call launches them so often, let //audit:bytes measure it: it counts calls"
+        )
+        return report.row(one, implementation=implementation, counters=measured, error=error)
     exception = None if one.call is None else exceptions.find(table, one.call)
     row = report.row(one, implementation=implementation, counters=measured, exception=exception)
+    if row.verdict == audit_pb2.VERDICT_FAIL and not is_one_call:
+        row.reason += f", or the file lacks kernels of the call (it has {len(measured.kernels)})"
     if row.verdict in _SHORT and facts.get("copies"):
         error = (
             f"the call leaves {len(facts['copies'])} copies to the driver ({facts['copies'][0]}), whose reads are in no"

@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Sequence
 from typing import Any
 
-from tileops.audit import counters
+from tileops.audit import counters, ncu_csv
 
 # What a message of a failure keeps of the program's own output: its end, where the exception stands. Characters.
 _TAIL = 400
@@ -83,6 +83,8 @@ def find(name: str) -> Program:
     """
     path = shutil.which(name)
     if path is None:
+        if pathlib.Path(name).exists() and os.sep in name:
+            raise NcuError(f"{name}: is there, but no program that may be run: name Nsight Compute's ncu with --ncu")
         raise NcuError(
             f"{name}: no such program: install NVIDIA Nsight Compute (it comes with the CUDA toolkit), or name its ncu"
             " with --ncu"
@@ -123,6 +125,10 @@ def profile(program: Program, arguments: Sequence[str], timeout_s: float) -> Pro
         log, facts = pathlib.Path(folder, "ncu.csv"), pathlib.Path(folder, "facts.json")
         status, output = _run(command_line(program, log, _target(arguments, facts)), timeout_s)
         csv = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+        if status == 0 and not facts.exists() and not csv and not output.strip():
+            raise NcuError(
+                f"{program.path} ended without a word and without having run the call: is it Nsight Compute's ncu (--ncu)?"
+            )
         if status != 0 or not facts.exists():
             raise NcuError(explain(csv, output, status))
         return Profiled(csv=csv, facts=json.loads(facts.read_text(encoding="utf-8")))
@@ -151,7 +157,7 @@ def _target(arguments: Sequence[str], facts: pathlib.Path) -> list[str]:
 
 def explain(log: str, output: str, status: int) -> str:
     """Why a run gave nothing, in the vendor's words, and what to do about it."""
-    errors = counters.vendor_lines(log, "ERROR") or counters.vendor_lines(output, "ERROR")
+    errors = ncu_csv.vendor_lines(log, "ERROR") or ncu_csv.vendor_lines(output, "ERROR")
     own = "\n".join(line for line in output.splitlines() if not line.startswith("==")).strip()
     parts = list(dict.fromkeys(errors))
     if own:

@@ -87,6 +87,11 @@ def counts(rows: Iterable[audit_pb2.AuditRow]) -> dict[str, int]:
     return {name(verdict): found[verdict] for verdict in _ORDER}
 
 
+def is_measured(found: audit_pb2.AuditReport) -> bool:
+    """Whether counters were read for any of its rows."""
+    return any(one.HasField("measured_read_bytes") for one in found.rows)
+
+
 def ratio(one: audit_pb2.AuditRow) -> float | None:
     """Measured over declared reads; None where either is missing, or nothing is declared to be read."""
     if not one.HasField("measured_read_bytes") or not one.declared_read_bytes:

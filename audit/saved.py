@@ -3,8 +3,10 @@
     # tileops-audit {"op": "GemmFwdOp", "case_id": "square-1k-nn-float16", "implementation": "triton", ...}
     ... what ncu printed ...
     # tileops-audit end
+    # tileops-audit file {"calls": 1, "rows": 1}
 
-A file of one ncu run by itself, without such lines, is a measurement of a call that the user has to name.
+The last line counts the calls above it, and the rows that the audit was to measure. A file of one ncu run by itself,
+without such lines, is a measurement of a call that the user has to name.
 """
 
 from __future__ import annotations
@@ -12,11 +14,16 @@ from __future__ import annotations
 import dataclasses
 import json
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from tileops.perf import output
 
 _MARK = "# tileops-audit "
 _END = f"{_MARK}end"
+_FILE = f"{_MARK}file "
+
+_TEXTS = ("op", "case_id", "implementation", "device_name", "driver_version", "torch_version", "profiler_version")
 
 
 class SavedError(Exception):
@@ -30,24 +37,68 @@ class Section:
     Attributes:
       facts: op, case_id, implementation, and where it ran; empty for a file of a bare ncu run.
       csv: what ncu printed.
-      is_whole: whether the end is there: a file that a full disk or a kill cut off lacks it.
+      defect: why it is no measurement of the call: a file that a full disk or a kill cut off lacks the call's end; "".
       place: file and line, for messages.
     """
 
     facts: dict[str, Any]
     csv: str
-    is_whole: bool
+    defect: str = ""
     place: str
 
 
-def append(path: pathlib.Path, facts: Mapping[str, Any], csv: str) -> None:
-    """Add a call to a file."""
-    with path.open("a", encoding="utf-8") as file:
-        file.write(f"{_MARK}{json.dumps(dict(facts), sort_keys=True)}\n{csv.rstrip()}\n{_END}\n")
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Saved:
+    """A file.
+
+    Attributes:
+      sections: its calls, in order.
+      missing: what it lacks of the audit that it is of, in words; "" for nothing.
+      is_cut: whether it lacks its end.
+    """
+
+    sections: tuple[Section, ...]
+    missing: str = ""
+    is_cut: bool = False
 
 
-def read(path: pathlib.Path) -> list[Section]:
-    """The calls of a file, in order.
+class Writer:
+    """Writes a file call by call. What was there stays until the first call is measured, and where none is.
+
+    Each step raises OSError or output.OutputError where the file cannot be written.
+    """
+
+    def __init__(self, path: pathlib.Path, rows: int):
+        """`rows`: how many calls the audit is to measure."""
+        self._path, self._rows, self._calls = path.resolve(), rows, 0
+        self._is_new = not self._path.exists()
+        self._is_plain = self._is_new or self._path.is_file()
+        if self._is_plain:
+            with self._path.open("ab"):  # found writable before anything is measured
+                pass
+
+    def append(self, facts: Mapping[str, Any], csv: str) -> None:
+        """Add a call."""
+        self._put(f"{_MARK}{json.dumps(dict(facts), sort_keys=True)}\n{csv.rstrip()}\n{_END}\n")
+        self._calls += 1
+
+    def close(self) -> None:
+        """Say that nothing follows."""
+        if self._calls:
+            self._put(f"{_FILE}{json.dumps({'calls': self._calls, 'rows': self._rows})}\n")
+        elif self._is_new:
+            self._path.unlink(missing_ok=True)
+
+    def _put(self, text: str) -> None:
+        if self._calls or not self._is_plain:
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(text)
+            return
+        output.write(str(self._path), lambda file: file.write(text))
+
+
+def read(path: pathlib.Path) -> Saved:
+    """The calls of a file.
 
     Raises:
       SavedError: it cannot be read, or a line that should name a call does not.
@@ -57,17 +108,51 @@ def read(path: pathlib.Path) -> list[Section]:
     except OSError as error:
         raise SavedError(f"{path}: {error.strerror}") from error
     lines = text.splitlines()
-    starts = [at for at, line in enumerate(lines) if line.startswith(_MARK) and line.strip() != _END]
+    starts = [at for at, line in enumerate(lines) if line.startswith(_MARK) and not _is_end(line)]
     if not starts:
-        return [Section(facts={}, csv=text, is_whole=True, place=str(path))]
-    sections = []
-    for start, stop in zip(starts, [*starts[1:], len(lines)], strict=True):
-        place = f"{path}:{start + 1}"
-        body = lines[start + 1 : stop]
-        is_whole = any(line.strip() == _END for line in body)
-        csv = "\n".join(line for line in body if line.strip() != _END)
-        sections.append(Section(facts=_facts(lines[start], place), csv=csv, is_whole=is_whole, place=place))
-    return sections
+        if any(map(_is_end, lines)):
+            raise SavedError(f"{path}: no line that names a call is left of these saved counters")
+        return Saved(sections=(Section(facts={}, csv=text, place=str(path)),))
+    if stray := [at for at in range(starts[0]) if lines[at].strip()]:
+        raise SavedError(f"{path}:{stray[0] + 1}: a line before the first that names a call: of which one is it?")
+    sections = [
+        _section(lines, start, stop, f"{path}:{start + 1}")
+        for start, stop in zip(starts, [*starts[1:], len(lines)], strict=True)
+    ]
+    return _counted(sections, lines, str(path))
+
+
+def _is_end(line: str) -> bool:
+    return line.strip() == _END or line.startswith(_FILE)
+
+
+def _section(lines: Sequence[str], start: int, stop: int, place: str) -> Section:
+    facts = _facts(lines[start], place)
+    end = next((at for at in range(start + 1, stop) if lines[at].strip() == _END), None)
+    if end is None:
+        return Section(facts=facts, csv="", defect=f"{place}: the file is cut off in this call", place=place)
+    defect = ""
+    if after := [at for at in range(end + 1, stop) if lines[at].strip() and not lines[at].startswith(_FILE)]:
+        defect = f"{place}: line {after[0] + 1}, behind this call's end, is of no call: the file is damaged"
+    return Section(facts=facts, csv="\n".join([*lines[start + 1 : end], ""]), defect=defect, place=place)
+
+
+def _counted(sections: Sequence[Section], lines: Sequence[str], path: str) -> Saved:
+    """The file, held against its last line."""
+    last = next((line for line in reversed(lines) if line.strip()), "")
+    if not last.startswith(_FILE):
+        missing = f"{path}: the file is cut off after {len(sections)} calls: how many followed is not known"
+        return Saved(sections=tuple(sections), missing=missing, is_cut=True)
+    try:
+        footer = json.loads(last.removeprefix(_FILE))
+        calls, rows = int(footer["calls"]), int(footer["rows"])
+    except (ValueError, TypeError, KeyError) as error:
+        raise SavedError(f"{path}:{len(lines)}: the line that counts the calls is damaged: {last}") from error
+    if calls != len(sections):
+        missing = f"{path}: {len(sections)} calls are here of the {calls} that were saved: the file is damaged"
+        return Saved(sections=tuple(sections), missing=missing, is_cut=True)
+    missing = f"{path}: the audit measured {calls} of its {rows} rows; the others are not here" if calls < rows else ""
+    return Saved(sections=tuple(sections), missing=missing)
 
 
 def _facts(line: str, place: str) -> dict[str, Any]:
@@ -77,4 +162,9 @@ def _facts(line: str, place: str) -> dict[str, Any]:
         raise SavedError(f"{place}: the line that names the call is damaged: {error}") from error
     if not isinstance(facts, dict) or not {"op", "case_id"} <= facts.keys():
         raise SavedError(f"{place}: the line that names the call lacks op or case_id")
+    copies = facts.get("copies", [])
+    wrong = [name for name in _TEXTS if not isinstance(facts.get(name, ""), str)]
+    wrong += ["copies"] * (not (isinstance(copies, list) and all(isinstance(one, str) for one in copies)))
+    if wrong:
+        raise SavedError(f"{place}: the line that names the call is damaged: {wrong[0]} is {facts[wrong[0]]!r}")
     return facts

@@ -2,11 +2,13 @@
 
 import itertools
 
+import pytest
 from hypothesis import given, settings, strategies
 
 from tileops.audit import choose
 from tileops.ops.cases import WorkloadCase
 from tileops.ops.op import Op
+from tileops.perf.bench_rows import SelectionError
 
 
 def case(name, branches, size=1):
@@ -51,6 +53,14 @@ def test_the_choice_covers_and_no_smaller_one_does(sets):
     assert set().union(*(one.branches for one in found)) == wanted
     for few in itertools.combinations(sets, len(found) - 1):
         assert set().union(*few) != wanted
+
+
+def test_rows_are_named_by_case_id_where_a_label_has_several_dtypes():
+    rows = [(Op, case(f"prefill-{dtype}", [0])) for dtype in ("float16", "bfloat16", "float32")]
+    assert choose.with_case_ids(rows, ()) == rows
+    assert choose.with_case_ids(rows, ("*-float32", "*-bfloat16")) == rows[1:]
+    with pytest.raises(SelectionError, match="--case=\\*-int8 fits none of the selected rows: prefill-float16, "):
+        choose.with_case_ids(rows, ("*-int8",))
 
 
 def test_branches_that_no_row_takes_are_named():

@@ -104,6 +104,30 @@ def test_forbidden_counters_are_an_error_with_the_vendors_words_and_what_to_do(a
     assert "--cap-add=SYS_ADMIN" in report.rows[0].reason
 
 
+def test_a_run_that_measures_nothing_leaves_the_last_measurement_alone(audit, tmp_path):
+    audit(*ROW, "--save_csv=keep.txt", fake={"read": READ, "write": 0})
+    kept = [(tmp_path / name).read_bytes() for name in ("keep.txt", "tileops-audit.binpb")]
+    status, out, err, _ = audit(*ROW, "--save_csv=keep.txt", program="no-such-ncu")
+    assert status == 2 and "ERROR" in out
+    assert "nothing was measured: tileops-audit.binpb stays as it was" in err
+    assert [(tmp_path / name).read_bytes() for name in ("keep.txt", "tileops-audit.binpb")] == kept
+    # A file that the user names gets what happened.
+    audit(*ROW, "--out=tileops-audit.binpb", program="no-such-ncu")
+    assert audit_pb2.AuditReport.FromString((tmp_path / "tileops-audit.binpb").read_bytes()).rows[0].verdict == audit_pb2.VERDICT_ERROR
+
+
+def test_ncu_by_a_relative_path_is_found_where_the_user_stands(audit, ncu):
+    status, _, _, report = audit(*ROW, fake={"read": READ, "write": 7}, program=f"./{pathlib.Path(ncu).name}")
+    assert status == 0 and report.rows[0].verdict == audit_pb2.VERDICT_PASS
+
+
+def test_no_verdict_is_no_success(audit):
+    status, out, err, report = audit("--op=ScatterCountFwdOp", fake={"read": 96, "write": 0})
+    assert {row.verdict for row in report.rows} == {audit_pb2.VERDICT_NO_VERDICT}
+    assert status == 2
+    assert "NO-VERDICT, which is not a pass: their ops declare no read half" in err and "NO-VERDICT" in out
+
+
 def test_a_row_that_dies_is_an_error_that_quotes_it(audit):
     _, _, _, report = audit(*ROW, f"--plugin={toys.plugin('trouble')}", "--implementation=raises", fake={"read": 1, "write": 1})
     assert report.rows[0].verdict == audit_pb2.VERDICT_ERROR
@@ -134,6 +158,13 @@ def test_saved_counters_are_judged_again_without_ncu(audit, tmp_path):
     status, out, _, _ = audit("--from_csv=counters.txt", "--format=json")
     assert status == 2
     assert "cut off" in json.loads(out)["rows"][0]["reason"]
+    (tmp_path / "counters.txt").write_text(whole[: whole.rindex("# tileops-audit file")])
+    status, out, err, _ = audit("--from_csv=counters.txt", "--format=json")
+    found = json.loads(out)
+    assert (status, found["summary"]["PASS"]) == (2, 1)
+    assert "cut off after 1 calls" in found["notes"][0] and "cut off after 1 calls" in err
+    status, _, err, _ = audit("--from_csv=counters.txt", "--out=counters.txt")
+    assert status == 2 and "would be lost" in err
 
 
 def test_an_ncu_run_by_itself_is_judged_as_the_row_that_the_flags_name(audit, tmp_path):
@@ -141,7 +172,9 @@ def test_an_ncu_run_by_itself_is_judged_as_the_row_that_the_flags_name(audit, tm
     status, out, _, _ = audit("--from_csv=bare.csv", *ROW, "--format=json")
     assert status == 0 and json.loads(out)["rows"][0]["verdict"] == "PASS"
     status, _, err, _ = audit("--from_csv=bare.csv", "--op=ScaleFwdOp")
-    assert status == 2 and "--label" in err
+    assert status == 2 and "--case" in err
+    status, out, err, _ = audit("--from_csv=bare.csv", "--case=small-float32", "--op=ScaleFwdOp", "--format=json")
+    assert status == 0 and json.loads(out)["rows"][0]["case_id"] == "small-float32"
     status, _, err, _ = audit("--from_csv=none.csv", *ROW)
     assert status == 2 and "none.csv: No such file" in err
 

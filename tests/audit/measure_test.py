@@ -2,12 +2,14 @@
 
 import contextlib
 import pathlib
+import sys
 
 import pytest
 import torch
 
 from tileops.audit import counters, exceptions, measure, ncu, profiled_call
 from tileops.audit.calls import declared
+from tileops.perf import bench_catalogue
 from tileops.proto import audit_pb2
 from tileops.tests.audit.ncu_output import raw
 from tileops.tests.bench import toys
@@ -56,6 +58,68 @@ def test_counters_that_cannot_be_used_are_an_error_with_what_to_do(row):
     assert found.verdict == audit_pb2.VERDICT_ERROR
     assert "ERR_NVGPUCTRPERM - no permission. To do: " in found.reason
     assert not found.HasField("measured_read_bytes")
+
+
+def test_two_calls_in_one_file_are_no_measurement_of_one(row):
+    twice = raw([("k", str(READ // 2), "3")] * 2)
+    found = measure.judged(row, twice, {}, ())
+    assert found.verdict == audit_pb2.VERDICT_ERROR
+    assert "same 1 kernel(s) follow one another 2 times: one call is to be profiled" in found.reason
+    # A program that counted its calls knows that these kernels are one's.
+    assert measure.judged(row, twice, {"calls": 1}, ()).verdict == audit_pb2.VERDICT_PASS
+
+
+def test_a_shortfall_in_a_file_made_by_hand_may_be_the_files(row):
+    hint = "or the file lacks kernels of the call (it has 1)"
+    assert judged(row, READ // 2).reason.endswith(hint)
+    found = judged(row, READ // 2, {"calls": 1})
+    assert found.verdict == audit_pb2.VERDICT_FAIL and hint not in found.reason
+
+
+def _measured(row, profile, monkeypatch, save_csv=None):
+    """The row that a measurement makes of which ncu gives what `profile` returns or raises."""
+    monkeypatch.setattr(ncu, "profile", lambda *arguments: profile())
+    settings = measure.Settings(
+        program=ncu.Program(path="ncu", version="1"), sources=bench_catalogue.Sources(), device="cuda:0",
+        implementation="", timeout_s=1.0, save_csv=save_csv,
+    )  # fmt: skip
+    (made,) = measure.measure([row], (), settings, audit_pb2.AuditReport())
+    return made
+
+
+def test_a_read_half_that_depends_on_more_than_the_checked_call_is_no_measurement(row, monkeypatch):
+    facts = {"implementation": "torch", "declared_read_bytes": READ // 2, "calls": 1}
+    csv = raw([("k", str(READ), "3")])
+    found = _measured(row, lambda: ncu.Profiled(csv=csv, facts=dict(facts)), monkeypatch)
+    assert found.verdict == audit_pb2.VERDICT_ERROR
+    assert f"declares {READ // 2} read bytes for the measured call and {READ} for the same call on meta" in found.reason
+    facts["declared_read_bytes"] = READ
+    found = _measured(row, lambda: ncu.Profiled(csv=csv, facts=dict(facts)), monkeypatch)
+    assert found.verdict == audit_pb2.VERDICT_PASS
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("import pathlib, sys; pathlib.Path(sys.argv[-1][8:]).write_text('{}'); print('ValueError: late'); sys.exit(3)", "ValueError: late"),
+        ("pass", "ended without a word and without having run the call: is it Nsight Compute's ncu"),
+    ],
+    ids=["fails after the call", "is no ncu"],
+)  # fmt: skip
+def test_a_profiler_that_fails_or_does_nothing_gives_no_measurement(script, said, tmp_path):
+    path = tmp_path / "ncu"
+    path.write_text(f"#!{sys.executable}\n{script}\n")
+    path.chmod(0o755)
+    with pytest.raises(ncu.NcuError, match=said):
+        ncu.profile(ncu.Program(path=str(path), version="1"), [], 60)
+
+
+def test_an_ncu_that_may_not_be_run_is_not_called_missing(tmp_path):
+    (tmp_path / "ncu").write_text("text")
+    with pytest.raises(ncu.NcuError, match="is there, but no program that may be run"):
+        ncu.find(str(tmp_path / "ncu"))
+    with pytest.raises(ncu.NcuError, match="no such program: install"):
+        ncu.find(str(tmp_path / "none"))
 
 
 def test_a_row_that_has_no_price_is_an_error():

@@ -1,4 +1,7 @@
-"""The recorded audit of the H200: its counters, judged by today's formulas, give its verdicts again."""
+"""The recorded audit of the H200: its counters, judged by today's formulas, give its verdicts again.
+
+It is the evidence for every implemented op, so that one which is not in it has to be measured.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,11 @@ import sys
 
 import pytest
 
+from tileops.ops import catalogue
 from tileops.perf import paths
 from tileops.proto import audit_pb2
 
+IMPLEMENTED = {name: op_class for name, op_class in catalogue.load().items() if op_class.STATUS == "implemented"}
 RECORDED = sorted(paths.data_path("audit", "recorded", "h200").glob("*.binpb"))
 
 
@@ -33,6 +38,21 @@ def test_todays_formulas_pass_the_recorded_counters(path, tmp_path):
     }
     assert today == then
     assert set(then.values()) <= {"PASS", "WARN"}
+
+
+def test_there_is_a_record_with_its_counters():
+    assert RECORDED
+    assert all(path.with_suffix(".counters.txt").is_file() for path in RECORDED)
+
+
+@pytest.mark.parametrize("op", sorted(IMPLEMENTED))
+def test_the_newest_record_takes_every_branch_that_rows_of_an_implemented_op_take(op):
+    rows = audit_pb2.AuditReport.FromString(RECORDED[-1].read_bytes()).rows
+    recorded = {row.case_id for row in rows if row.op == op}
+    assert recorded, f"{op} was never audited: //audit:bytes --save_csv on an H200 (docs/auditing-bytes.md)"
+    cases = IMPLEMENTED[op].CASES
+    taken = {branch for case in cases if case.case_id in recorded for branch in case.branches}
+    assert taken == {branch for case in cases for branch in case.branches}
 
 
 def test_every_op_of_the_record_was_measured():

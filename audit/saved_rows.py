@@ -1,0 +1,97 @@
+"""Rows of saved counters, judged again by today's formulas."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import pathlib
+from collections.abc import Mapping, Sequence
+
+from tileops.audit import calls, exceptions, measure, report, saved
+from tileops.ops.cases import WorkloadCase
+from tileops.ops.op import Op
+from tileops.proto import audit_pb2
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Chosen:
+    """What the flags select.
+
+    Attributes:
+      classes: every op by name.
+      cases: of the selected ops, the selected rows.
+      implementation: the one that a bare ncu run is of; "" where the flags name none.
+    """
+
+    classes: Mapping[str, type[Op]]
+    cases: Mapping[str, Sequence[WorkloadCase]]
+    implementation: str
+
+
+def judge(
+    files: Sequence[pathlib.Path],
+    chosen: Chosen,
+    table: Sequence[exceptions.ReadException],
+    found: audit_pb2.AuditReport,
+) -> list[str]:
+    """Fill a report with the calls of saved files that are selected.
+
+    Returns:
+      Of each file that is cut off or damaged, what it lacks; the report's notes say it too.
+
+    Raises:
+      SavedError: a file is no saved measurement, names a row that there is not, or holds nothing that is selected.
+    """
+    cut = []
+    places = collections.defaultdict(list)
+    sections = []
+    for path in files:
+        file = saved.read(path)
+        found.notes.extend(filter(None, [file.missing]))
+        cut += [file.missing] * file.is_cut
+        for section in file.sections:
+            op_class, case = _row_of(section, chosen)
+            facts = section.facts or {"implementation": chosen.implementation}
+            if case not in chosen.cases.get(op_class.ENTRY, ()):
+                continue
+            key = op_class.ENTRY, case.case_id, facts.get("implementation", "")
+            if key not in places:
+                sections.append((key, section, op_class, case, facts))
+            places[key].append(section.place)
+    for key, section, op_class, case, facts in sections:
+        if section.facts:
+            measure.note_saved(found, facts)
+        one = calls.declared(op_class, case)
+        error = section.defect
+        if len(places[key]) > 1:
+            error = f"the call stands in these places, and which is its measurement is not said: {', '.join(places[key])}"
+        if error:
+            found.rows.append(report.row(one, implementation=key[-1], error=error))
+        else:
+            found.rows.append(measure.judged(one, section.csv, facts, table))
+    if not found.rows:
+        raise saved.SavedError("no saved call fits --op, --family, --label and --case together")
+    return cut
+
+
+def _row_of(section: saved.Section, chosen: Chosen) -> tuple[type[Op], WorkloadCase]:
+    """The row that a call is of: the one that it names, or that the flags do."""
+    if not section.facts:
+        return _named_row(chosen, section.place)
+    name, case_id = section.facts["op"], section.facts["case_id"]
+    op_class = chosen.classes.get(name)
+    case = next((case for case in op_class.CASES if case.case_id == case_id), None) if op_class else None
+    if case is None:
+        raise saved.SavedError(f"{section.place}: {name} has no row {case_id} (any more)")
+    return op_class, case
+
+
+def _named_row(chosen: Chosen, place: str) -> tuple[type[Op], WorkloadCase]:
+    rows = [(chosen.classes[op], case) for op, cases in chosen.cases.items() for case in cases]
+    if len(rows) > 1:
+        names = ", ".join(f"{op_class.ENTRY} {case.case_id}" for op_class, case in rows[:3])
+        raise saved.SavedError(
+            f"{place}: an ncu run by itself does not say which call it is of: name one row with --op and --case"
+            f" (now {len(rows)}: {names}{', ...' if len(rows) > 3 else ''})"
+        )
+    return rows[0]
