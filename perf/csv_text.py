@@ -20,3 +20,8 @@ _line = csv.writer(_Line(), lineterminator=_END).writerow
 def line(values: Iterable[object]) -> str:
     """Returns a row of values as one line that ends in a newline; None is an empty cell."""
     return _line(values).removesuffix(_END) + "\n"
+
+
+def cells(*values: object) -> str:
+    """Returns values as a part of a line; a single one must not be empty."""
+    return _line(values).removesuffix(_END)

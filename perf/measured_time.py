@@ -20,11 +20,14 @@ def actual_time(record: benchmark_pb2.BenchmarkRecord) -> float | None:
     """Returns the measured time of the record's work, by whatever clock.
 
     Returns:
-      Seconds; None where the row did not succeed, or has no usable time: none at
-      all, or one of which a part is negative or no number.
+      Seconds; None where the row did not succeed or its result was found wrong, or
+      where it has no usable time: none at all, or one of which a part is negative or
+      no number.
     """
     timing = record.timing
     if record.status not in SUCCESSFUL_STATUSES or not timing.HasField("device_busy_ns"):
+        return None
+    if _is_wrong(record):
         return None
     busy_ns, copy_ns = timing.device_busy_ns, timing.excluded_copy_ns
     total_ns = busy_ns + copy_ns
@@ -46,7 +49,15 @@ def defect(record: benchmark_pb2.BenchmarkRecord) -> str:
         return f"its status, {record.status}, is none that this program knows"
     if record.status not in SUCCESSFUL_STATUSES or not timing.HasField("device_busy_ns"):
         return ""
+    if _is_wrong(record):
+        return f"its result was checked and is wrong: {record.correctness.reason}"
     said = f"a device-busy time of {timing.device_busy_ns:g} ns"
     if timing.excluded_copy_ns:
         said += f" with copies of {timing.excluded_copy_ns:g} ns"
     return f"{said} is no measured time"
+
+
+def _is_wrong(record: benchmark_pb2.BenchmarkRecord) -> bool:
+    """Whether the record says, beside a success, that the result was compared and differs."""
+    correctness = record.correctness
+    return correctness.checked and bool(correctness.reason)

@@ -204,7 +204,9 @@ def _time_blank_reason(
     record: benchmark_pb2.BenchmarkRecord, actual_time_s: float | None
 ) -> int:
     """Returns why the time cannot be priced; 0 where it can."""
-    if record.status not in measured_time.SUCCESSFUL_STATUSES or not record.HasField("timing"):
+    if actual_time_s is None and (
+        record.status not in measured_time.SUCCESSFUL_STATUSES or not record.HasField("timing")
+    ):
         return roofline_pb2.BLANK_REASON_NO_TIME
     if record.timing.source != _CUPTI:
         return roofline_pb2.BLANK_REASON_NO_CUPTI

@@ -15,6 +15,7 @@ from tileops.proto import roofline_pb2
 
 # A list of more impossible rows helps nobody; the table has them all.
 _MOST_ERRORS_LISTED = 50
+_MOST_EXACT = 2**53
 
 _TEXTS = ("op", "family", "case_id", "label", "implementation", "roof_key")
 _COUNTS = ("flops", "bytes")
@@ -86,7 +87,9 @@ def _row(row: roofline_pb2.Row) -> str:
     """Returns a row as JSON: its values, in the order of `_FIELDS`."""
     values: list[Any] = [report_text.printable(getattr(row, name)) for name in _TEXTS]
     values.append(report_text.printable(report_text.note(row)))
-    values += [getattr(row, name) for name in _COUNTS]
+    # A script's numbers are exact up to here; it shows and divides texts of digits as well.
+    counts = [getattr(row, name) for name in _COUNTS]
+    values += [count if count <= _MOST_EXACT else str(count) for count in counts]
     values += [
         getattr(row, name) if row.HasField(name) else None for name in _READINGS
     ]

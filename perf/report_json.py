@@ -106,26 +106,25 @@ def csv_row(
     del history  # Several values; JSON has them.
     verdict, blank_reason, bound, *numbers, _ = readings
     if None in numbers:
-        cells = ["" if number is None else _NUMBER % number for number in numbers]
+        cells = ",".join(["" if number is None else _NUMBER % number for number in numbers])
     else:
-        cells = (_CSV_NUMBERS % tuple(numbers)).split(",")
-    return csv_text.line(
-        (
-            record.op,
-            record.family,
-            record.case_id,
-            record.label,
-            record.implementation,
-            record.roof_key,
-            record.flops,
-            record.bytes,
-            _VERDICTS[verdict],
-            _BLANK_REASONS[blank_reason],
-            _BOUNDS[bound],
-            *cells,
-            record.message,
-        )
-    ).encode()
+        cells = _CSV_NUMBERS % tuple(numbers)
+    # Numbers need no quotes: they are put in as they are.
+    names = csv_text.cells(
+        record.op,
+        record.family,
+        record.case_id,
+        record.label,
+        record.implementation,
+        record.roof_key,
+        record.flops,
+        record.bytes,
+        _VERDICTS[verdict],
+        _BLANK_REASONS[blank_reason],
+        _BOUNDS[bound],
+    )
+    message = record.message and csv_text.cells(record.message)
+    return f"{names},{cells},{message}\n".encode()
 
 
 def write_json(

@@ -106,7 +106,7 @@ def collect(
       runfile.RunFileError: A file cannot be read.
     """
     report_runs.device_name(readers, query.profile)
-    names = report_runs.Names()
+    names = report_runs.Names() if query.selection.is_filter else None
     facts = [report_facts.RunFacts(reader) for reader in readers]
     histories = _Histories() if len(readers) > 1 else None
     places = {id(reader): place for place, reader in enumerate(readers)}
@@ -118,7 +118,8 @@ def collect(
         asked = dataclasses.replace(query, profile=None) if is_foreign else query
         for record in reader.records():
             facts[place].add(record)
-            names.add(record)
+            if names:
+                names.add(record)
             if not query.selection.admits(record):
                 continue
             if query.is_prediction:
@@ -128,7 +129,7 @@ def collect(
                 course = histories.extended(place, record) if keeps_course else ()
                 _put_time(asked, record, course, encode, store)
     rows = store.best() if query.selection.implementation == report_runs.BEST else store.all()
-    if not len(rows):
+    if names and not len(rows):
         names.refuse_empty(query.selection)
     summary = store.summarize(rows)
     head = roofline_pb2.Report(
@@ -196,7 +197,7 @@ def _put_time(
         record.message = record.message or measured_time.defect(record)
     else:
         # A time by another clock than CUPTI is none to choose by.
-        group = int(record.timing.source != benchmark_pb2.TIMING_SOURCE_CUPTI)
+        group = int(readings.blank_reason == roofline_pb2.BLANK_REASON_NO_CUPTI)
     # Of records without a time, one that says why goes before a silent one.
     subgroup = 2 * (record.status != benchmark_pb2.STATUS_OK) + (not record.message)
     store.put(

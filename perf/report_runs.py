@@ -41,6 +41,11 @@ class Selection:
     families: Sequence[str] = ()
     implementation: str = BEST
 
+    @property
+    def is_filter(self) -> bool:
+        """Whether there are records that do not pass."""
+        return bool(self.ops or self.families or self.implementation not in (BEST, ALL))
+
     def admits(self, record: benchmark_pb2.BenchmarkRecord) -> bool:
         """Whether the record passes, all implementations counting for BEST."""
         return (

@@ -44,7 +44,7 @@ function breakable(name) {
   return words.flatMap((word, place) => place ? [element("wbr"), word] : [word]);
 }
 
-const numberFormats = [0, 1, 2, 3].map((digits) => new Intl.NumberFormat("en", {
+const numberFormats = [0, 1, 2, 3, 4, 5, 6].map((digits) => new Intl.NumberFormat("en", {
   minimumFractionDigits: digits, maximumFractionDigits: digits,
 }));
 
@@ -56,7 +56,14 @@ function microseconds(seconds) {
   return fixed(seconds * 1e6, 2);
 }
 
-function percent(ratio) { return ratio === null ? "" : fixed(ratio * 100, 1) + "%"; }
+// With more places beside the lines between verdicts: what is below one does not read as on it.
+function percent(ratio) {
+  if (ratio === null) return "";
+  const sides = (value) => `${value >= 0.8} ${value > 1.05}`;
+  let digits = 1;
+  while (digits < 6 && sides(Number((ratio * 100).toFixed(digits)) / 100) !== sides(ratio)) digits++;
+  return fixed(ratio * 100, digits) + "%";
+}
 
 function engineering(value, unit) {
   if (value === null) return "";

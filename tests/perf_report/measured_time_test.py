@@ -57,3 +57,13 @@ def test_a_status_of_a_newer_schema_is_named_and_a_record_that_speaks_is_left_al
     assert not measured_time.defect(builders.record(status=UNKNOWN_STATUS, message="lost"))
     assert not measured_time.defect(builders.record(status=benchmark_pb2.STATUS_ERROR))
     assert not measured_time.defect(builders.record(ns=None))
+
+
+def test_a_success_whose_result_was_found_wrong_has_no_time():
+    record = builders.record()
+    record.correctness.reason = "no reference to compare with"
+    assert measured_time.actual_time(record) and not measured_time.defect(builders.record(ns=None))
+    record.correctness.checked = True
+    record.correctness.reason = "differs"
+    assert measured_time.actual_time(record) is None
+    assert measured_time.defect(record) == "its result was checked and is wrong: differs"

@@ -262,6 +262,22 @@ def test_hovering_tells_clicking_filters_and_chips_hide(tmp_path):
 
 
 @needs_browser
+def test_numbers_are_shown_as_they_are(tmp_path):
+    """A count beyond a script's exact numbers, and an efficiency just below a line."""
+    record = builders.record(flops=2**53 + 1, bytes=2**63 - 1, ns=None)
+    answer = browser.ask(
+        html_of(tmp_path, record, builders.record(case_id="b", ns=62_501), is_prediction=False),
+        """byId("rows").querySelectorAll("tbody button")[1].click();
+        const percents = [0.8, 0.79999, 1.05, 1.0500001, 0.5, 12.345].map(percent);
+        return [percents, byId("rows").textContent, byId("details").textContent];""",
+    )
+    percents, rows, details = answer
+    assert percents == ["80.0%", "79.999%", "105.0%", "105.00001%", "50.0%", "1,234.5%"]
+    assert "79.999%" in rows
+    assert "9,007,199,254,740,993" in details and "9,223,372,036,854,775,807" in details
+
+
+@needs_browser
 def test_heads_sort_and_absent_values_stay_last(tmp_path):
     answer = browser.ask(
         html_of(tmp_path, *records()),

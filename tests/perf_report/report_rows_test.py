@@ -325,3 +325,13 @@ def test_a_file_named_twice_is_one_run(tmp_path):
     other = write(tmp_path, "b", 1)
     named = [str(each) for each in (path, other, tmp_path / "link", path)]
     assert report_runs.run_paths(named) == [path, other]
+
+
+def test_a_wrong_result_is_never_the_best(tmp_path, profile):
+    wrong = builders.record(implementation="wrong", ns=60_000)
+    wrong.correctness.checked = True
+    wrong.correctness.reason = "differs"
+    (row,) = best(tmp_path, profile, wrong, builders.record(implementation="right"))
+    assert row.implementation == "right"
+    (row,) = best(tmp_path, profile, wrong)
+    assert row.blank_reason == roofline_pb2.BLANK_REASON_NO_TIME and "differs" in row.message
