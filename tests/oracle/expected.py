@@ -19,6 +19,7 @@ from tileops.tests.oracle.bytes_by_hand import BY_HAND
 from tileops.tests.oracle.dispatch_count import count_flops
 from tileops.tests.oracle.flop_enumerations import ENUMERATIONS
 from tileops.tests.oracle.flop_references import REFERENCES
+from tileops.tests.oracle.flop_scalar import SCALAR_REFERENCES
 from tileops.tests.oracle.recount import Recount
 from tileops.tests.oracle.small_call import SmallCall
 from tileops.tests.oracle.small_calls import small_calls
@@ -53,7 +54,12 @@ def calls_of(name: str, op_class: type[Op]) -> list[SmallCall]:
     Raises:
       ValueError: there are none, so that whatever holds of them would hold of anything.
     """
-    calls = list(ENUMERATIONS[name].calls() if name in ENUMERATIONS else small_calls(op_class))
+    if name in ENUMERATIONS:
+        calls = list(ENUMERATIONS[name].calls())
+    elif name in REFERENCES:
+        calls = list(small_calls(op_class))
+    else:
+        calls = SCALAR_REFERENCES[name].calls()
     if not calls:
         raise ValueError(f"{name}: the oracles have no small call of it; add some to small_calls.py or to its enumeration")
     return calls
@@ -63,14 +69,18 @@ def row_flops(name: str, params: Mapping[str, Any], inputs: tuple[torch.Tensor |
     """The FLOPs of a workload row by the oracle of the op's kind; data inputs may be on `meta`."""
     if name in ENUMERATIONS:
         return ENUMERATIONS[name].flops_at_scale(params, inputs)
-    return count_flops(REFERENCES[name], params, *inputs)
+    if name in REFERENCES:
+        return count_flops(REFERENCES[name], params, *inputs)
+    return SCALAR_REFERENCES[name].flops_at_scale(params, inputs)
 
 
 def small_flops(name: str, params: Mapping[str, Any], small: SmallCall) -> int:
     """The FLOPs of a small call by the oracle of the op's kind."""
     if name in ENUMERATIONS:
         return ENUMERATIONS[name].count(params, small.inputs).flops
-    return count_flops(REFERENCES[name], params, *small.inputs)
+    if name in REFERENCES:
+        return count_flops(REFERENCES[name], params, *small.inputs)
+    return SCALAR_REFERENCES[name].run(params, small.inputs)[0]
 
 
 @functools.cache
@@ -82,7 +92,7 @@ def expectations(name: str, op_class: type[Op]) -> list[Expectation]:
         op = priced_calls.call_case(op_class, workload)
         inputs = priced_calls.case_inputs(op_class, workload)
         params = op.last_call.params
-        bound = BY_HAND[name](params, inputs) if name in BY_HAND else binder.recount_case(entry, case)
+        bound = BY_HAND[name].recount(params, inputs) if name in BY_HAND else binder.recount_case(entry, case)
         found.append(_of(op, row_flops(name, params, tuple(inputs.values())), bound))
     for small in calls_of(name, op_class):
         op = priced_calls.call_small(op_class, small)
@@ -101,7 +111,7 @@ def recount_small(name: str, signature: Signature, op: Op, small: SmallCall) -> 
         return counted
     inputs = dict(zip(op.INPUT_NAMES, small.inputs, strict=True))
     if name in BY_HAND:
-        return BY_HAND[name](op.last_call.params, inputs)
+        return BY_HAND[name].recount(op.last_call.params, inputs)
     passed = {tensor: value for tensor, value in inputs.items() if value is not None}
     outputs = op(*(None if one is None else one.to("meta") for one in small.inputs))
     returned = dict(zip(op.OUTPUT_NAMES, outputs if isinstance(outputs, tuple) else (outputs,), strict=True))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 
 from tileops.ops import catalogue
@@ -21,10 +23,10 @@ def case_inputs(op_class: type[Op], case: WorkloadCase) -> dict[str, torch.Tenso
     return build_inputs(op_class, case, "meta")
 
 
-def call_case(op_class: type[Op], case: WorkloadCase) -> Op:
-    """The op after a completed call of a workload case."""
+def call_case(op_class: type[Op], case: WorkloadCase, inputs: Mapping[str, torch.Tensor | None] | None = None) -> Op:
+    """The op after a completed call of a workload case, with the case's inputs or with other ones of their shapes."""
     op = construct(op_class, case, device="meta")
-    op(*case_inputs(op_class, case).values())
+    op(**(case_inputs(op_class, case) if inputs is None else inputs))
     return op
 
 

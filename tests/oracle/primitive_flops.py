@@ -7,7 +7,6 @@ numbers decide a count, never a tensor's values, so operations on `meta` tensors
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
