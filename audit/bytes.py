@@ -87,11 +87,11 @@ def _audit() -> int:
         files = [paths.user_path(name) for name in _FROM_CSV.value]
         output.refuse_input(_OUT.value, files)
         chosen = saved_rows.Chosen(classes=classes, cases=by_op, implementation=_IMPLEMENTATION.value)
-        cut = saved_rows.judge(files, chosen, table, found)
+        unjudged = saved_rows.judge(files, chosen, table, found)
         status = _finish(found, is_measurement=False)
-        for line in cut:
+        for line in unjudged:
             command.say(line)
-        return status or (command.EXIT_UNUSABLE if cut else command.EXIT_OK)
+        return status or (command.EXIT_UNUSABLE if unjudged else command.EXIT_OK)
     chosen = [
         (classes[op], case)
         for op, cases in by_op.items()
@@ -196,7 +196,8 @@ def _status(counts: dict[str, int], rows: int) -> int:
         command.say(f"{counts['FAIL']} of {rows} rows fail: their formulas claim reads that were not made")
     if counts["NO-VERDICT"]:
         command.say(
-            f"{counts['NO-VERDICT']} of {rows} rows have NO-VERDICT, which is not a pass: their ops declare no read half"
+            f"{counts['NO-VERDICT']} of {rows} rows have NO-VERDICT, which is not a pass: their ops declare no read"
+            " half"
         )
     if counts["ERROR"]:
         command.say(f"{counts['ERROR']} of {rows} rows gave no usable measurement; the report says why")

@@ -114,7 +114,8 @@ def _check_whole(text: str, kernels: Sequence[_Kernel]) -> None:
     profiled = ncu_csv.profiled_ids(text)
     if missing := [one for one in profiled if one not in here]:
         raise CounterError(
-            f"the file is cut off: ncu says that it profiled {len(profiled)} kernels, and ID {', '.join(missing)} is not here"
+            f"the file is cut off: ncu says that it profiled {len(profiled)} kernels, and ID {', '.join(missing)} is not"
+            " here"
         )
 
 
@@ -132,10 +133,10 @@ def _kernels(table: ncu_csv.Table) -> list[_Kernel]:
     for line in table.lines:
         cells = line.cells
         launch = tuple(cells.get(column, "") for column in _LAUNCH)
-        kernel = kernels.setdefault(
-            (cells.get("Process ID", ""), cells["ID"]),
-            _Kernel(identifier=cells["ID"], launch=launch, ranges=tuple(cells[name] for name in ranges), line=line.number),
+        new = _Kernel(
+            identifier=cells["ID"], launch=launch, ranges=tuple(cells[name] for name in ranges), line=line.number
         )
+        kernel = kernels.setdefault((cells.get("Process ID", ""), new.identifier), new)
         if kernel.launch != launch:
             raise CounterError(
                 f"line {line.number}: ID {cells['ID']} is {' '.join(launch)} here and {' '.join(kernel.launch)} on line"

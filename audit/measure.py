@@ -115,8 +115,9 @@ def judged(
     is_one_call = facts.get("calls") == 1
     if measured.repeats > 1 and not is_one_call:
         error = (
-            f"the same {len(measured.kernels) // measured.repeats} kernel(s) follow one another {measured.repeats} times:"
-            " one call is to be profiled. If one call launches them so often, let //audit:bytes measure it: it counts calls"
+            f"the same {len(measured.kernels) // measured.repeats} kernel(s) follow one another {measured.repeats}"
+            " times: one call is to be profiled. If one call launches them so often, let //audit:bytes measure it: it"
+            " counts calls"
         )
         return report.row(one, implementation=implementation, counters=measured, error=error)
     exception = None if one.call is None else exceptions.find(table, one.call)

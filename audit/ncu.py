@@ -127,7 +127,8 @@ def profile(program: Program, arguments: Sequence[str], timeout_s: float) -> Pro
         csv = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
         if status == 0 and not facts.exists() and not csv and not output.strip():
             raise NcuError(
-                f"{program.path} ended without a word and without having run the call: is it Nsight Compute's ncu (--ncu)?"
+                f"{program.path} ended without a word and without having run the call: is it Nsight Compute's ncu"
+                " (--ncu)?"
             )
         if status != 0 or not facts.exists():
             raise NcuError(explain(csv, output, status))

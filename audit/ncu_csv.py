@@ -1,6 +1,7 @@
 """The CSV that Nsight Compute prints, line by line, and what it says of itself between the lines.
 
-Lines that are not CSV (`==PROF==`, what the program printed) are passed over; a file that ends within a line is refused.
+Lines that are not CSV (`==PROF==`, what the program printed) are passed over; a file that ends within a line is
+refused.
 """
 
 from __future__ import annotations

@@ -75,8 +75,8 @@ def parse_all(wanted: Sequence[Printed], others: Sequence[Printed] = ()) -> list
         if len(kept) > 1:
             low, high = sorted(kept)
             raise NumberError(
-                f"{printed.place}: {printed.text!r} {printed.unit} is {low} bytes in one locale and {high} in another, and"
-                " no other number of the file tells: run ncu with --print-units base"
+                f"{printed.place}: {printed.text!r} {printed.unit} is {low} bytes in one locale and {high} in another,"
+                " and no other number of the file tells: run ncu with --print-units base"
             )
         read += kept
     return read
@@ -99,5 +99,6 @@ def _values(printed: Printed) -> dict[str, int]:
         if factor > 1 or value == int(value):  # of bytes there are no fractions
             found[mark] = round(value * factor)
     if not found:
-        raise NumberError(f"{printed.place}: {printed.text!r} is no number{' of bytes' if factor == 1 else ''} in any locale")
+        kind = "number of bytes" if factor == 1 else "number"
+        raise NumberError(f"{printed.place}: {printed.text!r} is no {kind} in any locale")
     return found

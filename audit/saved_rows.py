@@ -37,20 +37,27 @@ def judge(
     """Fill a report with the calls of saved files that are selected.
 
     Returns:
-      Of each file that is cut off or damaged, what it lacks; the report's notes say it too.
+      What could not be judged, in words: what a file lacks that is cut off, calls of rows that there are no more. The
+      report's notes say it too.
 
     Raises:
-      SavedError: a file is no saved measurement, names a row that there is not, or holds nothing that is selected.
+      SavedError: a file is no saved measurement, or holds nothing that is selected.
     """
-    cut = []
+    unjudged = []
     places = collections.defaultdict(list)
     sections = []
     for path in files:
         file = saved.read(path)
         found.notes.extend(filter(None, [file.missing]))
-        cut += [file.missing] * file.is_cut
+        unjudged += [file.missing] * file.is_cut
         for section in file.sections:
-            op_class, case = _row_of(section, chosen)
+            row = _row_of(section, chosen)
+            if row is None:
+                gone = f"{section.place}: {section.facts['op']} has no row {section.facts['case_id']} (any more): not judged"
+                found.notes.append(gone)
+                unjudged.append(gone)
+                continue
+            op_class, case = row
             facts = section.facts or {"implementation": chosen.implementation}
             if case not in chosen.cases.get(op_class.ENTRY, ()):
                 continue
@@ -64,26 +71,24 @@ def judge(
         one = calls.declared(op_class, case)
         error = section.defect
         if len(places[key]) > 1:
-            error = f"the call stands in these places, and which is its measurement is not said: {', '.join(places[key])}"
+            error = f"the call stands twice, and which is its measurement is not said: {', '.join(places[key])}"
         if error:
             found.rows.append(report.row(one, implementation=key[-1], error=error))
         else:
             found.rows.append(measure.judged(one, section.csv, facts, table))
     if not found.rows:
-        raise saved.SavedError("no saved call fits --op, --family, --label and --case together")
-    return cut
+        raise saved.SavedError("\n".join([*unjudged, "no saved call fits --op, --family, --label and --case together"]))
+    return unjudged
 
 
-def _row_of(section: saved.Section, chosen: Chosen) -> tuple[type[Op], WorkloadCase]:
-    """The row that a call is of: the one that it names, or that the flags do."""
+def _row_of(section: saved.Section, chosen: Chosen) -> tuple[type[Op], WorkloadCase] | None:
+    """The row that a call is of: the one that it names, or that the flags do. None where it is no more."""
     if not section.facts:
         return _named_row(chosen, section.place)
     name, case_id = section.facts["op"], section.facts["case_id"]
     op_class = chosen.classes.get(name)
     case = next((case for case in op_class.CASES if case.case_id == case_id), None) if op_class else None
-    if case is None:
-        raise saved.SavedError(f"{section.place}: {name} has no row {case_id} (any more)")
-    return op_class, case
+    return None if case is None else (op_class, case)
 
 
 def _named_row(chosen: Chosen, place: str) -> tuple[type[Op], WorkloadCase]:

@@ -1,6 +1,6 @@
 """The recorded audit of the H200: its counters, judged by today's formulas, give its verdicts again.
 
-It is the evidence for every implemented op, so that one which is not in it has to be measured.
+An implemented op that is not in it is named by a skipped test: it has to be measured.
 """
 
 from __future__ import annotations
@@ -16,6 +16,12 @@ from tileops.perf import paths
 from tileops.proto import audit_pb2
 
 IMPLEMENTED = {name: op_class for name, op_class in catalogue.load().items() if op_class.STATUS == "implemented"}
+# What a new record must not lack. An op that was implemented since is measured with the next one, and added here.
+ONCE_AUDITED = frozenset((
+    "BatchNormFwdOp", "GemmFwdOp", "GroupedQueryAttentionFwdOp", "MoePermuteNopadFwdOp", "RMSNormFwdOp", "SiluAndMulFwdOp",
+    "SumFwdOp",
+))  # fmt: skip
+ROWS = {(name, case.case_id) for name, op_class in IMPLEMENTED.items() for case in op_class.CASES}
 RECORDED = sorted(paths.data_path("audit", "recorded", "h200").glob("*.binpb"))
 
 
@@ -30,13 +36,16 @@ def test_todays_formulas_pass_the_recorded_counters(path, tmp_path):
         ],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    today = {(row["op"], row["case_id"]): row["verdict"] for row in json.loads(out.read_text())["rows"]}
     then = {
         (row.op, row.case_id): audit_pb2.Verdict.Name(row.verdict).removeprefix("VERDICT_")
         for row in recorded.rows
     }
-    assert today == then
+    # Rows that the manifest has no more are told, and are no failure of today's formulas.
+    gone = {key for key in then if key not in ROWS}
+    assert done.returncode == (2 if gone else 0), done.stdout + done.stderr
+    assert all(f"{op} has no row {case_id} (any more)" in done.stderr for op, case_id in gone)
+    today = {(row["op"], row["case_id"]): row["verdict"] for row in json.loads(out.read_text())["rows"]}
+    assert today == {key: verdict for key, verdict in then.items() if key not in gone}
     assert set(then.values()) <= {"PASS", "WARN"}
 
 
@@ -48,8 +57,9 @@ def test_there_is_a_record_with_its_counters():
 @pytest.mark.parametrize("op", sorted(IMPLEMENTED))
 def test_the_newest_record_takes_every_branch_that_rows_of_an_implemented_op_take(op):
     rows = audit_pb2.AuditReport.FromString(RECORDED[-1].read_bytes()).rows
-    recorded = {row.case_id for row in rows if row.op == op}
-    assert recorded, f"{op} was never audited: //audit:bytes --save_csv on an H200 (docs/auditing-bytes.md)"
+    recorded = {row.case_id for row in rows if row.op == op and (op, row.case_id) in ROWS}
+    if not recorded and op not in ONCE_AUDITED:
+        pytest.skip(f"{op} was never audited, or no row that was is left: //audit:bytes --save_csv on an H200")
     cases = IMPLEMENTED[op].CASES
     taken = {branch for case in cases if case.case_id in recorded for branch in case.branches}
     assert taken == {branch for case in cases for branch in case.branches}

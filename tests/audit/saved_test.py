@@ -146,9 +146,13 @@ def test_a_damaged_last_line_is_refused(path, footer):
         saved.read(path)
 
 
-def test_a_row_that_there_is_not_is_refused(path):
-    write(path, (FACTS | {"case_id": "gone"}, CSV))
-    with pytest.raises(saved.SavedError, match="ScaleFwdOp has no row gone"):
+def test_a_row_that_there_is_no_more_is_told_and_the_others_are_judged(path):
+    write(path, (FACTS | {"case_id": "gone"}, CSV), (FACTS, CSV))
+    (row,), notes, unjudged = judge(path)
+    assert row.verdict == audit_pb2.VERDICT_PASS
+    assert notes == unjudged == [f"{path}:1: ScaleFwdOp has no row gone (any more): not judged"]
+    write(path, (FACTS | {"op": "GoneFwdOp"}, CSV))
+    with pytest.raises(saved.SavedError, match="GoneFwdOp has no row small-float32.*\nno saved call fits"):
         judge(path)
 
 
