@@ -54,7 +54,6 @@ def test_the_threshold_is_a_ratio_both_ways(new_ns, expected):
     [
         (0.0, 0.0, V.SLOWER),
         (0.05, 0.04, V.SLOWER),  # 105 below 105.6
-        (0.1, 0.0, V.AMBIGUOUS),  # 110 touches 110.
         (0.05, 0.05, V.AMBIGUOUS),  # 105 above 104.5
         (0.2, 0.0, V.AMBIGUOUS),
         (0.0, 0.2, V.AMBIGUOUS),
@@ -66,6 +65,14 @@ def test_spreads_that_meet_make_a_large_change_ambiguous(base_spread, new_spread
     # The other way round it is faster, or as ambiguous.
     mirrored = V.FASTER if expected == V.SLOWER else expected
     assert verdict(new, base) == mirrored
+
+
+def test_spreads_that_just_touch_meet():
+    low, high = compare_rows.Time(1.0, 0.5, 1.25, CUPTI), compare_rows.Time(1.5, 1.25, 2.0, CUPTI)
+    assert compare_rows.judge(low, high, 0.05) == compare_rows.judge(high, low, 0.05) == V.AMBIGUOUS
+    apart = high._replace(low_s=1.375)
+    assert compare_rows.judge(low, apart, 0.05) == V.SLOWER
+    assert compare_rows.judge(apart, low, 0.05) == V.FASTER
 
 
 def test_a_small_change_is_the_same_however_sharp_the_spread():
@@ -195,5 +202,6 @@ def test_a_run_of_which_nothing_is_left_is_told_apart():
     assert compare_rows.has_nothing_left(gone)
     assert compare_rows.has_nothing_left(compared([timed(1)], [timed(1, case_id="b")]))
     assert not compare_rows.has_nothing_left(compared([timed(1)], [timed(1), timed(1, case_id="b")]))
+    assert not compare_rows.has_nothing_left(compared([timed(1), timed(1, case_id="b")], [timed(1)]))
     assert not compare_rows.has_nothing_left(compared([], [timed(1)]))
     assert not compare_rows.has_nothing_left([])

@@ -96,7 +96,7 @@ def main(argv: list[str]) -> None:
         with tempfile.TemporaryDirectory() as folder:
             run = pathlib.Path(folder, "run.binpb")
             write_run(run, records)
-            for form in ("json", "csv", "html"):
+            for form in ("table", "json", "csv", "html"):
                 spent = cost(
                     run,
                     "--implementation=all",
