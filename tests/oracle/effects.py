@@ -45,8 +45,7 @@ def defects(signature: Signature, op_class: type[Op], calls: list[SmallCall]) ->
         for small in _either_way(signature, op_class, calls):
             op = op_class(**small.params)
             call = op.check(*small.inputs)
-            call.name_tensors(op_class._tensor_names)
-            if implementation.serves(call):
+            if implementation.name in op.serving(call):
                 served += 1
                 found += _of_call(signature, op, call, implementation, small, seen)
         if served:
@@ -121,7 +120,8 @@ def _run(
     """The inputs after a call on copies of them, and what it returns that the op specifies."""
     copies = {name: one.clone() for name, one in inputs.items()}
     call = op.check(*(copies.get(name) for name in op.INPUT_NAMES))
-    call.name_tensors(op._tensor_names)
+    if implementation.name not in op.serving(call):
+        raise ValueError(f"{op.ENTRY}: {implementation.name} serves a call and not the same call with other contents")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         results = implementation.function(op, call, *(copies.get(name) for name in op.INPUT_NAMES))
