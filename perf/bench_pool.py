@@ -60,9 +60,15 @@ class Pool:
         Args:
           task: what to do.
           timeout_s: how long it may take. Seconds; None waits for ever.
+
+        Raises:
+          ChildDiedError: no child could be started.
         """
         if self._process is None:
-            self._start()
+            try:
+                self._start()
+            except (EOFError, OSError) as error:  # as where the server is killed while it starts one
+                raise ChildDiedError(f"no process could be started: {type(error).__name__}: {error}") from error
         self._timeout_s = timeout_s
         self._deadline = math.inf if timeout_s is None else time.monotonic() + timeout_s
         self._is_busy = True

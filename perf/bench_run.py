@@ -87,7 +87,11 @@ def run(
                 if is_other_op:
                     worker.pool.replace()
                 begin(unit)
-                worker.pool.begin(_task(unit, worker), timeout_s)
+                try:
+                    worker.pool.begin(_task(unit, worker), timeout_s)
+                except bench_pool.ChildDiedError as error:
+                    yield unit, _failed(unit, worker, benchmark_pb2.STATUS_ERROR, str(error))
+                    continue
                 busy[worker.pool] = worker, unit, time.monotonic()
         if not busy:
             return

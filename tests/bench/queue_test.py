@@ -5,9 +5,10 @@ import dataclasses
 import pytest
 from hypothesis import given, strategies
 
-from tileops.perf import bench_devices
+from tileops.perf import bench_devices, bench_pool, bench_pricing, bench_run
 from tileops.perf.bench_queue import Queue
 from tileops.proto import benchmark_pb2
+from tileops.tests.bench import toys
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,6 +52,35 @@ def test_everything_is_taken_once_by_whole_rows_whoever_comes_when(ops, turns):
 def test_a_worker_stays_with_its_op_then_begins_another_then_helps_where_most_is_left():
     queue = Queue(units(("a", 3, 1), ("b", 1, 1), ("c", 6, 1)))
     assert [queue.take(worker)[0].key[0] for worker in ("v", "w", "v", "w", "v", "v")] == ["a", "b", "a", "c", "a", "c"]
+
+
+class Pool:
+    """A pool whose first child cannot be started."""
+
+    def __init__(self):
+        self.begun = 0
+
+    def replace(self):
+        pass
+
+    def begin(self, task, timeout_s):
+        self.begun += 1
+        raise bench_pool.ChildDiedError("no process could be started: EOFError: ")
+
+
+def test_a_process_that_cannot_be_started_costs_its_row():
+    op_class = toys.load("implementations")["ScaleFwdOp"]
+    case = toys.case(op_class, "small")
+    price = bench_pricing.price_case(op_class, case)
+    wanted = [
+        bench_run.Unit(op_class=op_class, case=case, implementation=name, price=price) for name in ("torch", "honest")
+    ]
+    pool = Pool()
+    found = list(bench_run.run(wanted, [bench_run.Worker(device="cpu", index=0, pool=pool)], 1.0))
+    assert [unit for unit, _ in found] == wanted and pool.begun == 2
+    for _, record in found:
+        assert record.status == benchmark_pb2.STATUS_ERROR and "no process could be started" in record.message
+        assert record.flops == price.flops
 
 
 @pytest.mark.parametrize("text", ["", "gpu", "cuda:", "cuda:0,", "cuda:x", "meta,meta", "cuda:0,cuda:all", "cpu,auto"])
