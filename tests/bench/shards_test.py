@@ -23,6 +23,13 @@ def test_parts_make_up_the_whole_in_order_and_are_of_about_equal_length(costs, c
     assert parts == [bench_shards.part(items, costs, Shard(index=index, count=count)) for index in range(1, count + 1)]
 
 
+def test_the_dearest_rows_are_dealt_out_first():
+    costs = [1.0, 1.0, 1.0, 1.0, 4.0]
+    assert [bench_shards.part(list("abcde"), costs, Shard(index=index, count=2)) for index in (1, 2)] == [
+        ["e"], ["a", "b", "c", "d"]
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("text", ["0/2", "3/2", "1", "a/b", "-1/2", "1/0"])
 def test_a_shard_that_is_none(text):
     with pytest.raises(SelectionError, match="i/n is wanted"):
