@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from tileops.ops.gated_op import GatedOp
 from tileops.ops.generated import elementwise as generated
+from tileops.ops.position_ops import AlibiOp, SinusoidalOp
 from tileops.ops.table_op import TableOp
 
 # ---- unary math, rounding and predicates
@@ -250,8 +251,58 @@ class BitwiseXorFwdOp(generated.BitwiseXorFwdOp, TableOp):
     """The bits that one of them has."""
 
 
+# ---- three operands, masks and bounds
+
+
+class WhereFwdOp(generated.WhereFwdOp, TableOp):
+    """input where the condition holds, other elsewhere."""
+
+
+class MaskedFillFwdOp(generated.MaskedFillFwdOp, TableOp):
+    """input, and the value where the mask holds."""
+
+
+class MaskedFillScalarFwdOp(generated.MaskedFillScalarFwdOp, TableOp):
+    """input, and a number where the mask holds."""
+
+
+class LerpTensorFwdOp(generated.LerpTensorFwdOp, TableOp):
+    """input + weight * (end - input)."""
+
+
+class PreluFwdOp(generated.PreluFwdOp, TableOp):
+    """input, times the slope of its channel where it is negative."""
+
+
+class ClampFwdOp(generated.ClampFwdOp, TableOp):
+    """input between bounds that are tensors."""
+
+
+class ClampScalarFwdOp(generated.ClampScalarFwdOp, TableOp):
+    """input between bounds that are numbers."""
+
+
 # ---- gated
 
 
 class SiluAndMulFwdOp(generated.SiluAndMulFwdOp, GatedOp):
     """silu(x[..., :N]) * x[..., N:]."""
+
+
+class GeluAndMulFwdOp(generated.GeluAndMulFwdOp, GatedOp):
+    """gelu(x[..., :N]) * x[..., N:]."""
+
+
+class GeluTanhAndMulFwdOp(generated.GeluTanhAndMulFwdOp, GatedOp):
+    """gelu(x[..., :N]) * x[..., N:], gelu approximated by tanh."""
+
+
+# ---- positions
+
+
+class AlibiFwdOp(generated.AlibiFwdOp, AlibiOp):
+    """The bias -slope[h] * |i - j| of each head and pair of positions."""
+
+
+class SinusoidalFwdOp(generated.SinusoidalFwdOp, SinusoidalOp):
+    """The sines and cosines of each position at d_model / 2 frequencies."""

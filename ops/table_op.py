@@ -48,7 +48,7 @@ class TableOp(Op):
         how = _launch(call)
         as_number = float if how.compute == torch.float32 else int
         numbers = [as_number(one) for one in TABLE[self.ENTRY].numbers(call.params, out.dtype)]
-        operands = [one for one in inputs if one is not None]
+        operands = TABLE[self.ENTRY].views([one for one in inputs if one is not None])
         return kernels.apply(how.function, operands, numbers, how.meeting, how.compute, out)
 
     def roof_key(self) -> str:

@@ -36,6 +36,7 @@ class Formula:
       boolean: the function of bools, which are held as 0 and 1; "" is `integer`.
       numbers: (params, dtype of the result) -> the numbers that the function takes after its operands.
       masks: inputs that are only asked whether they are 0.
+      views: (the inputs that are there) -> the operands, views of them that broadcast to the result.
       samples: by input, the interval that a row's random values are drawn from where a normal distribution leaves the
         domain of the op, or leaves nearly all of its work undone.
     """
@@ -46,6 +47,7 @@ class Formula:
     boolean: str = ""
     numbers: Callable[[Params, torch.dtype], Sequence[float]] = lambda params, dtype: ()
     masks: tuple[str, ...] = ()
+    views: Callable[[list[torch.Tensor]], list[torch.Tensor]] = lambda inputs: inputs
     samples: Mapping[str, tuple[float, float]] = dataclasses.field(default_factory=dict)
 
 
@@ -225,7 +227,50 @@ BINARY = {
     "BitwiseXorFwdOp": _alike(torch.bitwise_xor, "bit_xor"),
 }
 
-TABLE: dict[str, Formula] = {**UNARY, **ACTIVATIONS, **BINARY}
+# ---- three operands, masks and bounds
+
+
+def _clamped(input: torch.Tensor, min: float | None, max: float | None) -> torch.Tensor:
+    """torch.clamp in the input's own dtype: of an integer it makes a float where a bound is one."""
+    if not input.dtype.is_floating_point:
+        min, max = (None if bound is None else int(bound) for bound in (min, max))
+    return torch.clamp(input, min, max)
+
+
+def _bounds(params: Params, dtype: torch.dtype) -> Sequence[float]:
+    """Both bounds; one that is not given is past every value."""
+    limits = torch.iinfo(dtype) if not dtype.is_floating_point else None
+    least, greatest = (-torch.inf, torch.inf) if limits is None else (limits.min, limits.max)
+    low, high = params["min"], params["max"]
+    return [least if low is None else low, greatest if high is None else high]
+
+
+def _clamp(params: Params, inputs: Sequence[str]) -> str:
+    return {("min",): "maximum", ("max",): "minimum"}.get(tuple(inputs[1:]), "clip")
+
+
+def _slope_by_channel(inputs: list[torch.Tensor]) -> list[torch.Tensor]:
+    input, weight = inputs
+    return [input, weight.view(-1, *[1] * (input.dim() - 2)) if input.dim() > 1 else weight.view(())]
+
+
+def _fill_scalar(input: torch.Tensor, mask: torch.Tensor, value: float) -> torch.Tensor:
+    return input.masked_fill(mask, value)
+
+
+TERNARY = {
+    "WhereFwdOp": Formula(torch.where, "select", integer="select", masks=("condition",)),
+    "MaskedFillFwdOp": Formula(torch.Tensor.masked_fill, "fill", integer="fill", masks=("mask",)),
+    "MaskedFillScalarFwdOp": Formula(
+        _fill_scalar, "fill", integer="fill", numbers=_named("value"), masks=("mask",)
+    ),
+    "LerpTensorFwdOp": Formula(torch.lerp, "lerp", samples={"weight": (0.0, 1.0)}),
+    "PreluFwdOp": Formula(F.prelu, "prelu", views=_slope_by_channel),
+    "ClampFwdOp": Formula(torch.clamp, _clamp, integer=_clamp),
+    "ClampScalarFwdOp": Formula(_clamped, "clip", integer="clip", numbers=_bounds),
+}
+
+TABLE: dict[str, Formula] = {**UNARY, **ACTIVATIONS, **BINARY, **TERNARY}
 
 
 # ---- gated
@@ -241,4 +286,6 @@ class Gate:
 
 GATED: dict[str, Gate] = {
     "SiluAndMulFwdOp": Gate(F.silu, "silu"),
+    "GeluAndMulFwdOp": Gate(F.gelu, "gelu"),
+    "GeluTanhAndMulFwdOp": Gate(functools.partial(F.gelu, approximate="tanh"), "gelu_tanh"),
 }

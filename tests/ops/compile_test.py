@@ -21,10 +21,12 @@ from tileops.ops.kernels import (
     attention,
     batch_norm,
     batch_norm_training,
+    dropout,
     elementwise,
     elementwise_table,
     gemm,
     moe,
+    positions,
     reduction,
     rms_norm,
 )
@@ -104,6 +106,30 @@ def test_elementwise_broadcasts(compiled):
         _assert_wide(ptx)
     add(_empty(3, 1), _empty(1, 5))
     add(_empty(2, 3, 4, 5, 6), _empty(2, 1, 4, 1, 6))
+
+
+def test_operands_of_different_dtypes(compiled):
+    for first, second in ((torch.int64, torch.bfloat16), (torch.bool, torch.float16), (torch.float16, torch.float32)):
+        _compile("MulFwdOp", {}, {"input": first, "other": second}, torch.promote_types(first, second))
+    _compile("MulFwdOp", {}, {"input": torch.uint8, "other": torch.int64}, torch.int64)
+
+
+def test_what_only_writes(compiled):
+    for dtype in (torch.float16, torch.bfloat16, torch.float32):
+        positions.alibi(2048, 32, _empty(32, 2048, 2048, dtype=dtype))
+        positions.sinusoidal(2048, 4096, _empty(2048, 4096, dtype=dtype))
+    positions.alibi(129, 3, _empty(3, 129, 129))
+    for ptx in (compiled["_alibi"][0], *compiled["_sinusoidal"]):
+        assert re.search(r"st\.global\S*\.v4\.b32", ptx)
+
+
+def test_dropout(compiled):
+    for dtype in (torch.bfloat16, torch.float32):
+        dropout.dropout(_empty(1024, 4096, dtype=dtype), 2**40, 2**31, 2.0)
+    for ptx in compiled["_dropout"]:
+        _assert_wide(ptx)
+    assert len(compiled["_dropout"]) == 2
+    dropout.dropout(_empty(5), 1, 2**32, 0.0)
 
 
 def test_gated(compiled):

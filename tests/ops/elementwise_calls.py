@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import inspect
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -60,11 +60,23 @@ def dtypes(op: str) -> list[dict[str, torch.dtype]]:
     return found
 
 
+# Shapes of the operands that do not broadcast freely, against the shape of the first.
+_OWN_SHAPES: dict[tuple[str, str], Callable[[tuple[int, ...]], tuple[int, ...]]] = {
+    ("MaskedFillFwdOp", "value"): lambda shape: (),
+    ("PreluFwdOp", "weight"): lambda shape: (shape[1] if len(shape) > 1 else 1,),
+    ("ClampFwdOp", "min"): lambda shape: shape,
+    ("ClampFwdOp", "max"): lambda shape: shape,
+}
+
+
 def signatures(op: str) -> Iterator[tuple[Settings, dict[str, torch.dtype], torch.dtype]]:
     """Settings, dtypes of the inputs that are there, and dtype of the result, of every kind of call of an op that a kernel serves."""
     for some, chosen in itertools.product(settings(op), dtypes(op)):
         operands = {name: dtype for name, dtype in chosen.items() if name in some.present}
-        given = [torch.empty((), dtype=operands[name], device="meta") if name in operands else None for name in chosen]
+        given = [
+            torch.empty(_OWN_SHAPES.get((op, name), tuple)(()), dtype=operands[name], device="meta") if name in operands else None
+            for name in chosen
+        ]
         try:
             call = CLASSES[op](**some.params).check(*given)
         except OpCallError:  # a rule of the entry
@@ -122,6 +134,8 @@ def inputs(op: str, shapes: tuple[tuple[int, ...], ...], chosen: dict[str, torch
     """
     found: list[torch.Tensor | None] = []
     for seed, (name, shape) in enumerate(zip(CLASSES[op].INPUT_NAMES, shapes, strict=True)):
+        if (op, name) in _OWN_SHAPES:
+            shape = _OWN_SHAPES[op, name](shapes[0])
         x = values(shape, chosen[name], seed)
         if found and found[0] is not None and found[0].shape == x.shape and chosen[name] == found[0].dtype:
             x.view(-1)[::3] = found[0].view(-1)[::3]

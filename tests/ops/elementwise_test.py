@@ -4,9 +4,8 @@ import itertools
 
 import pytest
 import torch
-import torch.nn.functional as F
 
-from tileops.ops.elementwise import AddFwdOp, SiluAndMulFwdOp
+from tileops.ops.elementwise import AddFwdOp
 from tileops.ops.kernels import reduction, support
 from tileops.ops.reduction import SumFwdOp
 from tileops.tests.ops.comparing import DTYPES, assert_near
@@ -17,25 +16,6 @@ TARGETS = ["torch", "triton"]
 @pytest.fixture(autouse=True)
 def _seed():
     torch.manual_seed(0)
-
-
-# ---- silu and mul
-
-
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape", [(1, 2), (3, 258), (2, 3, 254), (300, 2), (0, 4), (2, 0)])
-def test_silu_and_mul(shape, dtype, target):
-    x = torch.randn(shape).to(dtype)
-    gate, up = x.double().chunk(2, dim=-1)
-    assert_near(SiluAndMulFwdOp(target=target)(x), F.silu(gate) * up)
-
-
-def test_silu_and_mul_of_a_view():
-    x = torch.randn(129, 6)[:, ::2].repeat(1, 2).T.contiguous().T
-    assert not x.is_contiguous()
-    gate, up = x.double().chunk(2, dim=-1)
-    assert_near(SiluAndMulFwdOp(target="triton")(x), F.silu(gate) * up)
 
 
 # ---- add

@@ -82,6 +82,7 @@ class _Canonical(ast.NodeTransformer):
 
     def __init__(self, signature: Signature) -> None:
         self._signature = signature
+        self._zeros: set[str] = set()
 
     def _alike(self, name: str, with_dtype: bool) -> str:
         """The first tensor that is as large as `name` in every call; one that a call may leave out is like no other."""
@@ -91,7 +92,13 @@ class _Canonical(ast.NodeTransformer):
         return next(other for other, tensor in tensors.items() if _is_alike(tensor, tensors[name], with_dtype))
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        """Without reads of indices and parameters that nothing uses any more."""
+        """Without reads of indices and parameters that nothing uses any more, and with a 0 for the name of one."""
+        stored = [one.id for one in ast.walk(node) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)]
+        self._zeros = {
+            one.targets[0].id
+            for one in node.body
+            if isinstance(one, ast.Assign) and _is_zero(one.value) and stored.count(one.targets[0].id) == 1
+        }
         self.generic_visit(node)
         used = {one.id for one in ast.walk(node) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load)}
         node.body = [one for one in node.body if not _is_unused_read(one, used)]
@@ -114,6 +121,15 @@ class _Canonical(ast.NodeTransformer):
                 return ast.Attribute(ast.Subscript(record.value, name, record.ctx), node.attr, node.ctx)
         return node
 
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        """A sum without what is 0 in every call: the reads of an op that has no input."""
+        self.generic_visit(node)
+        if isinstance(node.op, ast.Add):
+            for one, other in ((node.left, node.right), (node.right, node.left)):
+                if isinstance(one, ast.Name) and one.id in self._zeros:
+                    return other
+        return node
+
     def visit_If(self, node: ast.If) -> ast.AST | list[ast.stmt]:
         self.generic_visit(node)
         return node.body if [ast.dump(one) for one in node.body] == [ast.dump(one) for one in node.orelse] else node
@@ -121,6 +137,11 @@ class _Canonical(ast.NodeTransformer):
     def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
         self.generic_visit(node)
         return node.body if ast.dump(node.body) == ast.dump(node.orelse) else node
+
+
+def _is_zero(node: ast.expr) -> bool:
+    """Whether an expression is the bytes of no tensor."""
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "bytes_of" and not node.args
 
 
 def _is_unused_read(statement: ast.stmt, used: set[str]) -> bool:

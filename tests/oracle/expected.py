@@ -13,6 +13,7 @@ from tileops.manifest import loader
 from tileops.manifest.cases import Case
 from tileops.manifest.model import Entry, Signature
 from tileops.ops.op import Op
+from tileops.ops.workloads import calls_on
 from tileops.perf import paths
 from tileops.tests.oracle import binder, priced_calls
 from tileops.tests.oracle.bytes_by_hand import BY_HAND
@@ -70,7 +71,8 @@ def row_flops(name: str, params: Mapping[str, Any], inputs: tuple[torch.Tensor |
     if name in ENUMERATIONS:
         return ENUMERATIONS[name].flops_at_scale(params, inputs)
     if name in REFERENCES:
-        return count_flops(REFERENCES[name], params, *inputs)
+        with calls_on("meta", dict(enumerate(inputs))):
+            return count_flops(REFERENCES[name], params, *inputs)
     return SCALAR_REFERENCES[name].flops_at_scale(params, inputs)
 
 
@@ -113,7 +115,8 @@ def recount_small(name: str, signature: Signature, op: Op, small: SmallCall) -> 
     if name in BY_HAND:
         return BY_HAND[name].recount(op.last_call.params, inputs)
     passed = {tensor: value for tensor, value in inputs.items() if value is not None}
-    outputs = op(*(None if one is None else one.to("meta") for one in small.inputs))
+    with calls_on("meta", inputs):
+        outputs = op(*(None if one is None else one.to("meta") for one in small.inputs))
     returned = dict(zip(op.OUTPUT_NAMES, outputs if isinstance(outputs, tuple) else (outputs,), strict=True))
     present = {tensor: tensor in passed for tensor in inputs}
     return binder.recount(signature, op.last_call.params, present, passed | returned)

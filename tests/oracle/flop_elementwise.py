@@ -134,6 +134,88 @@ def lerp(params: Params, input: torch.Tensor, end: torch.Tensor) -> torch.Tensor
     return input + (end - input) * params["weight"]
 
 
+def prelu(params: Params, input: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    slope = weight.view(-1, *[1] * (input.dim() - 2)) if input.dim() > 1 else weight.view(())
+    return torch.where(_asked(torch.gt, input, 0), input, input * slope)
+
+
+def lerp_tensor(params: Params, input: torch.Tensor, end: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    return input + (end - input) * weight
+
+
+def clamp(params: Params, input: torch.Tensor, min: torch.Tensor | None, max: torch.Tensor | None) -> torch.Tensor:
+    return torch.clamp(input, min, max)
+
+
+def clamp_scalar(params: Params, input: torch.Tensor) -> torch.Tensor:
+    return torch.clamp(input, params["min"], params["max"])
+
+
+def fill_scalar(params: Params, input: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    return torch.masked_fill(input, mask, params["value"])
+
+
+def _gated(activation: Callable[..., torch.Tensor], settings: Params, params: Params, x: torch.Tensor) -> torch.Tensor:
+    gate, up = (x.float() if x.dtype.itemsize == 2 else x).split(x.shape[-1] // 2, dim=-1)
+    return (activation(settings, gate) * up).to(x.dtype)
+
+
+def silu(params: Params, input: torch.Tensor) -> torch.Tensor:
+    return torch.reciprocal(torch.exp(torch.neg(input)) + 1) * input
+
+
+def alibi(params: Params) -> torch.Tensor:
+    heads = params["num_heads"]
+    leading = 2 ** (heads.bit_length() - 1) if heads else 0
+    exponents = [-8.0 * (head + 1) / leading for head in range(leading)]
+    exponents += [-8.0 * (2 * head + 1) / (2 * leading) for head in range(heads - leading)]
+    slopes = torch.neg(torch.pow(2.0, _listed(exponents)))
+    positions = torch.arange(params["seq_len"], dtype=torch.float32)
+    distance = torch.abs(positions.view(-1, 1) - positions.view(1, -1))
+    return (slopes.view(-1, 1, 1) * distance).to(getattr(torch, params["dtype"]))
+
+
+def sinusoidal(params: Params) -> torch.Tensor:
+    length, width = params["seq_len"], params["d_model"]
+    frequencies = torch.pow(10000.0, _listed([-2.0 * place / width for place in range((width + 1) // 2)]))
+    angles = torch.arange(length, dtype=torch.float64).view(-1, 1) * frequencies
+    sines, cosines = torch.sin(angles), torch.cos(angles[:, : width // 2])
+    # Column c of the result is column c // 2 of the sines, or of the cosines that stand behind them.
+    order = [place // 2 + (width + 1) // 2 * (place % 2) for place in range(width)]
+    return torch.cat([sines, cosines], dim=1)[:, _listed(order)].to(getattr(torch, params["dtype"]))
+
+
+def _listed(numbers: list[float] | list[int]) -> torch.Tensor:
+    """Constants, as many as are listed; whole ones are places."""
+    with _disable_current_modes():
+        return torch.tensor(numbers, dtype=torch.float64 if any(isinstance(one, float) for one in numbers) else torch.int64)
+
+
+def dropout(params: Params, input: torch.Tensor) -> torch.Tensor:
+    p = params["p"]
+    if not params["training"] or p == 0:
+        return input.clone()
+    with _disable_current_modes():  # the generator counts nothing
+        words = [] if input.is_meta else _words(params["seed"], input.numel())
+        drawn = torch.tensor(words, dtype=torch.int64).view(input.shape) if words else torch.empty_like(input)
+    kept = torch.ge(drawn, round(p * 2**32))
+    return input * (kept.to(input.dtype) if p == 1 else _asked(torch.mul, kept, 1 / (1 - p)).to(input.dtype))
+
+
+def _words(seed: int, count: int) -> list[int]:
+    """Philox 4x32-10 in whole numbers; word w of counter c is number 4 c + w."""
+    found: list[int] = []
+    while len(found) < count:
+        a, b, c, d = len(found) // 4, 0, 0, 0
+        low, high = seed % 2**32, seed >> 32
+        for _ in range(10):
+            first, second = a * 0xD2511F53, c * 0xCD9E8D57
+            a, b, c, d = (second >> 32) ^ b ^ low, second % 2**32, (first >> 32) ^ d ^ high, first % 2**32
+            low, high = (low + 0x9E3779B9) % 2**32, (high + 0xBB67AE85) % 2**32
+        found += [a, b, c, d]
+    return found[:count]
+
+
 # Ops that are one operation of the primitive table, whatever the dtype.
 _ONE_OPERATION = {
     "NegFwdOp": torch.neg, "ReciprocalFwdOp": torch.reciprocal, "SqrtFwdOp": torch.sqrt, "RsqrtFwdOp": torch.rsqrt,
@@ -145,6 +227,7 @@ _ONE_OPERATION = {
     "MinimumFwdOp": torch.minimum, "EqFwdOp": torch.eq, "NeFwdOp": torch.ne, "GtFwdOp": torch.gt, "GeFwdOp": torch.ge,
     "LtFwdOp": torch.lt, "LeFwdOp": torch.le, "LogicalAndFwdOp": torch.logical_and, "LogicalOrFwdOp": torch.logical_or,
     "BitwiseAndFwdOp": torch.bitwise_and, "BitwiseOrFwdOp": torch.bitwise_or, "BitwiseXorFwdOp": torch.bitwise_xor,
+    "WhereFwdOp": torch.where, "MaskedFillFwdOp": torch.masked_fill,
 }  # fmt: skip
 
 
@@ -173,6 +256,17 @@ _WRITTEN_OUT: dict[str, Reference] = {
     "SubFwdOp": subtract,
     "DivFwdOp": divide,
     "LerpFwdOp": lerp,
+    "MaskedFillScalarFwdOp": fill_scalar,
+    "LerpTensorFwdOp": lerp_tensor,
+    "PreluFwdOp": prelu,
+    "ClampFwdOp": clamp,
+    "ClampScalarFwdOp": clamp_scalar,
+    "SiluAndMulFwdOp": functools.partial(_gated, silu, {}),
+    "GeluAndMulFwdOp": functools.partial(_gated, gelu, {"approximate": "none"}),
+    "GeluTanhAndMulFwdOp": functools.partial(_gated, gelu, {"approximate": "tanh"}),
+    "AlibiFwdOp": alibi,
+    "SinusoidalFwdOp": sinusoidal,
+    "DropoutFwdOp": dropout,
 }
 
 

@@ -22,12 +22,6 @@ def _wide(x: torch.Tensor) -> torch.Tensor:
     return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
 
 
-def silu_and_mul(params: dict[str, Any], x: torch.Tensor) -> torch.Tensor:
-    gate, up = _wide(x).split(x.shape[-1] // 2, dim=-1)
-    denominator = torch.add(torch.exp(torch.neg(gate)), 1)
-    return (torch.reciprocal(denominator) * gate * up).to(x.dtype)
-
-
 def gemm(params: dict[str, Any], a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return torch.mm(a.T if params["trans_a"] else a, b.T if params["trans_b"] else b)
 
@@ -80,7 +74,6 @@ def total(params: dict[str, Any], x: torch.Tensor) -> torch.Tensor:
 
 REFERENCES: dict[str, Reference] = {
     **flop_elementwise.REFERENCES,
-    "SiluAndMulFwdOp": silu_and_mul,
     "GemmFwdOp": gemm,
     "RMSNormFwdOp": rms_norm,
     "BatchNormFwdOp": batch_norm,

@@ -50,7 +50,7 @@ _SWAPPED = {
 # What a price is put together in: reading one for an index is no mistake that anyone makes.
 _RESULTS = frozenset({"call", "flops", "nbytes", "read", "written", "_call", "_flops", "_nbytes", "_read", "_written"})
 # Arguments of these are put there by the emitter, not by whoever writes a formula.
-_EMITTED_CHECKS = frozenset({"price", "price_pair"})
+_EMITTED_CHECKS = frozenset({"price", "price_error", "price_pair"})
 
 
 def mutants(source: str, functions: frozenset[str], names: Names) -> Iterator[Mutant]:

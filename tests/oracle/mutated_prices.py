@@ -102,6 +102,8 @@ def wrong_element_sizes(op_class: type[Op]) -> Iterator[tuple[Mutant, str, Metho
     """Each dtype of the op's rows twice and half as wide; no source is changed."""
     own = as_they_stand(op_class)
     dtypes = dict.fromkeys(tensor.dtype for case in op_class.CASES for tensor in case.tensors)
+    params = (value for case in op_class.CASES for value in case.params.values() if isinstance(value, str))
+    dtypes.update(dict.fromkeys(value for value in params if value in checked_call.BITS))  # an op may have no input
     for dtype in dtypes:
         bits = checked_call.BITS[dtype]
         for wrong in (2 * bits, bits // 2):

@@ -9,7 +9,7 @@ import torch
 from tileops.ops import catalogue
 from tileops.ops.cases import WorkloadCase
 from tileops.ops.op import Op
-from tileops.ops.workloads import build_inputs, construct
+from tileops.ops.workloads import build_inputs, calls_on, construct
 from tileops.tests.oracle.small_call import SmallCall
 
 
@@ -26,13 +26,19 @@ def case_inputs(op_class: type[Op], case: WorkloadCase) -> dict[str, torch.Tenso
 def call_case(op_class: type[Op], case: WorkloadCase, inputs: Mapping[str, torch.Tensor | None] | None = None) -> Op:
     """The op after a completed call of a workload case, with the case's inputs or with other ones of their shapes."""
     op = construct(op_class, case, device="meta")
-    op(**(case_inputs(op_class, case) if inputs is None else inputs))
+    inputs = case_inputs(op_class, case) if inputs is None else inputs
+    with calls_on("meta", inputs):
+        op(**inputs)
     return op
 
 
 def call_small(op_class: type[Op], small: SmallCall) -> Op:
     """The op after a completed call on `meta`; metadata tensors stay on the CPU, where they have their values."""
     op = op_class(**small.params)
-    inputs = zip(op_class.INPUT_NAMES, small.inputs, strict=True)
-    op(*(one if one is None or name in op_class.METADATA_NAMES else one.to("meta") for name, one in inputs))
+    given = dict(zip(op_class.INPUT_NAMES, small.inputs, strict=True))
+    inputs = {
+        name: one if one is None or name in op_class.METADATA_NAMES else one.to("meta") for name, one in given.items()
+    }
+    with calls_on("meta", inputs):
+        op(**inputs)
     return op

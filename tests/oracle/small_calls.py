@@ -15,7 +15,19 @@ from tileops.tests.oracle.small_call import SmallCall
 
 # (parameters, shapes of the inputs) by op.
 _SHAPES: dict[str, list[tuple[dict[str, Any], list[tuple[int, ...] | None]]]] = {
-    "SiluAndMulFwdOp": [({}, [(3, 5, 14)]), ({}, [(4,)])],
+    **{
+        f"{name}AndMulFwdOp": [({}, [(3, 5, 14)]), ({}, [(4,)]), ({}, [(2, 6)])] for name in ("Silu", "Gelu", "GeluTanh")
+    },
+    "AlibiFwdOp": [
+        ({"seq_len": length, "num_heads": heads, "dtype": "float32"}, []) for length, heads in ((3, 5), (1, 8), (4, 1), (0, 2), (2, 0))
+    ],
+    "SinusoidalFwdOp": [
+        ({"seq_len": length, "d_model": width, "dtype": "float32"}, []) for length, width in ((3, 5), (1, 8), (4, 1), (0, 2), (2, 0))
+    ],
+    "DropoutFwdOp": [
+        ({"p": 0.25, "seed": 2**40 + 3}, [(3, 5)]), ({"p": 0.0}, [(7,)]), ({"p": 1.0}, [(2, 2)]), ({"training": False}, [()]),
+        ({"p": 0.75, "seed": 1}, [()]),
+    ],
     "GemmFwdOp": [
         ({"trans_a": a, "trans_b": b}, [(5, 3) if a else (3, 5), (7, 5) if b else (5, 7)])
         for a, b in itertools.product((False, True), repeat=2)
@@ -35,6 +47,13 @@ _SHAPES: dict[str, list[tuple[dict[str, Any], list[tuple[int, ...] | None]]]] = 
 _ELEMENTWISE_SHAPES = {
     1: [[(3, 5)], [()]],
     2: [[(4, 1), (1, 3)], [(4, 1), (3,)], [(), (5,)]],
+    3: [[(4, 1), (1, 3), (2, 1, 1)], [(5,), (2, 1), (5,)], [(1, 3), (7, 1, 3), (3,)]],
+}
+# Of those whose operands do not broadcast freely.
+_OWN_SHAPES = {
+    "PreluFwdOp": [[(2, 3, 5), (3,)], [(4,), (1,)], [(), (1,)]],
+    "MaskedFillFwdOp": [[(4, 1), (1, 3), ()], [(5,), (2, 1), ()], [(), (3,), ()]],
+    "ClampFwdOp": [[(3, 5)] * 3, [(7,)] * 3, [()] * 3],
 }
 
 # Parameters of elementwise ops beside those that their rows write: numbers that decide a price, on either side of what
@@ -72,13 +91,17 @@ def _elementwise_calls(op_class: type[Op], stream: torch.Generator) -> Iterator[
         if case.params.get("inplace") or key in seen:
             continue
         seen.append(key)
-        for shapes in _ELEMENTWISE_SHAPES[len(op_class.INPUT_NAMES)]:
-            if len(set(key[1].values())) > 1 and () in shapes:
+        for shapes in _shapes(op_class):
+            if "U" in case.dtypes and len(set(case.dtypes.values())) > 1 and () in shapes:
                 continue  # dtypes that differ meet where both operands have axes
             yield _elementwise_call(op_class, dict(case.params), key[1], shapes, stream)
     for params in _FURTHER_PARAMS.get(op_class.ENTRY, ()):
-        shapes = _ELEMENTWISE_SHAPES[len(op_class.INPUT_NAMES)][0]
+        shapes = _shapes(op_class)[0]
         yield _elementwise_call(op_class, params, seen[0][1], shapes, stream)
+
+
+def _shapes(op_class: type[Op]) -> list[list[tuple[int, ...]]]:
+    return _OWN_SHAPES.get(op_class.ENTRY) or _ELEMENTWISE_SHAPES[len(op_class.INPUT_NAMES)]
 
 
 def _elementwise_call(
