@@ -12,6 +12,7 @@ import datetime
 import pathlib
 import platform
 import re
+import tempfile
 import time
 
 from absl import app
@@ -27,6 +28,7 @@ from tileops.perf import calibrate_plan
 from tileops.perf import calibrate_profile
 from tileops.perf import calibrate_search
 from tileops.perf import command
+from tileops.perf import output
 from tileops.perf import paths
 from tileops.perf import profiles
 from tileops.perf.clock import device_state
@@ -81,12 +83,19 @@ def find_out(out: str, device_name: str) -> pathlib.Path:
     """Returns the file to write, found writable before anything is measured.
 
     Raises:
-      UsageError: Its directory is not there, or it is a directory itself.
+      UsageError: Its directory is not there or takes no file, or it is no regular
+        file itself.
     """
     name = re.sub(r"\W+", "_", device_name.strip().lower()) + ".textproto"
-    path = paths.user_path(out or name)
-    if path.is_dir() or not path.parent.is_dir():
-        raise app.UsageError(f"--out: cannot write a file at {path}")
+    path = paths.user_path(out or name).resolve()
+    if path.exists() and not path.is_file():
+        raise app.UsageError(f"--out: cannot write a file at {path}: there is something else")
+    try:
+        # As the profile will be: beside it first.
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}."):
+            pass
+    except OSError as error:
+        raise app.UsageError(f"--out: cannot write a file at {path}: {error.strerror}") from error
     return path
 
 
@@ -200,6 +209,7 @@ def _line(outcome: model.Outcome) -> str:
         f" {outcome.fraction:.2%} of the theoretical ({outcome.best.trial})",
         f"{state}, {len(outcome.round_bests)} rounds, spread {outcome.spread:.2%}",
     ]
+    parts.append(calibrate_profile.unconfirmed_in_words(outcome))
     if isinstance(outcome.best.trial, model.BandwidthTrial):
         parts.append(calibrate_profile.variants_in_words(outcome))
     parts.append(calibrate_check.cross_check_in_words(outcome))
@@ -231,12 +241,29 @@ def main(argv: Sequence[str]) -> int:
     theoretical = {key: roof.theoretical_per_s for key, roof in base.units.items()}
     try:
         outcomes, profile = calibrate(device, base.message, theoretical, _QUICK.value)
-        calibrate_profile.write(profile, out)
     except (model.CalibrationError, model.TrialError) as error:
         command.say(f"no profile written: {error}")
         return command.EXIT_FOUND
-    except OSError as error:
-        raise app.UsageError(f"cannot write {out}: {error.strerror}") from error
+    _tell(outcomes, profile, base)
+    _write(profile, out)
+    command.say(f"wrote {out}")
+    return command.EXIT_OK
+
+
+def _write(profile: gpu_profile_pb2.GpuProfile, out: pathlib.Path) -> None:
+    try:
+        calibrate_profile.write(profile, out)
+    except output.OutputError as error:
+        # Minutes of measuring are not lost to a disk that filled up meanwhile.
+        print(calibrate_profile.to_text(profile))
+        raise app.UsageError(f"{error}; the profile is on stdout") from error
+
+
+def _tell(
+    outcomes: Sequence[model.Outcome],
+    profile: gpu_profile_pb2.GpuProfile,
+    base: profiles.Profile,
+) -> None:
     for outcome in outcomes:
         print(_line(outcome))
     print(f"latency floor: {profile.latency_floor_s * 1e6:.2f} us")
@@ -247,8 +274,6 @@ def main(argv: Sequence[str]) -> int:
     unstable = [o.quantity.name for o in outcomes if not o.stable]
     if unstable:
         command.say(f"not stable within the tolerance: {', '.join(unstable)}")
-    command.say(f"wrote {out}")
-    return command.EXIT_OK
 
 
 if __name__ == "__main__":

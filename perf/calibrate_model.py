@@ -205,11 +205,14 @@ class Outcome:
 
     Attributes:
       quantity: What was measured.
-      best: The best reading of all.
+      best: The best reading that the last rounds reach again, each within the
+        quantity's tolerance; where they do not agree, the best of theirs.
       readings: All readings of the search, in order.
       round_bests: Best rate of each round, in order. Bytes or operations a second.
       spread: Of the last rounds: (largest - smallest) / largest.
-      stable: Whether the spread came below the tolerance.
+      stable: Whether the spread came below the tolerance, and nothing but a single
+        reading lies further above.
+      unconfirmed: Readings above `best`, which the last rounds do not reach again.
       failures: Why trials could not be measured, one line each.
       sustained_per_s: For units: what the best trial keeps up when it goes on for
         seconds, the device at its limits. Operations a second.
@@ -225,6 +228,7 @@ class Outcome:
     round_bests: tuple[float, ...]
     spread: float
     stable: bool
+    unconfirmed: tuple[Reading, ...] = ()
     failures: tuple[str, ...] = ()
     sustained_per_s: float | None = None
     sustained_conditions: str = ""

@@ -1,9 +1,7 @@
 """Merges what was measured into a base profile, and writes it. No torch."""
 
 import os
-import pathlib
 import re
-import tempfile
 import textwrap
 from collections.abc import Mapping, Sequence
 
@@ -12,6 +10,7 @@ from google.protobuf import text_format
 from tileops.perf import calibrate_check
 from tileops.perf import calibrate_fit
 from tileops.perf import calibrate_model as model
+from tileops.perf import output
 from tileops.perf import profile_checks
 from tileops.proto import gpu_profile_pb2
 
@@ -157,6 +156,11 @@ def _method(outcome: model.Outcome) -> str:
     rounds = len(outcome.round_bests)
     if outcome.stable:
         agreement = f"the last rounds agree within {outcome.spread:.2%}"
+    elif rounds > 1 and outcome.spread <= outcome.quantity.tolerance:
+        agreement = (
+            f"NOT STABLE: {len(outcome.unconfirmed)} readings lie above what the last"
+            " rounds reach again"
+        )
     else:
         agreement = (
             f"NOT STABLE after {rounds} rounds: they vary by {outcome.spread:.2%}, more"
@@ -169,6 +173,7 @@ def _method(outcome: model.Outcome) -> str:
         f"median of {outcome.best.samples} calls, the best of {outcome.samples} calls in"
         f" all; {agreement}",
     ]
+    parts.append(unconfirmed_in_words(outcome))
     if isinstance(outcome.best.trial, model.BandwidthTrial):
         parts.append(variants_in_words(outcome))
     parts.append(calibrate_check.cross_check_in_words(outcome))
@@ -179,6 +184,17 @@ def _method(outcome: model.Outcome) -> str:
         )
         parts.append(outcome.sustained_conditions)
     return "; ".join(part for part in parts if part)
+
+
+def unconfirmed_in_words(outcome: model.Outcome) -> str:
+    """Returns which readings above the best do not count; "" where there are none."""
+    if not outcome.unconfirmed:
+        return ""
+    highest = max(outcome.unconfirmed, key=lambda reading: reading.rate_per_s)
+    return (
+        f"{len(outcome.unconfirmed)} reading(s) up to {highest.rate_per_s / 1e12:.4g}"
+        f" T{outcome.unit} ({highest.trial}) were not reached again and do not count"
+    )
 
 
 def variants_in_words(outcome: model.Outcome) -> str:
@@ -228,23 +244,11 @@ def _wrapped(found: re.Match) -> str:
 
 
 def write(profile: gpu_profile_pb2.GpuProfile, path: str | os.PathLike) -> None:
-    """Writes the profile: wholly, or not at all.
+    """Writes the profile: wholly, or not at all; what is no regular file as it is.
 
     Raises:
       CalibrationError: As `to_text`.
-      OSError: The file cannot be written.
+      OutputError: The file cannot be written.
     """
-    path = pathlib.Path(path)
     text = to_text(profile)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        # mkstemp makes it the user's alone; a profile is as readable as any file.
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    output.write(str(path), lambda file: file.write(text))

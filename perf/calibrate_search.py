@@ -46,6 +46,36 @@ def finalists_of(
     ]
 
 
+def confirmed_best(
+    readings: Sequence[model.Reading],
+    rounds: Sequence[Sequence[model.Reading]],
+    tolerance: float,
+) -> tuple[model.Reading, tuple[model.Reading, ...]]:
+    """Returns the best reading that every one of the last rounds reaches again.
+
+    A reading that none repeats is no rate of the device, and would make every
+    efficiency too low.
+
+    Args:
+      readings: All of a search.
+      rounds: Those of each round; empty where there was none.
+      tolerance: How far below a reading a round's best may lie and still confirm
+        it. A fraction of the reading.
+
+    Returns:
+      The reading (where the last rounds disagree, or there was none: the best of
+      theirs, or of all), and the readings above it.
+    """
+    last = rounds[-STABLE_ROUNDS:]
+    bests = [max(reading.rate_per_s for reading in found) for found in last]
+    if is_stable(bests, tolerance):
+        confirmed = [r for r in readings if r.rate_per_s * (1 - tolerance) <= min(bests)]
+    else:
+        confirmed = [reading for found in last for reading in found]
+    best = max(confirmed or readings, key=lambda reading: reading.rate_per_s)
+    return best, tuple(r for r in readings if r.rate_per_s > best.rate_per_s)
+
+
 class _Log:
     """Readings and failures of one search."""
 
@@ -116,6 +146,7 @@ def search(
         )
     finalists = finalists_of(quantity, sweep)
     round_bests: list[float] = []
+    rounds: list[list[model.Reading]] = []
     while len(round_bests) < quantity.max_rounds and not over():
         found = log.try_all(finalists, over)
         if not found:
@@ -124,16 +155,19 @@ def search(
             # Cut short by the clock: its best is not comparable.
             break
         round_bests.append(max(reading.rate_per_s for reading in found))
+        rounds.append(found)
         if is_stable(round_bests, quantity.tolerance):
             break
-    best = max(log.readings, key=lambda reading: reading.rate_per_s)
+    best, unconfirmed = confirmed_best(log.readings, rounds, quantity.tolerance)
     return model.Outcome(
         quantity=quantity,
         best=best,
+        unconfirmed=unconfirmed,
         readings=tuple(log.readings),
         round_bests=tuple(round_bests),
         spread=spread_of(round_bests) if round_bests else 1.0,
-        stable=is_stable(round_bests, quantity.tolerance),
+        # One reading above is a freak; several say that the device slowed down.
+        stable=is_stable(round_bests, quantity.tolerance) and len(unconfirmed) < 2,
         failures=tuple(log.failures),
         conditions=conditions(),
     )

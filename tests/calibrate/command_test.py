@@ -1,5 +1,6 @@
 """The command refuses what it cannot use, with one line; on a GPU it writes a profile."""
 
+import os
 import subprocess
 import sys
 
@@ -52,9 +53,20 @@ def test_out_is_checked_before_measuring(tmp_path, monkeypatch):
     monkeypatch.setenv("BUILD_WORKING_DIRECTORY", str(tmp_path))
     assert calibrate.find_out("", "NVIDIA H200") == tmp_path / "nvidia_h200.textproto"
     assert calibrate.find_out("x.textproto", "") == tmp_path / "x.textproto"
-    for wrong in (".", "missing/x.textproto"):
+    os.mkfifo(tmp_path / "fifo")
+    for wrong in (".", "missing/x.textproto", "/proc/x.textproto", "/dev/full", "/dev/null", "fifo"):
         with pytest.raises(app.UsageError, match="cannot write"):
             calibrate.find_out(wrong, "NVIDIA H200")
+    assert os.listdir(tmp_path) == ["fifo"]
+
+
+def test_a_profile_that_cannot_be_written_after_all_is_not_lost(tmp_path, capsys):
+    profile = profiles.find_profile("nvidia_h200").message
+    with pytest.raises(app.UsageError, match="cannot write .*; the profile is on stdout"):
+        calibrate._write(profile, tmp_path / "gone" / "x.textproto")
+    out = tmp_path / "kept.textproto"
+    out.write_text(capsys.readouterr().out)
+    assert profiles.load_profile(out).message == profile
 
 
 @pytest.mark.skipif(_NO_GPU, reason="no GPU here: a calibration measures the one that it runs on")

@@ -9,6 +9,7 @@ import pytest
 from tileops.perf import calibrate_fit
 from tileops.perf import calibrate_model as model
 from tileops.perf import calibrate_profile
+from tileops.perf import output
 from tileops.perf import profiles
 from tileops.proto import gpu_profile_pb2
 
@@ -123,12 +124,30 @@ def test_an_outcome_below_its_cross_check_is_no_profile():
     bf16 = _outcome("tensor_core.bf16", 0.8, theoretical=989.5e12)
     quantity = dataclasses.replace(bf16.quantity, cross_check=bf16.best.trial)
     bf16 = dataclasses.replace(bf16, quantity=quantity)
-    as_fast = dataclasses.replace(bf16, cross_check_per_s=795e12)
-    method = _merge(_outcomes() + [as_fast]).unit[1].calibration_method
-    assert "CUDA events around calls back to back: 8x8x8 TN, through torch 795 TFLOP/s, 100.4% of the best" in method
-    faster = dataclasses.replace(bf16, cross_check_per_s=805e12)
-    with pytest.raises(model.CalibrationError, match="tensor_core.bf16: .* 805 TFLOP/s, 101.7% of the best"):
-        _merge(_outcomes() + [faster])
+    slower = dataclasses.replace(bf16, cross_check_per_s=790e12)
+    method = _merge(_outcomes() + [slower]).unit[1].calibration_method
+    assert "CUDA events around calls back to back: 8x8x8 TN, through torch 790 TFLOP/s, 99.8% of the best" in method
+    for rate, said in ((799e12, "799 TFLOP/s, 100.9%"), (791.7e12, "791.7 TFLOP/s, 100.0%"), (float("nan"), "nan")):
+        with pytest.raises(model.CalibrationError, match=f"tensor_core.bf16: .* {said}"):
+            _merge(_outcomes() + [dataclasses.replace(bf16, cross_check_per_s=rate)])
+
+
+def test_a_cross_check_that_could_not_be_made_is_told():
+    bf16 = _outcome("tensor_core.bf16", 0.8, theoretical=989.5e12)
+    assert "CROSS" not in _merge(_outcomes() + [bf16]).unit[1].calibration_method
+    wanted = dataclasses.replace(bf16, quantity=dataclasses.replace(bf16.quantity, cross_check=bf16.best.trial))
+    method = _merge(_outcomes() + [wanted]).unit[1].calibration_method
+    assert "NOT CROSS-CHECKED: 8x8x8 TN, through torch could not be measured" in method
+
+
+def test_readings_that_were_not_reached_again_are_told():
+    bf16 = _outcome("tensor_core.bf16", 0.8, theoretical=989.5e12)
+    above = (dataclasses.replace(bf16.best, rate_per_s=940e12),)
+    method = _merge(_outcomes() + [dataclasses.replace(bf16, unconfirmed=above)]).unit[1].calibration_method
+    assert "1 reading(s) up to 940 TFLOP/s (8x8x8 TN, through torch) were not reached again and do not count" in method
+    unstable = dataclasses.replace(bf16, unconfirmed=above * 2, stable=False, spread=0.001)
+    method = _merge(_outcomes() + [unstable]).unit[1].calibration_method
+    assert "NOT STABLE: 2 readings lie above what the last rounds reach again" in method
 
 
 def test_what_is_kept_up_stands_beside_the_peak():
@@ -197,6 +216,14 @@ def test_a_figure_that_would_lose_digits_is_refused():
         calibrate_profile.to_text(merged)
 
 
+def test_a_link_stays_a_link_and_its_target_is_written(tmp_path):
+    target, link = tmp_path / "target.textproto", tmp_path / "link.textproto"
+    target.write_text("before")
+    link.symlink_to(target)
+    calibrate_profile.write(_merge(_outcomes()), link)
+    assert link.is_symlink() and profiles.load_profile(target).gpu == "Some GPU"
+
+
 def test_a_failed_write_leaves_what_was_there(tmp_path, monkeypatch):
     path = tmp_path / "some.textproto"
     path.write_text("before")
@@ -204,8 +231,8 @@ def test_a_failed_write_leaves_what_was_there(tmp_path, monkeypatch):
     def refuse(*args):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(calibrate_profile.os, "replace", refuse)
-    with pytest.raises(OSError, match="No space"):
+    monkeypatch.setattr(output.pathlib.Path, "replace", refuse)
+    with pytest.raises(output.OutputError, match="No space"):
         calibrate_profile.write(_merge(_outcomes()), path)
     assert path.read_text() == "before"
     assert os.listdir(tmp_path) == ["some.textproto"]

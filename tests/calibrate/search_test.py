@@ -72,6 +72,32 @@ def test_rounds_go_on_until_the_last_ones_agree():
     assert outcome.best.rate_per_s == 50.0
 
 
+def test_a_freak_reading_that_no_round_repeats_does_not_count():
+    device = FakeDevice(lambda trial: 94.0 if len(device.measured) == 2 else 70.0)
+    outcome = _search(_quantity(), device)
+    assert outcome.best.rate_per_s == 70.0 and outcome.stable
+    assert [reading.rate_per_s for reading in outcome.unconfirmed] == [94.0]
+
+
+def test_several_readings_above_what_the_rounds_reach_are_called_unstable():
+    device = FakeDevice(lambda trial: 94.0 if len(device.measured) < 3 else 70.0)
+    outcome = _search(_quantity(), device)
+    assert outcome.best.rate_per_s == 70.0 and not outcome.stable
+    assert len(outcome.unconfirmed) == 2 and outcome.spread == 0
+
+
+@pytest.mark.parametrize(("sweep_rate", "best"), [(50.4, 50.4), (50.6, 50.0)])
+def test_the_rounds_confirm_what_they_reach_within_the_tolerance(sweep_rate, best):
+    device = FakeDevice(lambda trial: sweep_rate if len(device.measured) == 1 else 50.0)
+    assert _search(_quantity(), device).best.rate_per_s == best
+
+
+def test_rounds_that_disagree_give_the_best_of_the_last_ones():
+    rates = itertools.chain([90.0] + [10.0] * 7, itertools.cycle([50.0, 40.0]))
+    outcome = _search(_quantity(finalists=1), FakeDevice(lambda trial: next(rates)))
+    assert not outcome.stable and outcome.best.rate_per_s in (40.0, 50.0)
+
+
 def test_time_bounds_sweep_and_rounds():
     device = FakeDevice(lambda trial: 50.0, seconds=1.0)
     outcome = _search(_quantity(budget_s=8.0), device)
