@@ -1,5 +1,6 @@
 """What every GPU profile has to satisfy, whoever wrote it."""
 
+import datetime
 import math
 
 from tileops.proto import gpu_profile_pb2
@@ -41,9 +42,10 @@ def validate(message: gpu_profile_pb2.GpuProfile) -> list[str]:
             defects,
         )
     provenance = message.provenance
-    if measured and not (provenance.tool and provenance.date):
+    if measured and not (provenance.tool.strip() and _is_date(provenance.date)):
         defects.append(
-            "measured values need provenance with the tool and the date of measurement"
+            "measured values need provenance with the tool and the date of measurement,"
+            " as in 2026-01-31"
         )
     return defects
 
@@ -73,6 +75,14 @@ def _check_memory(message: gpu_profile_pb2.GpuProfile, defects: list[str]) -> in
         if not mix.HasField("fraction"):
             defects.append(f"{name} has no fraction")
         _check_fraction(f"{name} fraction", mix, "fraction", defects)
+    if hbm.mix or hbm.HasField("calibration"):
+        # An envelope over some of the mixes is a ceiling that the others may exceed.
+        wanted = gpu_profile_pb2.AccessKind.keys()[1:]
+        missing = [name for name in wanted if gpu_profile_pb2.AccessKind.Value(name) not in kinds]
+        if missing:
+            defects.append(
+                f"hbm.calibration is an envelope over all access mixes; hbm.mix lacks {', '.join(missing)}"
+            )
     if hbm.mix:
         envelope = max(mix.fraction for mix in hbm.mix)
         if abs(hbm.calibration - envelope) > _ENVELOPE_TOLERANCE:
@@ -109,6 +119,14 @@ def _check_units(message: gpu_profile_pb2.GpuProfile, defects: list[str]) -> int
     return sum(unit.HasField("calibration") for unit in message.unit)
 
 
+def _is_date(text: str) -> bool:
+    """Whether a text is a date as the proto writes it, YYYY-MM-DD."""
+    try:
+        return datetime.date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        return False
+
+
 def _check_fraction(name: str, message, field: str, defects: list[str]) -> None:
     if message.HasField(field):
         value = getattr(message, field)
@@ -133,5 +151,5 @@ def _check_range(
 def _check_source(
     name: str, source: str, message: gpu_profile_pb2.GpuProfile, defects: list[str]
 ) -> None:
-    if not (source or message.source):
+    if not (source.strip() or any(text.strip() for text in message.source)):
         defects.append(f"{name} has a theoretical figure and no source")

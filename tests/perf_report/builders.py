@@ -1,6 +1,7 @@
 """Small records, runs and profiles for the tests of this folder."""
 
 import io
+import re
 
 from google.protobuf import text_format
 from google.protobuf import timestamp_pb2
@@ -26,6 +27,8 @@ PROFILE_TEXT = """
       calibration: 0.8
       mix { kind: COPY fraction: 0.7 }
       mix { kind: READ fraction: 0.8 }
+      mix { kind: TRIAD fraction: 0.65 }
+      mix { kind: WRITE fraction: 0.6 }
       source: "a datasheet"
     }
     unit {
@@ -42,6 +45,8 @@ PROFILE_TEXT = """
     latency_floor_s: 10e-6
     provenance { tool: "a tool" date: "2026-01-01" }
 """
+# The same, with nothing measured of its memory.
+NO_BANDWIDTH_CALIBRATION_TEXT = re.sub(r"mix {.*}", "", PROFILE_TEXT).replace("calibration: 0.8", "")
 
 
 def profile_message(text: str = PROFILE_TEXT) -> gpu_profile_pb2.GpuProfile:

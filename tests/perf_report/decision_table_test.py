@@ -31,14 +31,9 @@ UNITS = {  # By roof key: whether the profile has it, and whether it is calibrat
     "tensor_core.int4": (False, False),
     "": (False, False),
 }
-NO_BANDWIDTH_CALIBRATION = (
-    builders.PROFILE_TEXT.replace("calibration: 0.8", "")
-    .replace("mix { kind: COPY fraction: 0.7 }", "")
-    .replace("mix { kind: READ fraction: 0.8 }", "")
-)
 
 
-@pytest.mark.parametrize("profile_text", [None, builders.PROFILE_TEXT, NO_BANDWIDTH_CALIBRATION])
+@pytest.mark.parametrize("profile_text", [None, builders.PROFILE_TEXT, builders.NO_BANDWIDTH_CALIBRATION_TEXT])
 def test_what_is_missing_decides_in_the_documented_order(tmp_path, profile_text):
     profile = None
     if profile_text:
@@ -60,7 +55,7 @@ def test_what_is_missing_decides_in_the_documented_order(tmp_path, profile_text)
             ("no_roof", not has_unit),
             (
                 "uncalibrated",
-                not is_calibrated or profile_text == NO_BANDWIDTH_CALIBRATION,
+                not is_calibrated or profile_text == builders.NO_BANDWIDTH_CALIBRATION_TEXT,
             ),
         ]
         reason = next((name for name, holds in reasons if holds), None)

@@ -196,10 +196,8 @@ def test_what_the_measurement_lacks_is_said_before_the_missing_profile(fields, r
 
 
 def test_uncalibrated_bandwidth(tmp_path):
-    text = builders.PROFILE_TEXT.replace("calibration: 0.8", "")
-    text = text.replace("mix { kind: COPY fraction: 0.7 }", "")
-    text = text.replace("mix { kind: READ fraction: 0.8 }", "")
-    row = pricing.price(builders.record(), builders.profile(tmp_path, text))
+    profile = builders.profile(tmp_path, builders.NO_BANDWIDTH_CALIBRATION_TEXT)
+    row = pricing.price(builders.record(), profile)
     assert blank_reason(row) == "uncalibrated"
 
 

@@ -58,6 +58,19 @@ DEFECTS = {
         "calibration: 0.75",
         "hbm.calibration is 0.75, not the largest fraction of its mixes, 0.8",
     ),
+    "an envelope over three mixes": ("mix { kind: WRITE fraction: 0.6 }", "", "hbm.mix lacks WRITE"),
+    "an envelope over no mix": (
+        """mix { kind: COPY fraction: 0.7 }
+      mix { kind: READ fraction: 0.8 }
+      mix { kind: TRIAD fraction: 0.65 }
+      mix { kind: WRITE fraction: 0.6 }""",
+        "",
+        "hbm.mix lacks COPY, TRIAD, READ, WRITE",
+    ),
+    "a date that is none": ('date: "2026-01-01"', 'date: "soon"', "the date of measurement, as in"),
+    "a date of another form": ('date: "2026-01-01"', 'date: "20260101"', "the date of measurement, as in"),
+    "a blank tool": ('tool: "a tool"', 'tool: " "', "need provenance"),
+    "a blank source": ('source: "a datasheet"', 'source: " "', "theoretical figure and no source"),
     "unknown key": ("cuda_core.fp32", "cuda_core.fp31", "is no roof key"),
     "key twice": (
         "tensor_core.bf16",
