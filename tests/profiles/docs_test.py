@@ -9,6 +9,7 @@ import sys
 from google.protobuf import text_format
 import pytest
 
+from tileops.perf import profiles
 from tileops.proto import gpu_profile_pb2
 from tileops.tests.profiles import rules
 
@@ -50,6 +51,20 @@ def test_every_field_of_a_profile_is_explained():
         assert {field.name for field in message.DESCRIPTOR.fields} <= explained
     for basis in gpu_profile_pb2.FigureBasis.keys()[1:]:
         assert basis in explained
+
+
+def test_what_is_said_of_the_h200_stands_in_its_profile():
+    text = " ".join(_TEXT.split())
+    units = {unit.key: unit.calibration_method for unit in profiles.find_profile("nvidia_h200").message.unit}
+    best = re.match(r"([\d.]+) TFLOP/s", units["tensor_core.bf16"])[1]
+    kept_up = re.search(r"([\d.]+) TFLOP/s when it goes on", units["tensor_core.bf16"])[1]
+    assert f"bf16 keeps up {kept_up} of its {best} TFLOP/s" in text
+    shares = {
+        key: found[1] for key, method in units.items() if (found := re.search(r"([\d.]+)% of the best", method))
+    }
+    assert f"our own kernel: {shares.pop('tensor_core.int8')}%" in text
+    low, high = min(shares.values(), key=float), max(shares.values(), key=float)
+    assert f"products {low}% to {high}% of the best matrix product" in text
 
 
 @pytest.mark.parametrize("path", re.findall(r"`((?:perf|tests|profiles)/[\w/.]*)`", _TEXT))

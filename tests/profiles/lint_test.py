@@ -4,6 +4,7 @@ import pytest
 
 from tileops.perf import profiles
 from tileops.proto import gpu_profile_pb2
+from tileops.tests.profiles import datasheets
 from tileops.tests.profiles import rules
 
 _PROFILES = {profile.gpu: profile.message for profile in profiles.load_profiles()}
@@ -63,8 +64,46 @@ def _set(field, value, key="hbm"):
     return plant
 
 
+def _all(factor):
+    """Returns a fault that multiplies every unit's figure."""
+
+    def plant(profile):
+        for unit in profile.unit:
+            unit.theoretical_flops_per_s *= factor
+
+    return plant
+
+
+def _scale_unit(factor, *keys):
+    def plant(profile):
+        for key in keys:
+            _unit(profile, key).theoretical_flops_per_s *= factor
+
+    return plant
+
+
+def _top(field, value):
+    """Returns a fault that sets a field of the profile, or of its provenance."""
+
+    def plant(profile):
+        part = profile if hasattr(profile, field) else profile.provenance
+        setattr(part, field, value)
+
+    return plant
+
+
+def _no_mixes(profile):
+    del profile.hbm.mix[:]
+
+
+def _copy_alone(profile):
+    del profile.hbm.mix[1:]
+    profile.hbm.calibration = profile.hbm.mix[0].fraction
+
+
 _RATE = "theoretical_flops_per_s"
 _SXM, _NVL, _A10, _B200 = "NVIDIA H100 80GB HBM3", "NVIDIA H100 NVL", "NVIDIA A10", "NVIDIA B200"
+_H200, _L4 = "NVIDIA H200", "NVIDIA L4"
 _TENSOR = ("tf32", "bf16", "fp16", "fp8", "int8")
 
 FAULTS = {
@@ -90,6 +129,31 @@ FAULTS = {
     "sparse by its source": (_NVL, _set("source", "printed with sparsity", "tensor_core.fp8"), "was not halved"),
     "derived from nothing": (_SXM, _set("basis", gpu_profile_pb2.DERIVED), "hbm is derived, and its source shows"),
     "measured somehow": ("NVIDIA H200", _set("calibration_method", "", "tensor_core.bf16"), "does not say how"),
+    # Just outside of each tolerance.
+    "3.5% more than its counts": (_SXM, _scale_unit(1.035, "cuda_core.fp32"), "132 x 256 x 1980 MHz is 6.69"),
+    "3.5% less than its counts": (_SXM, _scale_unit(0.965, "cuda_core.fp32"), "132 x 256 x 1980 MHz is 6.69"),
+    "fp8 2.5% off twice bf16": (_SXM, _scale(1.025, "fp8"), "not 2 x tensor_core.bf16"),
+    "tf32 2.5% off half of bf16": (_SXM, _scale(0.975, "tf32"), "not 0.5 x tensor_core.bf16"),
+    "a fifth less than fp32's units": (_H200, _scale(0.86, *_TENSOR), "bf16 is 8.5097e+14, 0.79 of what its units"),
+    "more than fp32's units": (_H200, _scale(1.14, *_TENSOR), "1.05 of what its units would do"),
+    "half, counts known": (_H200, _scale(0.5, *_TENSOR), "bf16 is 4.9475e+14, which implies 915 MHz"),
+    "fp32 at half": (_L4, _scale_unit(0.5, "cuda_core.fp32"), "fp32 is 1.515e+13, which implies 1020 MHz"),
+    "a clock of no such part": (_SXM, _set("clock_mhz", 2100, "cuda_core.fp32"), "at 2100 MHz, no clock of 9.0"),
+    "bandwidth in bits, small": (_L4, _set("theoretical_bytes_per_s", 2.4e12), "parts of 8.9 have 2.5e+11 to 1.1e"),
+    "bandwidth in GiB": (_L4, _set("theoretical_bytes_per_s", 322.11e9), "hbm is 3.2211e+11, and 3e+11 in datasheets"),
+    "everything twice, no anchor": (_NVL, _all(2), "fp32 is 1.2e+14, and 6e+13 in datasheets"),
+    "a unit that no sheet prints": (_A10, _set("key", "cuda_core.fp64", "cuda_core.fp32"), "3.12e+13, and not there"),
+    "other multiprocessors": (_SXM, _top("multiprocessors", 114), "multiprocessors is 114, and 132 in datasheets"),
+    "a blank source": (_SXM, _set("source", " ", "tensor_core.bf16"), "tensor_core.bf16 has no source of its own"),
+    "a blank condition": (_SXM, _set("condition", " ", "cuda_core.fp32"), "cuda_core.fp32 has no condition"),
+    "a copy alone": (_H200, _copy_alone, "hbm.mix lacks TRIAD, READ, WRITE"),
+    "no mixes": (_H200, _no_mixes, "hbm.mix lacks COPY, TRIAD, READ, WRITE"),
+    "no driver": (_H200, _top("driver", ""), "provenance has no driver"),
+    "no clocks": (_H200, _top("clocks", " "), "provenance has no clocks"),
+    "no software": (_H200, _top("software", ""), "provenance has no software"),
+    "no samples": (_H200, _top("samples", 0), "provenance has no samples"),
+    "no date": (_H200, _top("date", "soon"), "the date of measurement, as in"),
+    "a floor from nowhere": (_H200, _top("latency_floor_method", ""), "latency_floor_s does not say how"),
     "more than measured": ("NVIDIA H200", _set("calibration", 1.2, "tensor_core.bf16"), "is 1.2, not a fraction"),
 }  # fmt: skip
 
@@ -111,6 +175,61 @@ def test_faults_of_a_whole_profile_are_found():
     assert "compute_capability '9.9': no operations" in "; ".join(rules.lint(profile))
     del profile.source[:]
     assert "no source: name the documents" in rules.lint(profile)
+
+
+@pytest.mark.parametrize("gpu", sorted(_PROFILES))
+@pytest.mark.parametrize("factor", [0.5, 0.9, 1.0737, 1.6, 2, 8])
+def test_a_bandwidth_that_is_off_by_a_factor_is_found_on_every_card(gpu, factor):
+    assert rules.lint(_with(gpu, lambda profile: _times(profile.hbm, "theoretical_bytes_per_s", factor)))
+
+
+@pytest.mark.parametrize("gpu", sorted(_PROFILES))
+@pytest.mark.parametrize("factor", [0.5, 0.6, 0.75, 1.3, 1.6, 2])
+def test_peaks_that_are_off_by_a_factor_are_found_on_every_card(gpu, factor):
+    for kind in ("tensor_core.", "cuda_core.fp32", ""):
+        found = _with(
+            gpu, lambda p, kind=kind: [_times(u, _RATE, factor) for u in p.unit if u.key.startswith(kind)]
+        )
+        assert rules.lint(found)
+
+
+@pytest.mark.parametrize("gpu", sorted(_PROFILES))
+def test_figures_of_any_other_card_are_found(gpu):
+    for other, figures in _PROFILES.items():
+        found = _with(gpu, lambda profile: None)
+        del found.unit[:]
+        found.unit.extend(figures.unit)
+        found.hbm.CopyFrom(figures.hbm)
+        assert rules.lint(found) or _figures(found) == _figures(_PROFILES[gpu]), other
+
+
+def test_every_profile_is_in_the_table_of_datasheets_and_nothing_else_is():
+    assert set(datasheets.table()) == set(_PROFILES)
+
+
+@pytest.mark.parametrize("of", ["_PLAUSIBLE_CLOCK_MHZ", "_PLAUSIBLE_BANDWIDTH"])
+def test_each_architecture_has_its_ranges(of):
+    bounds = getattr(rules, of)
+    assert set(bounds) == {key.removeprefix("GeForce ") for key in rules._OPERATIONS}
+    if of == "_PLAUSIBLE_CLOCK_MHZ":
+        assert all(high < 2 * low for low, high in bounds.values())
+    assert all(high < 8 * low for low, high in bounds.values())
+
+
+def _with(gpu, plant):
+    profile = gpu_profile_pb2.GpuProfile()
+    profile.CopyFrom(_PROFILES[gpu])
+    plant(profile)
+    return profile
+
+
+def _times(part, field, factor):
+    setattr(part, field, getattr(part, field) * factor)
+
+
+def _figures(profile):
+    rates = {unit.key: unit.theoretical_flops_per_s for unit in profile.unit}
+    return profile.hbm.theoretical_bytes_per_s, rates
 
 
 def test_a_name_claimed_twice_is_found_whatever_its_case_and_spaces():

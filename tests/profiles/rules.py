@@ -10,17 +10,47 @@ import re
 
 from tileops.perf import profile_checks
 from tileops.proto import gpu_profile_pb2
+from tileops.tests.profiles import datasheets
 
 # Between datasheet figures and unit counts x clock.
 _COUNTS_AGREE_WITHIN = 0.03
 # Figures are rounded each on its own: twice 362.05 is printed as 733.
 _MULTIPLES_AGREE_WITHIN = 0.02
-# Where no source states the clock, the one that a figure implies. MHz. A sparse
-# figure implies twice a clock that GPUs run at.
-_PLAUSIBLE_CLOCK_MHZ = (900, 3000)
-# Where no source states the multiprocessors, how a figure relates to fp32's, whose
-# clock may be higher, as a share of how the units relate.
+# Boost clocks of an architecture's parts, MHz: each stated one, and the one that a
+# figure implies where none is stated. A sparse figure implies twice such a clock, one
+# that counts a multiply-add as one half of it: no range spans a factor of 2.
+_PLAUSIBLE_CLOCK_MHZ = {
+    "7.0": (1200, 1700),
+    "7.5": (1350, 1900),
+    "8.0": (1200, 1500),
+    "8.6": (1300, 1950),
+    "8.9": (1700, 2800),
+    "9.0": (1400, 2050),
+    "10.0": (1700, 2150),
+    "12.0": (1900, 2900),
+    "gfx90a": (1500, 1800),
+    "gfx942": (1900, 2200),
+    "gfx950": (2100, 2500),
+}
+# Where no source states a unit's clock, how its figure relates to fp32's, whose clock
+# may be higher, as a share of how the units relate.
 _PLAUSIBLE_SHARE_OF_FP32 = (0.8, 1.05)
+
+# Bandwidth of an architecture's parts, bytes per second. A figure in bits is eight
+# times one of these; within them, datasheets.tsv alone can tell.
+_PLAUSIBLE_BANDWIDTH = {
+    "7.0": (8.5e11, 1.2e12),
+    "7.5": (3e11, 7e11),
+    "8.0": (9e11, 2.1e12),
+    "8.6": (4e11, 1.1e12),
+    "8.9": (2.5e11, 1.1e12),
+    "9.0": (1.9e12, 5e12),
+    "10.0": (7e12, 8.2e12),
+    "12.0": (4e11, 1.9e12),
+    "gfx90a": (1.6e12, 3.3e12),
+    "gfx942": (5e12, 6.2e12),
+    "gfx950": (8e12, 8.2e12),
+}
 
 # FLOPs per second; a figure outside is in another unit, or of another unit.
 _PLAUSIBLE = {
@@ -97,9 +127,12 @@ def lint(profile: gpu_profile_pb2.GpuProfile) -> list[str]:
     faults += _magnitudes({"hbm": profile.hbm.theoretical_bytes_per_s, **rates})
     faults += _multiples(rates)
     faults += _counts(profile, rates)
+    faults += _bandwidth(profile)
+    faults += datasheets.differences(profile)
     for name, part in [("hbm", profile.hbm), *((unit.key, unit) for unit in profile.unit)]:
         faults += _provenance(name, part)
-    if not profile.source:
+    faults += _calibration(profile)
+    if not profile.source or not all(text.strip() for text in profile.source):
         faults.append("no source: name the documents")
     return faults
 
@@ -150,6 +183,7 @@ def _counts(profile: gpu_profile_pb2.GpuProfile, rates: dict[str, float]) -> lis
             f"compute_capability {profile.compute_capability!r}: no operations a clock are"
             " known of it; add them to the rules"
         ]
+    clocks_mhz = _PLAUSIBLE_CLOCK_MHZ[profile.compute_capability]
     faults = []
     for unit in profile.unit:
         count, rate = counts.get(unit.key), unit.theoretical_flops_per_s
@@ -164,9 +198,17 @@ def _counts(profile: gpu_profile_pb2.GpuProfile, rates: dict[str, float]) -> lis
                 )
         elif profile.multiprocessors:
             clock_mhz = rate / (profile.multiprocessors * count) / 1e6
-            if not _within(clock_mhz, _PLAUSIBLE_CLOCK_MHZ):
+            if not _within(clock_mhz, clocks_mhz):
                 faults.append(f"{unit.key} is {rate:g}, which implies {clock_mhz:.0f} MHz")
-        elif profile.gpu not in CUT_DOWN and rates.get("cuda_core.fp32"):
+        if count is not None and unit.clock_mhz and not _within(unit.clock_mhz, clocks_mhz):
+            faults.append(f"{unit.key} is at {unit.clock_mhz:g} MHz, no clock of {profile.compute_capability}")
+        # Also where the multiprocessors are known: what more is known never checks less.
+        if (
+            count is not None
+            and not unit.clock_mhz
+            and profile.gpu not in CUT_DOWN
+            and rates.get("cuda_core.fp32")
+        ):
             share = rate / rates["cuda_core.fp32"] * counts["cuda_core.fp32"] / count
             if not _within(share, _PLAUSIBLE_SHARE_OF_FP32):
                 faults.append(
@@ -176,11 +218,37 @@ def _counts(profile: gpu_profile_pb2.GpuProfile, rates: dict[str, float]) -> lis
     return faults
 
 
+def _bandwidth(profile: gpu_profile_pb2.GpuProfile) -> list[str]:
+    rate = profile.hbm.theoretical_bytes_per_s
+    bounds = _PLAUSIBLE_BANDWIDTH.get(profile.compute_capability)
+    if bounds is None or _within(rate, bounds):
+        return []
+    low, high = bounds
+    return [f"hbm is {rate:g}; parts of {profile.compute_capability} have {low:g} to {high:g} bytes a second"]
+
+
+def _calibration(profile: gpu_profile_pb2.GpuProfile) -> list[str]:
+    """Checks that a measured profile says by what and how often it was measured."""
+    if not profile.hbm.HasField("calibration"):
+        return []
+    provenance = profile.provenance
+    faults = [
+        f"provenance has no {field}: a calibration says by what it was made"
+        for field in ("driver", "clocks", "software")
+        if not getattr(provenance, field).strip()
+    ]
+    if not provenance.samples:
+        faults.append("provenance has no samples")
+    if profile.HasField("latency_floor_s") and not profile.latency_floor_method.strip():
+        faults.append("latency_floor_s does not say how it was measured")
+    return faults
+
+
 def _provenance(name: str, part) -> list[str]:
     faults = []
-    if not part.source:
+    if not part.source.strip():
         faults.append(f"{name} has no source of its own")
-    if not part.condition:
+    if not part.condition.strip():
         faults.append(f"{name} has no condition (SKU, clock, density)")
     if part.basis == gpu_profile_pb2.FIGURE_BASIS_UNSPECIFIED:
         faults.append(f"{name} has no basis")
@@ -194,7 +262,7 @@ def _provenance(name: str, part) -> list[str]:
     if name.startswith("tensor_core.") and name != "tensor_core.fp64":
         if not part.condition.startswith("dense"):
             faults.append(f"{name}'s condition does not begin with 'dense'")
-    if part.HasField("calibration") and not part.calibration_method:
+    if part.HasField("calibration") and not part.calibration_method.strip():
         faults.append(f"{name} is calibrated, and does not say how")
     return faults
 
