@@ -74,7 +74,7 @@ def _build(op_class: type[Op], case_id: str, tensor: TensorCase, device: torch.d
     if device.type == "meta":
         return torch.empty(tensor.shape, dtype=dtype, device=device)
     stream = torch.Generator(device=device).manual_seed(generators.tensor_seed(op, case_id, tensor.name, variant))
-    if tensor.name in op_class.SAMPLES and dtype != torch.bool:
+    if tensor.name in op_class.SAMPLES:
         return _uniform(tensor.shape, dtype, device, stream, *op_class.SAMPLES[tensor.name])
     return _random(tensor.shape, dtype, device, stream)
 
@@ -82,11 +82,12 @@ def _build(op_class: type[Op], case_id: str, tensor: TensorCase, device: torch.d
 def _uniform(
     shape: tuple[int, ...], dtype: torch.dtype, device: torch.device, stream: torch.Generator, low: float, high: float
 ) -> torch.Tensor:
-    """Values of [low, high); whole ones where the dtype has no others, and not below 0 where it has no negative ones."""
+    """Values of [low, high); whole ones where the dtype has no others, and none that it does not have."""
     if dtype.is_floating_point:
         return torch.empty(shape, dtype=dtype, device=device).uniform_(low, high, generator=stream)
-    least = max(math.ceil(low), torch.iinfo(dtype).min)
-    return torch.randint(least, math.ceil(high), shape, generator=stream, device=device, dtype=torch.int64).to(dtype)
+    lowest, highest = (0, 1) if dtype == torch.bool else (torch.iinfo(dtype).min, torch.iinfo(dtype).max)
+    bounds = max(math.ceil(low), lowest), min(math.ceil(high), highest + 1)
+    return torch.randint(*bounds, shape, generator=stream, device=device, dtype=torch.int64).to(dtype)
 
 
 def _random(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device, stream: torch.Generator) -> Any:
