@@ -38,12 +38,12 @@ def test_a_cpu_run_proves_the_path_and_prices_nothing(run, tmp_path):
     assert row["actual_time_s"] > 0
 
 
-def _edited_spec(folder: pathlib.Path, family: str, old: str, new: str) -> None:
-    """The project's manifest with one edit in one family's file."""
+def _edited_spec(folder: pathlib.Path, file: str, old: str, new: str) -> None:
+    """The project's manifest with one edit in one file."""
     folder.mkdir()
     for source in paths.data_path("manifest", "spec").glob("*.yaml"):
         text = source.read_text()
-        if source.stem == family:
+        if source.stem == file:
             assert old in text
             text = text.replace(old, new)
         (folder / source.name).write_text(text)
@@ -67,15 +67,15 @@ def _report_at_prices_of(run, tmp_path: pathlib.Path, flags: tuple[str, ...]) ->
 
 
 @pytest.mark.parametrize(
-    ("family", "op", "old", "new"),
+    ("file", "op", "old", "new"),
     [
         ("gemm", "GemmFwdOp", '"2 * M * N * K"', '"4 * M * N * K"'),
-        ("elementwise", "AddFwdOp", 'flops: "prod(S) * (1 if alpha == 1 else 2)"', 'flops: "prod(S)"\n    bytes: "2 * (bytes(input) + bytes(other) + bytes(output))"'),
+        ("elementwise_gated", "SiluAndMulFwdOp", 'flops: "6 * prod(B) * N"', 'flops: "6 * prod(B) * N"\n    bytes: "2 * (bytes(x) + bytes(output))"'),
     ],
     ids=["flops doubled", "bytes doubled"],
 )
-def test_a_formula_edit_that_inflates_work_fails_the_recorded_runs(run, tmp_path, family, op, old, new):
-    _edited_spec(tmp_path / "spec", family, old, new)
+def test_a_formula_edit_that_inflates_work_fails_the_recorded_runs(run, tmp_path, file, op, old, new):
+    _edited_spec(tmp_path / "spec", file, old, new)
     report = _report_at_prices_of(run, tmp_path, (f"--op={op}",))
     assert report.returncode == 1
     assert "formula error" in report.stdout and "health: failed" in report.stdout
