@@ -1,6 +1,6 @@
 """//docs:ops_md: the page of all ops, from the manifest, the classes and a report of recorded runs.
 
-    python -m tileops.ops.ops_page --report=report.json --out=ops.md
+    python -m tileops.docs.ops_page --report=report.json --out=ops.md
 
 `--report` is what //perf:roofline --format=json writes.
 """

@@ -3,7 +3,7 @@
 import pytest
 
 from tileops.manifest import loader
-from tileops.ops import ops_page
+from tileops.docs import ops_page
 from tileops.perf import paths
 
 ENTRIES = loader.load(loader.spec_files(str(paths.data_path("manifest", "spec")))).entries

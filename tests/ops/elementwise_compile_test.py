@@ -1,0 +1,81 @@
+"""Every scalar function of the elementwise table compiles for compute capability 9.0, and streams memory 16 bytes a thread."""
+
+import re
+
+import pytest
+import torch
+
+from tileops.ops.kernels import dropout, elementwise, elementwise_table, positions
+from tileops.tests.ops.compiling import assert_wide, compiled, empty  # noqa: F401  # a fixture is found by its name
+from tileops.tests.ops.elementwise_calls import signatures
+
+
+def _compile(op, params, operands, result):
+    """Compile the kernel of a call of an elementwise op over large contiguous operands."""
+    how = elementwise_table.launch(elementwise_table.TABLE[op], params, operands, result)
+    as_number = float if how.compute == torch.float32 else int
+    numbers = [as_number(one) for one in elementwise_table.TABLE[op].numbers(params, result)]
+    inputs = [empty(2048, 4096, dtype=dtype) for dtype in operands.values()]
+    elementwise.apply(how.function, inputs, numbers, how.meeting, how.compute, empty(2048, 4096, dtype=result))
+
+
+@pytest.mark.parametrize("op", elementwise_table.TABLE)
+def test_every_scalar_function_of_an_op_streams_whole_vectors(compiled, op):
+    seen = set()
+    for some, operands, result in signatures(op):
+        how = elementwise_table.launch(elementwise_table.TABLE[op], some.params, operands, result)
+        if how.function not in seen:
+            seen.add(how.function)
+            _compile(op, some.params, operands, result)
+            assert re.search(r"ld\.global\S*\.v4\.b32", compiled["_flat"][-1])
+
+
+def test_elementwise_of_every_dtype(compiled):
+    for some, operands, result in signatures("SignFwdOp"):
+        _compile("SignFwdOp", some.params, operands, result)
+    assert len(compiled["_flat"]) == len(elementwise_table.COMPUTED)
+
+
+def test_elementwise_broadcasts(compiled):
+    def add(a, b, dtype=torch.bfloat16):
+        out = empty(*torch.broadcast_shapes(a.shape, b.shape), dtype=dtype)
+        elementwise.apply("add", [a, b], [], [dtype, dtype], torch.float32, out)
+
+    add(empty(16, 256, 56, 56), empty(256, 1, 1))
+    add(empty(16, 256, 56, 56, dtype=torch.float32), empty(256, 1, 1, dtype=torch.float32), torch.float32)
+    for ptx in compiled["_strided"]:
+        assert_wide(ptx)
+    add(empty(3, 1), empty(1, 5))
+    add(empty(2, 3, 4, 5, 6), empty(2, 1, 4, 1, 6))
+
+
+def test_operands_of_different_dtypes(compiled):
+    for first, second in ((torch.int64, torch.bfloat16), (torch.bool, torch.float16), (torch.float16, torch.float32)):
+        _compile("MulFwdOp", {}, {"input": first, "other": second}, torch.promote_types(first, second))
+    _compile("MulFwdOp", {}, {"input": torch.uint8, "other": torch.int64}, torch.int64)
+
+
+def test_what_only_writes(compiled):
+    for dtype in (torch.float16, torch.bfloat16, torch.float32):
+        positions.alibi(2048, 32, empty(32, 2048, 2048, dtype=dtype))
+        positions.sinusoidal(2048, 4096, empty(2048, 4096, dtype=dtype))
+    positions.alibi(129, 3, empty(3, 129, 129))
+    for ptx in (compiled["_alibi"][0], *compiled["_sinusoidal"]):
+        assert re.search(r"st\.global\S*\.v4\.b32", ptx)
+
+
+def test_dropout(compiled):
+    for dtype in (torch.bfloat16, torch.float32):
+        dropout.dropout(empty(1024, 4096, dtype=dtype), 2**40, 2**31, 2.0)
+    for ptx in compiled["_dropout"]:
+        assert_wide(ptx)
+    assert len(compiled["_dropout"]) == 2
+    dropout.dropout(empty(5), 1, 2**32, 0.0)
+
+
+def test_gated(compiled):
+    for gate in elementwise_table.GATED.values():
+        elementwise.gated(gate.scalar, empty(2048, 28672))
+        elementwise.gated(gate.scalar, empty(1, 28672))
+    for ptx in compiled["_gated"]:
+        assert_wide(ptx)
