@@ -171,7 +171,8 @@ class _KeptCall:
     Attributes:
       variant: the values that its inputs had.
       call: its checked call.
-      returned: its result itself, held while later calls ran: they must not have written to it.
+      returned: its result itself, held while later calls ran: they must not have written to it. A copy of an output
+        that is an input, which later calls do write.
       snapshot: a copy of the result, made as soon as the window had closed: it must have been complete by then.
       mutated: copies of the inputs that the op writes, as the call left them.
     """
@@ -210,12 +211,14 @@ class _TimedCalls:
             self.kept[slot] = self._copy(returned)
 
     def _copy(self, returned: Any) -> _KeptCall:
-        tensors = self._inputs.tensors
+        tensors, snapshot = self._inputs.tensors, _copies(returned)
+        inputs = set(map(id, tensors.values()))
+        outputs = returned if isinstance(returned, tuple) else (returned,)
         return _KeptCall(
             variant=self._inputs.variant,
             call=self._op.last_call,
-            returned=returned,
-            snapshot=_copies(returned),
+            returned=tuple(copy if id(own) in inputs else own for own, copy in zip(outputs, snapshot, strict=True)),
+            snapshot=snapshot,
             mutated={name: tensors[name].clone() for name in self._op.MUTATED_NAMES if tensors.get(name) is not None},
         )
 

@@ -5,6 +5,7 @@ import time
 import pytest
 import torch
 
+from tileops.ops import catalogue
 from tileops.ops.errors import OpCallError
 from tileops.perf import bench_timing
 from tileops.perf.clock.measurement import Budget
@@ -97,3 +98,26 @@ def test_an_op_that_is_not_defined_for_both_signs_gets_values_of_one():
 def test_a_reference_that_is_finite_for_neither_is_an_error():
     record = run("roots", "ScaleFwdOp", "middle", "torch")
     assert record.status == benchmark_pb2.STATUS_ERROR and "not finite on the row's own inputs" in record.message
+
+
+def _in_place(function):
+    """A record of an implementation that works in place, of an op whose output is then the input itself."""
+    op_class = type("HardsigmoidFwdOp", (catalogue.load()["HardsigmoidFwdOp"],), {})
+    op_class.register("mine", lambda op, call, x: function(x))
+    row = bench_timing.Row(op_class, toys.case(op_class, "mbv3-se-gate-deep-inplace"), torch.device("cpu"))
+    return row.run("mine", BUDGET)
+
+
+def test_an_output_that_is_the_input_is_verified_as_the_call_left_it():
+    assert _in_place(lambda x: torch.nn.functional.hardsigmoid(x, inplace=True)).status == benchmark_pb2.STATUS_OK
+
+
+def test_an_implementation_in_place_that_is_wrong_on_later_values_is_an_error():
+    first = []
+
+    def forgetful(x):
+        first.append(torch.nn.functional.hardsigmoid(x))
+        return x.copy_(first[0])
+
+    record = _in_place(forgetful)
+    assert record.status == benchmark_pb2.STATUS_ERROR and "on other values than the first check" in record.message
