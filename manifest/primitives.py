@@ -23,8 +23,9 @@ MOE_LAYOUTS: dict[str, tuple[str, ...]] = {"Nopad": (), "Padded": ("block",), "M
 def broadcast(*shapes: Sequence[int]) -> tuple[int, ...]:
     """The shape that all shapes broadcast to, from both sides: (3, 1) with (1, 4) is (3, 4).
 
-    Domain: on each axis, counted from the last, the sizes other than 1 are equal.
+    Domain: no size is negative; on each axis, counted from the last, the sizes other than 1 are equal.
     """
+    _sizes(*shapes)
     rank = builtins.max((len(shape) for shape in shapes), default=0)
     result = [1] * rank
     for shape in shapes:
@@ -34,6 +35,12 @@ def broadcast(*shapes: Sequence[int]) -> tuple[int, ...]:
                     raise ValueError(f"shapes {' and '.join(str(list(shape)) for shape in shapes)} do not broadcast")
                 result[axis] = size
     return tuple(result)
+
+
+def _sizes(*shapes: Sequence[int]) -> None:
+    for shape in shapes:
+        if builtins.min(shape, default=0) < 0:
+            raise ValueError(f"{list(shape)} is no shape: a size is negative")
 
 
 def _axes(dim: int | Sequence[int], rank: int) -> list[int]:
@@ -49,8 +56,9 @@ def _axes(dim: int | Sequence[int], rank: int) -> list[int]:
 def reduced(shape: Sequence[int], dim: int | Sequence[int] | None, keepdim: bool, empty: str) -> tuple[int, ...]:
     """Shape after reducing the axes `dim`; None is all. `empty` says what no axes mean: 'full', 'noop' or 'reject'.
 
-    Domain: every axis lies in [-rank, rank); an axis is named where `empty` is 'reject'.
+    Domain: no size is negative; every axis lies in [-rank, rank); an axis is named where `empty` is 'reject'.
     """
+    _sizes(shape)
     rank = len(shape)
     axes = set(builtins.range(rank)) if dim is None else set(_axes(dim, rank))
     if dim is not None and not axes:

@@ -7,7 +7,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import torch
 
 from tileops.tests.codegen.random_terms import MAX_RANGE, OutOfBounds
@@ -18,10 +17,10 @@ class OutOfDomain(ValueError):
 
 
 def broadcast(*shapes: Sequence[int]) -> tuple[int, ...]:
-    """As numpy broadcasts."""
+    """As PyTorch broadcasts, which, unlike NumPy, does not mind how many elements that would be."""
     try:
-        return tuple(int(size) for size in np.broadcast_shapes(*map(tuple, shapes)))
-    except ValueError as error:
+        return tuple(int(size) for size in torch.broadcast_shapes(*map(tuple, shapes)))
+    except (ValueError, RuntimeError) as error:
         raise OutOfDomain(str(error)) from None
 
 
@@ -38,6 +37,8 @@ def axes_of(dim: Any, rank: int) -> list[int]:
 
 def reduced(shape: Sequence[int], dim: Any, keepdim: bool, empty: str) -> tuple[int, ...]:
     """Shape without (or with 1 for) the axes reduced."""
+    if any(size < 0 for size in shape):
+        raise OutOfDomain("a negative size")
     named = list(range(len(shape))) if dim is None else axes_of(dim, len(shape))
     if dim is not None and not named:
         if empty == "reject":

@@ -37,6 +37,12 @@ def test_reduced_is_numpys_sum(shape, data, keepdim):
     assert primitives.reduced(shape, dims, keepdim, "full") == np.zeros(shape).sum(axis=dims, keepdims=keepdim).shape
 
 
+def test_what_has_a_negative_size_is_no_shape():
+    for outside in (lambda: primitives.broadcast((3, -1), (3, 1)), lambda: primitives.reduced((2, -3), 0, False, "full")):
+        with pytest.raises(ValueError, match="is no shape: a size is negative"):
+            outside()
+
+
 def test_an_empty_dim_is_what_the_third_word_says():
     assert primitives.reduced((2, 3), (), False, "full") == ()
     assert primitives.reduced((2, 3), (), False, "noop") == (2, 3)
