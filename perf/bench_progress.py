@@ -19,7 +19,7 @@ class Progress:
     def begin(self, text: str) -> None:
         """A step is begun; `text` says which."""
         if self._shown is not None:
-            self._shown.update(self._task, description=text)
+            self._shown.update(self._task, description=text, refresh=True)  # a short step is seen too
 
     def end(self, is_error: bool = False) -> None:
         """A step has ended."""
