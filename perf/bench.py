@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import math
 import os
 import pathlib
 import shlex
@@ -81,6 +82,7 @@ _RESUME = flags.DEFINE_bool("resume", False, "Continue the run in --out: what is
 _ROW_TIMEOUT_S = flags.DEFINE_float(
     "row_timeout_s", 180.0, "Longest that one implementation may take on one row.", lower_bound=0.1
 )
+flags.register_validator(_ROW_TIMEOUT_S, math.isfinite, message="must be a number of seconds")
 _SHARD = flags.DEFINE_string(
     "shard", "1/1", "Part i of n of the rows, as in 2/4: the same on every machine, and of about equal length."
 )
@@ -90,6 +92,9 @@ _MAX_ROW_SECONDS = flags.DEFINE_float(
     "Rows that their price says take longer are skipped, with that reason; 0 sets no limit. A GPU is judged by its"
     " profile's ceilings, which says what a row takes at least. Default: 5 on the CPU, --row_timeout_s on a GPU.",
     lower_bound=0.0,
+)
+flags.register_validator(
+    _MAX_ROW_SECONDS, lambda value: value is None or math.isfinite(value), message="must be a number of seconds; 0 sets no limit"
 )
 _ROWS = flags.DEFINE_enum(
     "rows", None, ["all", "quick"], "quick: the cheapest row of each op. Default: quick on the CPU, else all."

@@ -17,6 +17,7 @@ from tileops.proto import benchmark_pb2
 # A message is for a line of a terminal; what stands behind the first lines of a compiler's error is not.
 _MESSAGE_LENGTH = 600
 # What a run file holds: prices are uint64, data terms int64.
+_PRICING = frozenset({"eval_roofline", "eval_roofline_read_bytes", "roofline_data_terms", "roof_key"})
 _LARGEST_PRICE = 2**64 - 1
 _TERM_LIMIT = 2**63
 
@@ -42,6 +43,16 @@ def new_record(op_class: type[Op], case: WorkloadCase, implementation: str) -> b
     )
 
 
+def _refuse_other_prices(op: Op) -> None:
+    """Raises FormulaError where code has replaced what prices the op: an implementation could set its own price."""
+    stated = next(vars(base)["eval_roofline"] for base in type(op).__mro__ if vars(base).get("_generated"))
+    if type(op).eval_roofline is not stated or _PRICING & vars(op).keys():
+        raise FormulaError(
+            f"{op.ENTRY}: {', '.join(sorted(_PRICING & vars(op).keys())) or 'eval_roofline'} was replaced; an op is priced by"
+            " its manifest entry and by methods of its class alone"
+        )
+
+
 def set_price(record: benchmark_pb2.BenchmarkRecord, op: Op) -> None:
     """Copy what the op says of its last completed call: (flops, bytes), roof, read half, data terms.
 
@@ -49,6 +60,7 @@ def set_price(record: benchmark_pb2.BenchmarkRecord, op: Op) -> None:
       FormulaError: the formulas of the manifest entry raise for this call, or a price or data term is no number that a
         run file holds.
     """
+    _refuse_other_prices(op)
     try:
         flops, nbytes = op.eval_roofline()
     except OpCallError as error:  # which names op and formula itself

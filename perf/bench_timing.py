@@ -22,6 +22,8 @@ from tileops.proto import benchmark_pb2
 
 # Timed calls of each measurement whose results are verified afterwards. A count.
 _VERIFIED_CALLS = 2
+# Sets of values that a timed call's inputs are chosen from. A count.
+_VARIANTS = 2**48
 # A measurement that gives reasons to doubt it is repeated this often in all before its row is given up. A count.
 _ATTEMPTS = 3
 # Throttling that a row's own heat does not explain; a power cap is what heavy rows run into by themselves.
@@ -191,12 +193,12 @@ class _TimedCalls:
         self.kept: list[_KeptCall] = []
         self._op, self._inputs, self._keep = op, inputs, keep
         self._inspected = 0
-        # An op can seed or read the common generator; it cannot foresee this one.
+        # An op can seed or read the common generator; it can foresee neither which calls are kept nor their values.
         self._choose = random.SystemRandom()
 
     def prepare(self) -> None:
         """New values, in the same storage. Variant 0 was the first check's."""
-        self._inputs.fill(self._inputs.variant + 1)
+        self._inputs.fill(self._choose.randrange(1, _VARIANTS))
 
     def call(self) -> Any:
         """What is timed."""

@@ -8,6 +8,7 @@ import torch
 from tileops.ops import catalogue
 from tileops.ops.errors import OpCallError
 from tileops.perf import bench_timing
+from tileops.perf.bench_records import FormulaError
 from tileops.perf.clock.measurement import Budget
 from tileops.proto import benchmark_pb2
 from tileops.tests.bench import toys
@@ -121,3 +122,21 @@ def test_an_implementation_in_place_that_is_wrong_on_later_values_is_an_error():
 
     record = _in_place(forgetful)
     assert record.status == benchmark_pb2.STATUS_ERROR and "on other values than the first check" in record.message
+
+
+def test_a_price_that_an_implementation_sets_is_an_error():
+    with pytest.raises(FormulaError, match="eval_roofline was replaced"):
+        run("cheats", "ScaleFwdOp", "small", "sets_its_price")
+
+
+def test_a_price_that_a_class_is_given_afterwards_is_an_error(monkeypatch):
+    op_class = toys.load("cheats")["ScaleFwdOp"]
+    monkeypatch.setattr(op_class, "eval_roofline", lambda self: (10**15, 10**15))
+    row = bench_timing.Row(op_class, toys.case(op_class, "small"), torch.device("cpu"))
+    with pytest.raises(FormulaError, match="eval_roofline was replaced"):
+        row.run("torch", BUDGET)
+
+
+def test_the_values_of_timed_calls_cannot_be_foreseen():
+    record = run("cheats", "ScaleFwdOp", "small", "foresees")
+    assert record.status == benchmark_pb2.STATUS_ERROR and "in a timed call" in record.message

@@ -221,3 +221,9 @@ def test_bad_usage_is_one_line_and_2(bench, flags, what):
     status, out, err = bench(*flags)
     assert (status, out) == (2, "")
     assert what in err and len(err.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("flag", ["--row_timeout_s=nan", "--max_row_seconds=inf"])
+def test_a_limit_that_is_no_number_is_a_usage_error(bench, flag):
+    status, _, err = bench("--device=cpu", "--label=small", flag)
+    assert status == 2 and "must be a number of seconds" in err

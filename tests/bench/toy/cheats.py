@@ -8,6 +8,7 @@ import time
 import tileops_generated_toy as generated
 import torch
 
+from tileops.ops import workloads
 from tileops.ops.implementations import implementation
 from tileops.perf import bench_correctness
 
@@ -25,6 +26,7 @@ class ScaleFwdOp(generated.ScaleFwdOp):
     _outputs_before: dict = {}
     _calls: dict = {}
     _pending: list = []
+    _foreseen: dict = {}
 
     def roofline_data_terms(self):
         while self._pending:
@@ -133,6 +135,19 @@ class ScaleFwdOp(generated.ScaleFwdOp):
     def _stops_the_clock(self, call, x):
         time.perf_counter_ns = time.monotonic_ns = lambda: 0
         time.perf_counter = time.monotonic = lambda: 0.0
+        return x * self.params["factor"]
+
+    @implementation("foresees")
+    def _foresees(self, call, x):
+        if x.shape not in self._foreseen:
+            (case,) = (case for case in self.CASES if case.tensors[0].shape == tuple(x.shape))
+            made = (workloads.build_inputs(type(self), case, x.device, variant)["x"] for variant in range(300))
+            self._foreseen[x.shape] = {tuple(one.flatten()[:4].tolist()): one * self.params["factor"] for one in made}
+        return self._foreseen[x.shape].get(tuple(x.flatten()[:4].tolist()), x).clone()
+
+    @implementation("sets_its_price")
+    def _sets_its_price(self, call, x):
+        self.eval_roofline = lambda: (10**15, 10**15)
         return x * self.params["factor"]
 
     @implementation("replaces_the_comparison")
