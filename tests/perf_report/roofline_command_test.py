@@ -316,18 +316,24 @@ def test_filters_repeat_or_are_separated_by_commas(tmp_path, roofline):
             assert {row["op"] for row in json.loads(out)["rows"]} == set(ops[:2])
 
 
+def _shown(terminal: int) -> bytes:
+    """What a terminal was shown until its other end was closed."""
+    shown = b""
+    try:
+        while chunk := os.read(terminal, 10_000):
+            shown += chunk
+    except OSError:
+        pass  # What Linux says where the other end of a terminal closed.
+    return shown
+
+
 def test_a_problem_is_told_once_on_a_terminal(tmp_path, start):
     path = builders.write_run(tmp_path / "run.binpb", builders.record(**POSSIBLE))
     path.write_bytes(path.read_bytes()[:-1])
     ours, theirs = pty.openpty()
     command = start("--run=run.binpb", stdout=theirs, stderr=theirs)
     os.close(theirs)
-    shown = b""
-    try:
-        while chunk := os.read(ours, 10_000):
-            shown += chunk
-    except OSError:
-        pass  # What Linux says where the other end of a terminal closed.
+    shown = _shown(ours)
     assert command.wait() == 0
     assert shown.count(b"no footer") == 1
 
@@ -491,11 +497,6 @@ def test_a_terminal_of_another_encoding_shows_escapes(tmp_path, start):
     ours, theirs = pty.openpty()
     command = start("--run=run.binpb", "--profile=gpu.textproto", stdout=theirs, env=environment)
     os.close(theirs)
-    shown = b""
-    try:
-        while chunk := os.read(ours, 10_000):
-            shown += chunk
-    except OSError:
-        pass  # What Linux says where the other end of a terminal closed.
+    shown = _shown(ours)
     assert (command.communicate()[1], command.returncode) == (b"", 0)
     assert b"\\u65e5FwdOp" in shown
