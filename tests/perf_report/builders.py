@@ -48,6 +48,9 @@ PROFILE_TEXT = """
 # The same, with nothing measured of its memory.
 NO_BANDWIDTH_CALIBRATION_TEXT = re.sub(r"mix {.*}", "", PROFILE_TEXT).replace("calibration: 0.8", "")
 
+# 20e6 bytes in 100 us, 4.8e12 bytes/s at most: possible. In 1 us it is not.
+POSSIBLE = dict(bytes=20_000_000, flops=1_000)
+
 
 def profile_message(text: str = PROFILE_TEXT) -> gpu_profile_pb2.GpuProfile:
     """Returns a parsed profile."""
