@@ -6,7 +6,7 @@ import dataclasses
 
 from tileops.ops import catalogue
 from tileops.ops.op import Op
-from tileops.perf import paths
+from tileops.perf import bench_integrity, paths
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -30,7 +30,7 @@ def load(sources: Sources) -> dict[str, type[Op]]:
     """Op classes by entry name. A plugin's own class of an entry's name stands in for the generated one.
 
     Raises:
-      CatalogueError: a generated module or a plugin cannot be imported.
+      CatalogueError: a generated module or a plugin cannot be imported, or a plugin replaced code of the project's.
     """
     if sources.generated_dir is not None or sources.plugins:
         paths.make_user_modules_importable()
@@ -39,12 +39,15 @@ def load(sources: Sources) -> dict[str, type[Op]]:
     except Exception as error:
         where = sources.generated_dir or "tileops.ops.generated"
         raise CatalogueError(f"{where}: cannot load ops: {type(error).__name__}: {error}") from error
+    guard = bench_integrity.Guard(classes.values(), with_implementations=False) if sources.plugins else None
     for plugin in sources.plugins:
         try:
             module = catalogue.import_plugin(plugin)
         except (Exception, SystemExit) as error:  # a script that was not written to be imported may end itself
             raise CatalogueError(f"--plugin={plugin}: {type(error).__name__}: {error}") from error
         classes |= catalogue.classes_of([module])
+        if names := guard.changed():
+            raise CatalogueError(f"--plugin={plugin}: {bench_integrity.describe(names)}")
     return classes
 
 

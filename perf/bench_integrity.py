@@ -1,49 +1,47 @@
-"""Whether the tools that measure and compare are still the ones that were there before any op's code ran.
+"""Whether what measures, compares and prices is still what it was before code ran that nobody vouches for.
 
-The clock binds what it calls when it is imported, so that most replacements change nothing for it; one that is found is
-an error all the same: whoever replaces a clock means to, and what else was changed is not known.
+The clock binds what it calls when it is imported, so that most replacements change nothing for it; what is found is an
+error all the same: whoever replaces a clock means to, and what else was changed is not known. Python lets code in the
+same process do anything in the end; this finds what it does to functions, classes and constants.
 """
 
 from __future__ import annotations
 
-import time
-from types import ModuleType
-from typing import Any
+import sys
+import types
+from collections.abc import Iterable, Sequence
 
-import torch
-
-from tileops.perf import bench_correctness
-from tileops.perf.clock import activities, cold_cache, measure, profiler, samples
+from tileops.ops.op import Op
+from tileops.perf.bench_fingerprint import Fingerprint
 from tileops.perf.clock.activities import ClockError
 
-# What a measurement rests on: these of other people's modules, and everything that can be called of our own.
-_NAMED: tuple[tuple[ModuleType, tuple[str, ...]], ...] = (
-    (time, ("perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns", "time", "time_ns")),
-    (torch.cuda, ("synchronize", "Event", "Stream")),
-    (torch.profiler, ("profile", "record_function")),
-    (torch, ("equal", "isfinite")),
-)
-_OWN = (activities, bench_correctness, cold_cache, measure, profiler, samples)
+# Whose modules a measurement rests on. What plugins and generated files bring is looked at as the op's class.
+_OURS = ("tileops.perf.", "tileops.ops.", "tileops.manifest.")
+# Looked up when modules are imported, and never again: replacing one changes no time, and says enough.
+_CLOCKS = ("perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns", "time", "time_ns", "synchronize", "Event")
+# Names that a message gives. A count.
+_TOLD = 6
 
 
-def _watched() -> dict[str, Any]:
-    named = {f"{module.__name__}.{name}": getattr(module, name, None) for module, names in _NAMED for name in names}
-    own = {
-        f"{module.__name__}.{name}": value for module in _OWN for name, value in vars(module).items() if callable(value)
-    }
-    return named | own
+class Guard:
+    """Notes what a measurement rests on when it is made, and tells what has changed since."""
+
+    def __init__(self, classes: Iterable[type[Op]], with_implementations: bool = True) -> None:
+        """Of the project's modules that are loaded, and of `classes`, with the functions that implement them or not."""
+        ours = [
+            module for name, module in sys.modules.items()
+            if name.startswith(_OURS) and isinstance(module, types.ModuleType) and not hasattr(module, "__path__")
+        ]  # fmt: skip
+        self.changed = Fingerprint(ours, classes, with_implementations, _CLOCKS).sealed()
+
+    def check(self, op: Op) -> None:
+        """Raises ClockError where something that a measurement of `op` rests on was replaced."""
+        hidden = [f"{op.ENTRY}.{name}" for name in vars(op) if callable(getattr(type(op), name, None))]
+        if names := [*self.changed(), *hidden]:
+            raise ClockError(describe(names))
 
 
-_ORIGINAL = _watched()
-
-
-def replaced() -> list[str]:
-    """Names of what is no longer what it was when this module was imported, sorted."""
-    now = _watched()
-    return sorted(name for name, value in _ORIGINAL.items() if now.get(name) is not value)
-
-
-def check() -> None:
-    """Raises ClockError where something that a measurement rests on was replaced."""
-    if names := replaced():
-        raise ClockError(f"{', '.join(names)} was replaced by another function, so no time can be trusted")
+def describe(names: Sequence[str]) -> str:
+    """What was replaced, in words."""
+    told = ", ".join(names[:_TOLD]) + (f" and {len(names) - _TOLD} more" if len(names) > _TOLD else "")
+    return f"{told} was replaced by something else, so nothing that is measured here can be trusted"

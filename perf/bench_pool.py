@@ -26,7 +26,7 @@ class ChildDiedError(Exception):
 
 
 class TaskError(Exception):
-    """The child could not take the task up; the message says why."""
+    """The child could not take the task up, or is not to be believed; the message says why."""
 
 
 class ChildTimeoutError(Exception):
@@ -82,7 +82,7 @@ class Pool:
         Raises:
           ChildDiedError: it crashed, exited or was killed from outside.
           ChildTimeoutError: it gave no answer in time.
-          TaskError: it could not load the ops, or has no such device.
+          TaskError: it could not load the ops, has no such device, or something in it was replaced.
         """
         try:
             if not self._connection.poll():

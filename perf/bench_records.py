@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import math
 import numbers
 import re
 from typing import Any
@@ -12,6 +13,7 @@ from tileops.ops.errors import OpCallError, OpNotAvailableError
 from tileops.ops.op import Op
 from tileops.perf import bench_catalogue
 from tileops.perf.clock.measurement import DeviceReading, Measurement
+from tileops.perf.clock.samples import summarize
 from tileops.proto import benchmark_pb2
 
 # A message is for a line of a terminal; what stands behind the first lines of a compiler's error is not.
@@ -132,6 +134,19 @@ def set_measurement(record: benchmark_pb2.BenchmarkRecord, found: Measurement) -
         state.cache_preparation.flush = benchmark_pb2.CacheFlush.Value(found.flush.value)
         state.cache_preparation.flush_bytes = found.flush_bytes
         state.cache_preparation.input_sets = 1  # the flush makes rotation needless; values change in place
+
+
+def refuse_impossible_time(record: benchmark_pb2.BenchmarkRecord) -> None:
+    """Make an error of a record whose median its own samples do not have: looked at where no code of an op runs."""
+    timing = record.timing
+    if not timing.sample_ns:
+        return
+    median = summarize(timing.sample_ns).median
+    if not math.isclose(timing.device_busy_ns, median, rel_tol=1e-9, abs_tol=1e-9):
+        said = f"{timing.device_busy_ns:g} ns"
+        message = f"not timed: the median is said to be {said}, and that of its samples is {median:g} ns"
+        record.ClearField("timing")
+        set_status(record, benchmark_pb2.STATUS_ERROR, message)
 
 
 def describe_error(error: BaseException) -> str:

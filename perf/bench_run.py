@@ -152,6 +152,7 @@ def _outcome(unit: Unit, worker: Worker) -> Record | None:
     if payload is None:
         return _failed(unit, worker, benchmark_pb2.STATUS_SKIPPED, "does not serve this row") if unit.is_named else None
     record = Record.FromString(payload)
+    bench_records.refuse_impossible_time(record)
     if record.status != benchmark_pb2.STATUS_OK and not record.flops and not record.bytes:
         bench_records.copy_price(unit.price, record)  # it failed before its first call could be priced
     return record

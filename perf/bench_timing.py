@@ -42,9 +42,12 @@ class UnstableError(RuntimeError):
 class Row:
     """A case on a device: its inputs and what the reference makes of them, shared by its implementations."""
 
-    def __init__(self, op_class: type[Op], case: WorkloadCase, device: torch.device) -> None:
-        """Build the inputs."""
+    def __init__(
+        self, op_class: type[Op], case: WorkloadCase, device: torch.device, guard: bench_integrity.Guard | None = None
+    ) -> None:
+        """Build the inputs. `guard` was made before anything of the op's ran; None makes one now."""
         self.op_class, self.case, self.device = op_class, case, device
+        self._guard = guard or bench_integrity.Guard([op_class])
         self.inputs = RowInputs(op_class, case, device)
         self._expected: Expected | None = None
 
@@ -123,7 +126,7 @@ class Row:
         # Before anything waits: a result must be complete for whoever goes on working on the same stream.
         snapshot = _copies(returned)
         bench_records.set_price(record, op)
-        bench_integrity.check()
+        self._guard.check(op)
         bench_correctness.check_unwritten(self.op_class, self.inputs.tensors, pristine)
         if implementation == self.reference:
             record.correctness.reason = "this is the reference"
@@ -144,7 +147,7 @@ class Row:
             found = measure(
                 timed.call, device=self.device, prepare=timed.prepare, inspect=timed.inspect, budget=budget
             )
-            bench_integrity.check()
+            self._guard.check(op)
             for kept in timed.kept:
                 error = self._verify(op, kept)
                 record.correctness.max_relative_error = max(record.correctness.max_relative_error, error)

@@ -52,7 +52,8 @@ class Answer:
     Attributes:
       payload: the message asked for, serialized; None where the implementation does not serve the row.
       is_broken: whether this process can run nothing more (a CUDA error outlives the call that caused it).
-      complaint: why the task itself could not be taken up (ops that cannot be loaded, a device that is not there); "".
+      complaint: why there can be no record from here (ops that cannot be loaded, a device that is not there, code that
+        changed what measures); "".
     """
 
     payload: bytes | None
@@ -85,6 +86,7 @@ class _Worker:
     def __init__(self, sources: bench_catalogue.Sources, budget: Budget | None) -> None:
         self._sources, self._budget = sources, budget
         self._classes: dict | None = None
+        self._guards: dict[str, bench_integrity.Guard] = {}
         self._row: bench_timing.Row | None = None
 
     def answer(self, task: Describe | RunRow) -> Answer:
@@ -96,21 +98,24 @@ class _Worker:
             self._classes = bench_catalogue.load(self._sources)
         op_class = self._classes[task.op]
         case = next(case for case in op_class.CASES if case.case_id == task.case_id)
+        if task.op not in self._guards:
+            self._guards[task.op] = bench_integrity.Guard([op_class])
+        guard = self._guards[task.op]
+        changed, describe = guard.changed, bench_integrity.describe  # as they are before code of the op runs
+        is_broken = False
         try:
             if self._row is None or (self._row.op_class, self._row.case) != (op_class, case):
                 self._row = None  # frees the last row's tensors before the next one's are made
-                self._row = bench_timing.Row(op_class, case, torch.device(task.device))
+                self._row = bench_timing.Row(op_class, case, torch.device(task.device), guard)
             record = self._row.run(task.implementation, self._budget)
         except BaseException as error:  # an op may raise anything, SystemExit included; the run goes on
             self._row = None
             record = bench_records.new_record(op_class, case, task.implementation)
             bench_records.set_status(record, benchmark_pb2.STATUS_ERROR, _described(error))
-            is_broken = bool(bench_integrity.replaced()) or not _device_answers(task.device)
-            return Answer(payload=record.SerializeToString(), is_broken=is_broken)
-        # A clock that an op replaced stays replaced for whoever comes next in this process.
-        return Answer(
-            payload=None if record is None else record.SerializeToString(), is_broken=bool(bench_integrity.replaced())
-        )
+            is_broken = not _device_answers(task.device)
+        if names := changed():  # for whoever comes next in this process, and for what reads the outcome in this one
+            return Answer(payload=None, is_broken=True, complaint=f"not timed: {describe(names)}")
+        return Answer(payload=None if record is None else record.SerializeToString(), is_broken=is_broken)
 
 
 def _described(error: BaseException) -> str:

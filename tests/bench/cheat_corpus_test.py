@@ -43,6 +43,28 @@ def test_no_honest_implementation_of_similar_look_is_an_error(tmp_path, bench):
     assert len(honest) >= 12 and all(record.correctness.checked for record in honest)
 
 
+def test_whoever_changes_what_measures_leaves_nothing_to_those_after_it(tmp_path, bench):
+    """Rows and implementations of an op share a process, the one that a cheat would poison for them."""
+    status, _, err = bench(
+        "--device=cpu", "--rows=all", "--op=ScaleFwdOp", "--label=small,middle",
+        "--implementation=replaces_the_statistics,torch", plugin("cheats"),
+    )
+    records = list(runfile.read_run(tmp_path / "tileops-run.binpb").records())
+    honest = [record for record in records if record.implementation == "torch"]
+    assert status == 1 and len(honest) == len(records) / 2 >= 2, err
+    for record in honest:
+        assert record.status == benchmark_pb2.STATUS_OK
+        assert 1.0 < min(record.timing.sample_ns) <= record.timing.device_busy_ns <= max(record.timing.sample_ns)
+
+
+def test_a_plugin_that_changes_what_measures_when_it_is_imported_is_refused(tmp_path, bench):
+    source = "from tileops.perf.clock import samples\nsamples.summarize.__code__ = (lambda samples: None).__code__\n"
+    (tmp_path / "sly.py").write_text(source)
+    status, _, err = bench("--device=cpu", *FLAGS, "--plugin=sly.py")
+    assert status == 2
+    assert f"--plugin={tmp_path}/sly.py: tileops.perf.clock.samples.summarize was replaced" in err
+
+
 @needs_gpu
 @pytest.mark.parametrize("name", list(cheat_corpus.CHEATS))
 def test_on_a_gpu_too(tmp_path, bench, name):

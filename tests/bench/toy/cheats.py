@@ -10,11 +10,24 @@ import torch
 
 from tileops.ops import workloads
 from tileops.ops.implementations import implementation
-from tileops.perf import bench_correctness
+from tileops.perf import bench_correctness, bench_fingerprint, bench_integrity, bench_timing
+from tileops.perf.clock import samples
 
 
 class _Lazy(torch.Tensor):
     """A tensor that would compute its contents when somebody looks."""
+
+
+class _EverythingIsRight:
+    """Looks like the module that compares."""
+
+    Expected = bench_correctness.Expected
+
+    def __getattr__(self, name):
+        return getattr(bench_correctness, name)
+
+    def check(self, *args):
+        return 0.0
 
 
 class ScaleFwdOp(generated.ScaleFwdOp):
@@ -154,6 +167,60 @@ class ScaleFwdOp(generated.ScaleFwdOp):
     def _replaces_the_comparison(self, call, x):
         bench_correctness.relative_error = lambda found, reference: (0.0, 0.0)
         return torch.zeros_like(x)
+
+    @implementation("replaces_the_comparison_s_code")
+    def _replaces_the_comparison_s_code(self, call, x):
+        bench_correctness.relative_error.__code__ = (lambda found, reference: (0.0, 0.0)).__code__
+        return torch.zeros_like(x)
+
+    @implementation("replaces_the_comparison_s_arithmetic")
+    def _replaces_the_comparison_s_arithmetic(self, call, x):
+        torch.Tensor.square = torch.zeros_like
+        return torch.zeros_like(x)
+
+    @implementation("replaces_the_checker")
+    def _replaces_the_checker(self, call, x):
+        bench_timing.bench_correctness = _EverythingIsRight()
+        return torch.zeros_like(x)
+
+    @implementation("loosens_the_tolerance")
+    def _loosens_the_tolerance(self, call, x):
+        bench_correctness.TOLERANCE.update(dict.fromkeys(bench_correctness.TOLERANCE, float("inf")))
+        return torch.zeros_like(x)
+
+    @implementation("hides_a_builtin")
+    def _hides_a_builtin(self, call, x):
+        bench_correctness.float = lambda value: 0.0
+        return torch.zeros_like(x)
+
+    @implementation("replaces_the_statistics")
+    def _replaces_the_statistics(self, call, x):
+        def summarize(taken):
+            return Summary(median=1.0, p10=1.0, p90=1.0, count=len(taken), doubts=())  # noqa: F821  # of that module
+
+        samples.summarize.__code__ = summarize.__code__
+        return x * self.params["factor"]
+
+    @implementation("specifies_nothing")
+    def _specifies_nothing(self, call, x):
+        type(self).specified_outputs = lambda self, call, outputs: tuple(output[:0] for output in outputs)
+        return torch.zeros_like(x)
+
+    @implementation("specifies_nothing_this_time")
+    def _specifies_nothing_this_time(self, call, x):
+        self.specified_outputs = lambda call, outputs: tuple(output[:0] for output in outputs)
+        return torch.zeros_like(x)
+
+    @implementation("becomes_the_reference")
+    def _becomes_the_reference(self, call, x):
+        self.register("torch", lambda op, call, x: torch.zeros_like(x))
+        return torch.zeros_like(x)
+
+    @implementation("blinds_the_guard")
+    def _blinds_the_guard(self, call, x):
+        bench_fingerprint.Fingerprint.changed.__code__ = (lambda self: []).__code__
+        bench_integrity.Guard.check = lambda self, op: None
+        return self._loosens_the_tolerance(call, x)
 
 
 class ScatterCountFwdOp(generated.ScatterCountFwdOp):

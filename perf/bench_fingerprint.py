@@ -1,0 +1,214 @@
+"""What code does, noted once and looked up again later: functions, classes and constants, recursively.
+
+A function is itself, its `__code__`, its defaults and what it closes over; a class is its methods, and that none comes
+to hide an inherited one; a constant (a name in capitals, a tuple, a frozen dataclass) is its contents. Anything else is
+state, which may change: a container of another name, a list, an attribute that was added. An implementation of an op is
+itself and its code alone, since it may keep what it likes in its defaults and cells.
+"""
+
+from __future__ import annotations
+
+import builtins
+import dataclasses
+import functools
+import types
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from tileops.ops.op import Op
+
+# What wraps functions, and where it keeps them.
+_WRAPPERS = {
+    staticmethod: ("__func__",),
+    classmethod: ("__func__",),
+    types.MethodType: ("__func__",),
+    property: ("fget", "fset"),
+    functools.cached_property: ("func",),
+    type(functools.cache(len)): ("__wrapped__",),
+}
+# What Python itself gives modules and classes, and changes when it likes.
+_SKIPPED = frozenset({
+    "__dict__", "__weakref__", "__doc__", "__annotations__", "__subclasshook__", "__builtins__", "__cached__",
+    "__warningregistry__", "__class__", "_abc_impl",
+})  # fmt: skip
+_NOTHING = object()
+
+
+class Fingerprint:
+    """What modules and ops were when this was made. Making it takes some ten milliseconds, `changed` one or two."""
+
+    def __init__(
+        self,
+        modules: Iterable[types.ModuleType],
+        classes: Iterable[type[Op]] = (),
+        with_implementations: bool = True,
+        names: Iterable[str] = (),
+    ) -> None:
+        """Note all that is there.
+
+        Args:
+          modules: their functions, classes and constants, and other people's functions by the names that these look up.
+            Of an op's class only that it is the same.
+          classes: ops.
+          with_implementations: whether theirs must stay, too.
+          names: further names of other people's functions.
+        """
+        self._values: list[tuple[str, Mapping[str, Any], Any, Any]] = []  # what is called so, where, its key, the value
+        self._functions: list[tuple[str, types.FunctionType, tuple[Any, ...]]] = []
+        self._cells: list[tuple[str, types.CellType, Any]] = []
+        self._sizes: list[tuple[str, Mapping[str, Any], frozenset[str]]] = []
+        self._seen: dict[int, Any] = {}
+        self._looked_up = set(names)
+        foreign: dict[str, Any] = {"builtins": builtins}
+        modules = list(modules)
+        for module in modules:
+            foreign |= self._module(module)
+        for op_class in classes:
+            self._class(op_class.ENTRY, op_class)
+            if with_implementations:
+                self._implementations(op_class)
+        self._outside(foreign, {module.__name__ for module in modules})
+
+    def changed(self) -> list[str]:
+        """Names of what is gone, is not what it was, or was added to a module, sorted."""
+        found = {path for path, place, name, value in self._values if place.get(name, _NOTHING) is not value}
+        for path, function, parts in self._functions:
+            now = function.__code__, function.__defaults__, function.__kwdefaults__
+            if not all(one is other for one, other in zip(now, parts, strict=False)):
+                found.add(path)
+        for path, cell, value in self._cells:
+            try:
+                is_same = cell.cell_contents is value
+            except ValueError:  # nothing was ever assigned
+                is_same = value is _NOTHING
+            if not is_same:
+                found.add(path)
+        for path, place, names in self._sizes:
+            if place.keys() != names:
+                found.update(f"{path}.{name}" for name in place.keys() - names - _SKIPPED)
+        return sorted(found)
+
+    def sealed(self) -> Callable[[], list[str]]:
+        """`changed`, with code, globals and builtins of its own: what is done to this module's does not reach it."""
+        place = {**globals(), "__builtins__": dict(vars(builtins))}
+        return types.MethodType(types.FunctionType(type(self).changed.__code__, place), self)
+
+    def _module(self, module: types.ModuleType) -> dict[str, Any]:
+        """Note a module; returns the modules and classes of others that it has names for."""
+        foreign = {}
+        self._sizes.append((module.__name__, vars(module), frozenset(vars(module))))  # a name could hide a builtin
+        for name, value in list(vars(module).items()):
+            if name in _SKIPPED:
+                continue
+            path = f"{module.__name__}.{name}"
+            self._values.append((path, vars(module), name, value))
+            if isinstance(value, types.ModuleType):
+                foreign[value.__name__] = value
+            elif isinstance(value, type) and value.__module__ != module.__name__:
+                foreign[f"{value.__module__}.{value.__qualname__}"] = value
+            elif not (isinstance(value, type) and issubclass(value, Op) and value.ENTRY):
+                self._value(path, value, is_constant=name.isupper())
+        return foreign
+
+    def _implementations(self, op_class: type[Op]) -> None:
+        for name, found in op_class._implementations.items():
+            path = f"implementation {name!r} of {op_class.ENTRY}"
+            self._values.append((path, op_class._implementations, name, found))
+            self._values.append((path, vars(found), "function", found.function))
+            if isinstance(found.function, types.FunctionType):
+                self._functions.append((path, found.function, (found.function.__code__,)))
+
+    def _outside(self, foreign: Mapping[str, Any], own: set[str]) -> None:
+        """Other people's functions by the names that our code looks up, wherever these lead."""
+        queue = [(name, value) for name, value in foreign.items() if name not in own]
+        for path, holder in queue:  # which grows
+            if id(holder) in self._seen or getattr(holder, "__module__", None) in own:
+                continue
+            self._seen[id(holder)] = holder
+            for base in getattr(holder, "__mro__", (holder,)):
+                for name in vars(base).keys() & self._looked_up:
+                    value = vars(base)[name]
+                    if name not in vars(holder):
+                        self._values.append((f"{path}.{name}", vars(holder), name, _NOTHING))
+                    if isinstance(value, types.ModuleType):
+                        queue.append((value.__name__, value))
+                    elif callable(value) or isinstance(value, classmethod | staticmethod):
+                        self._values.append((f"{path}.{name}", vars(base), name, value))
+                        if isinstance(value, types.FunctionType):
+                            self._functions.append((f"{path}.{name}", value, (value.__code__,)))
+                        elif isinstance(value, type):
+                            queue.append((f"{path}.{name}", value))
+
+    def _value(self, path: str, value: Any, is_constant: bool) -> None:
+        if isinstance(value, types.FunctionType):
+            self._function(path, value)
+        elif isinstance(value, type):
+            self._class(path, value)
+        elif isinstance(value, tuple):
+            for item in value:
+                self._value(path, item, is_constant)
+        elif is_constant and isinstance(value, dict | types.MappingProxyType):
+            self._sizes.append((path, value, frozenset(value)))
+            for key, item in value.items():
+                self._values.append((path, value, key, item))
+                self._value(path, item, is_constant)
+        elif dataclasses.is_dataclass(value) and value.__dataclass_params__.frozen and hasattr(value, "__dict__"):
+            for name, item in vars(value).items():
+                self._values.append((path, vars(value), name, item))
+                self._value(path, item, is_constant)
+        else:
+            for part in _WRAPPERS.get(type(value), ()):
+                if isinstance(inner := getattr(value, part), types.FunctionType):
+                    self._function(path, inner)
+
+    def _function(self, path: str, function: types.FunctionType) -> None:
+        if id(function) in self._seen:
+            return
+        self._seen[id(function)] = function
+        if hasattr(function, "_tileops_implementation"):
+            self._functions.append((path, function, (function.__code__,)))
+            return
+        parts = function.__code__, function.__defaults__, function.__kwdefaults__
+        self._functions.append((path, function, parts))
+        self._look_up(function.__code__)
+        for value in function.__defaults__ or ():
+            self._value(path, value, is_constant=False)
+        if function.__kwdefaults__:
+            self._value(path, function.__kwdefaults__, is_constant=True)
+        for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+            if name != "__class__":
+                self._cells.append((path, cell, _contents(cell)))
+                self._value(path, _contents(cell), is_constant=False)
+
+    def _look_up(self, code: types.CodeType) -> None:
+        self._looked_up.update(code.co_names)
+        for inner in code.co_consts:
+            if isinstance(inner, types.CodeType):
+                self._look_up(inner)
+
+    def _class(self, path: str, found: type) -> None:
+        if id(found) in self._seen:
+            return
+        self._seen[id(found)] = found
+        own = vars(found)
+        for name, value in own.items():
+            if name not in _SKIPPED and (_is_method(value) or name.isupper()):
+                self._values.append((f"{path}.{name}", own, name, value))
+                self._value(f"{path}.{name}", value, is_constant=name.isupper())
+        for base in found.__mro__[1:]:
+            for name, value in vars(base).items():
+                if name not in own and name not in _SKIPPED and (_is_method(value) or name.isupper()):
+                    self._values.append((f"{path}.{name}", own, name, _NOTHING))
+            if base.__module__.startswith("tileops"):
+                self._class(f"{base.__module__}.{base.__qualname__}", base)
+
+
+def _is_method(value: Any) -> bool:
+    return callable(value) or isinstance(value, property | classmethod | staticmethod)
+
+
+def _contents(cell: types.CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # nothing was ever assigned
+        return _NOTHING
