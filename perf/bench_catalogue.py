@@ -6,7 +6,7 @@ import dataclasses
 
 from tileops.ops import catalogue
 from tileops.ops.op import Op
-from tileops.perf import bench_integrity, paths
+from tileops.perf import bench_integrity, bench_torch_state, paths
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -30,7 +30,8 @@ def load(sources: Sources) -> dict[str, type[Op]]:
     """Op classes by entry name. A plugin's own class of an entry's name stands in for the generated one.
 
     Raises:
-      CatalogueError: a generated module or a plugin cannot be imported, or a plugin replaced code of the project's.
+      CatalogueError: a generated module or a plugin cannot be imported, or a plugin replaced code of the project's
+        or left a process-wide setting of PyTorch changed, which every implementation would be measured by.
     """
     if sources.generated_dir is not None or sources.plugins:
         paths.make_user_modules_importable()
@@ -40,6 +41,7 @@ def load(sources: Sources) -> dict[str, type[Op]]:
         where = sources.generated_dir or "tileops.ops.generated"
         raise CatalogueError(f"{where}: cannot load ops: {type(error).__name__}: {error}") from error
     guard = bench_integrity.Guard(classes.values(), with_implementations=False) if sources.plugins else None
+    settings = bench_torch_state.read()
     for plugin in sources.plugins:
         try:
             module = catalogue.import_plugin(plugin)
@@ -48,6 +50,8 @@ def load(sources: Sources) -> dict[str, type[Op]]:
         classes |= catalogue.classes_of([module])
         if names := guard.changed():
             raise CatalogueError(f"--plugin={plugin}: {bench_integrity.describe(names)}")
+        if said := bench_torch_state.describe(settings, bench_torch_state.read()):
+            raise CatalogueError(f"--plugin={plugin}: on import, {said}")
     return classes
 
 

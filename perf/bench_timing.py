@@ -12,7 +12,7 @@ from tileops.ops import workloads
 from tileops.ops.cases import WorkloadCase
 from tileops.ops.errors import OpNotAvailableError
 from tileops.ops.op import Op
-from tileops.perf import bench_correctness, bench_integrity, bench_records
+from tileops.perf import bench_correctness, bench_integrity, bench_records, bench_torch_state
 from tileops.perf.bench_correctness import Expected, NotFiniteError, WrongResultError
 from tileops.perf.bench_inputs import Inputs, RowInputs
 from tileops.perf.clock.activities import ClockError
@@ -48,6 +48,7 @@ class Row:
         """Build the inputs. `guard` was made before anything of the op's ran; None makes one now."""
         self.op_class, self.case, self.device = op_class, case, device
         self._guard = guard or bench_integrity.Guard([op_class])
+        self._settings = bench_torch_state.read()
         self.inputs = RowInputs(op_class, case, device)
         self._expected: Expected | None = None
 
@@ -88,6 +89,7 @@ class Row:
 
     def _run(self, implementation: str, budget: Budget | None) -> benchmark_pb2.BenchmarkRecord | None:
         record = bench_records.new_record(self.op_class, self.case, implementation)
+        self._settings = bench_torch_state.read()
         op = workloads.construct(self.op_class, self.case, target=implementation, device=self.device)
         self.inputs.fill(0)
         call = op.check(**self.inputs.tensors)
@@ -126,7 +128,7 @@ class Row:
         # Before anything waits: a result must be complete for whoever goes on working on the same stream.
         snapshot = _copies(returned)
         bench_records.set_price(record, op)
-        self._guard.check(op)
+        self._check_surroundings(op)
         bench_correctness.check_unwritten(self.op_class, self.inputs.tensors, pristine)
         if implementation == self.reference:
             record.correctness.reason = "this is the reference"
@@ -139,6 +141,11 @@ class Row:
         record.correctness.checked = True
         record.correctness.max_relative_error = error
 
+    def _check_surroundings(self, op: Op) -> None:
+        """Raises ClockError where calls of `op` left something behind that others are measured by."""
+        self._guard.check(op)
+        bench_torch_state.check(self._settings)
+
     def _time(
         self, op: Op, implementation: str, budget: Budget | None, record: benchmark_pb2.BenchmarkRecord
     ) -> Measurement:
@@ -147,7 +154,7 @@ class Row:
             found = measure(
                 timed.call, device=self.device, prepare=timed.prepare, inspect=timed.inspect, budget=budget
             )
-            self._guard.check(op)
+            self._check_surroundings(op)
             for kept in timed.kept:
                 error = self._verify(op, kept)
                 record.correctness.max_relative_error = max(record.correctness.max_relative_error, error)

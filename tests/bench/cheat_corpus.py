@@ -36,6 +36,9 @@ CHEATS = {
         "specifies_nothing": "not timed: ScaleFwdOp.specified_outputs was replaced",
         "specifies_nothing_this_time": "not timed: ScaleFwdOp.specified_outputs was replaced",
         "becomes_the_reference": "not timed: implementation 'torch' of ScaleFwdOp was replaced",
+        "leaves_settings": "not timed: the number of threads was left at .* cuda's matmul was left at tf32",
+        "leaves_a_mode": "not timed: the depth of torch function modes was left at 1, and was 0",
+        "leaves_a_dtype_while_it_is_timed": "not timed: the default dtype was left at torch.float64",
         "blinds_the_guard": "not timed: .*bench_correctness.TOLERANCE, .*bench_fingerprint.Fingerprint.changed",
     },
     "gpu_cheats": {

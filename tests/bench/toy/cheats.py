@@ -216,6 +216,24 @@ class ScaleFwdOp(generated.ScaleFwdOp):
         self.register("torch", lambda op, call, x: torch.zeros_like(x))
         return torch.zeros_like(x)
 
+    @implementation("leaves_settings")
+    def _leaves_settings(self, call, x):
+        torch.set_num_threads(torch.get_num_threads() + 1)
+        torch.backends.cuda.matmul.allow_tf32 = True
+        return x * self.params["factor"]
+
+    @implementation("leaves_a_mode")
+    def _leaves_a_mode(self, call, x):
+        torch.device(x.device).__enter__()
+        return x * self.params["factor"]
+
+    @implementation("leaves_a_dtype_while_it_is_timed")
+    def _leaves_a_dtype_while_it_is_timed(self, call, x):
+        if self._calls.setdefault("dtype", tuple(x.shape)) != tuple(x.shape) or "again" in self._calls:
+            torch.set_default_dtype(torch.float64)
+        self._calls["again"] = True
+        return x * self.params["factor"]
+
     @implementation("blinds_the_guard")
     def _blinds_the_guard(self, call, x):
         bench_fingerprint.Fingerprint.changed.__code__ = (lambda self: []).__code__

@@ -107,6 +107,20 @@ class ScaleFwdOp(generated.ScaleFwdOp):
         print("scaling")
         return x * self.params["factor"]
 
+    @implementation("honest_settings")
+    def _settings(self, call, x):
+        """Sets what it needs, and resets it."""
+        threads, matmul = torch.get_num_threads(), torch.backends.cuda.matmul
+        before = matmul.allow_tf32
+        torch.set_num_threads(threads + 1)
+        matmul.allow_tf32 = True
+        try:
+            with torch.inference_mode():
+                return (x * self.params["factor"]).clone()
+        finally:
+            torch.set_num_threads(threads)
+            matmul.allow_tf32 = before
+
     @implementation("honest_draws")
     def _draws(self, call, x):
         """Uses and seeds the common random generator."""
