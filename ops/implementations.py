@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -10,15 +11,35 @@ from tileops.ops.checked_call import CheckedCall
 
 When = Callable[[CheckedCall], bool]
 _MARK = "_tileops_implementation"
+# A name stands in comma-separated flags, in CSV and in JUnit's property names.
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
+# What flags that take a name understand otherwise.
+_RESERVED = frozenset({"all", "best"})
 
 
 @dataclasses.dataclass(frozen=True)
 class Implementation:
-    """One way to compute an op; `when` says which checked calls it serves, None serves all."""
+    """One way to compute an op; `when` says which checked calls it serves, None serves all.
+
+    Raises:
+      ValueError: `name` is none that a flag or a record can have.
+    """
 
     name: str
     function: Callable[..., Any]
     when: When | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
+            raise ValueError(
+                f"{self.name!r} cannot name an implementation: a name has letters, digits, '_', and behind the first"
+                " of them '.', '-' and '+'; give it another"
+            )
+        if self.name in _RESERVED:
+            raise ValueError(
+                f"{self.name!r} cannot name an implementation: --implementation={self.name} means something else; give"
+                " it another name"
+            )
 
     def serves(self, call: CheckedCall) -> bool:
         """Whether this implementation can run `call`, judged before it runs."""

@@ -150,13 +150,18 @@ class Op:
 
         Raises:
           TypeError: `function` or `when` cannot be called.
+          ValueError: `name` is none that a flag or a record can have.
         """
         for what, value in (("function", function), *([] if when is None else [("when", when)])):
             if not callable(value):
                 raise TypeError(f"{cls.ENTRY}: `{what}` of implementation {name!r} cannot be called: it is {value!r}")
+        try:
+            made = Implementation(name, function, when)
+        except ValueError as error:
+            raise ValueError(f"{cls.ENTRY}: {error}") from error
         if name != next(iter(cls._implementations), None):
             cls._implementations.pop(name, None)
-        cls._implementations[name] = Implementation(name, function, when)
+        cls._implementations[name] = made
 
     @classmethod
     def implementations(cls) -> tuple[Implementation, ...]:

@@ -231,6 +231,19 @@ def test_the_reference_is_replaced_in_its_place_and_what_cannot_be_called_is_ref
     assert Mine.implementation_names() == ("torch", "gpu", "add")
 
 
+@pytest.mark.parametrize("name", ["", "all", "best", "a,b", "a b", "TORCH\n", ".hidden", "-x", "é", None])
+def test_a_name_that_no_flag_or_record_could_give_is_refused(name):
+    class Mine(ScaleFwdOp):
+        pass
+
+    with pytest.raises(ValueError, match="ScaleFwdOp: .* cannot name an implementation"):
+        Mine.register(name, lambda op, call, x, ids: x * 2)
+    with pytest.raises(ValueError, match="cannot name an implementation"):
+        implementation(name)(lambda op, call, x, ids: x * 2)
+    assert Mine.implementation_names() == ScaleFwdOp.implementation_names()
+    Mine.register("torch.compile-2_x+y", lambda op, call, x, ids: x * 2)
+
+
 # ---- facts of a call that formulas read
 
 
