@@ -5,6 +5,7 @@ be real files, and child processes import them too.
 """
 
 import ast
+import hashlib
 import importlib.util
 import os
 import pathlib
@@ -79,6 +80,11 @@ def refuse_without_packages(root: pathlib.Path, main_module: str) -> None:
         sys.exit(2)
 
 
+def revision() -> str:
+    """Returns what names the sources of this program where nobody says: the zip has no history, but a content."""
+    return f"zip-{hashlib.sha256(pathlib.Path(sys.path[0]).read_bytes()).hexdigest()}"
+
+
 def main() -> int:
     """Returns the program's exit status (128 + N where signal N ended it)."""
     with tempfile.TemporaryDirectory(prefix="tileops-") as root:
@@ -90,7 +96,10 @@ def main() -> int:
         # -P: the user's directory is no place to import from.
         program = subprocess.Popen(
             [sys.executable, "-P", "-m", module, *sys.argv[1:]],
-            env=os.environ | {"PYTHONPATH": path},
+            env=os.environ | {
+                "PYTHONPATH": path,
+                "TILEOPS_REVISION": os.environ.get("TILEOPS_REVISION") or revision(),
+            },
         )
         # Ctrl-C reaches the program by itself, and it says what becomes of the run.
         signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import dataclasses
 import math
 import os
 import pathlib
 import shlex
 import signal
-import sys
 import tempfile
 import time
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 # The status that shells give a program ended by Ctrl-C.
@@ -43,6 +42,7 @@ from tileops.perf import (
     bench_emit,
     bench_environment,
     bench_files,
+    bench_header,
     bench_plan,
     bench_pool,
     bench_pricing,
@@ -160,11 +160,18 @@ def _sources() -> Iterator[bench_catalogue.Sources]:
 
 def _plugin(name: str) -> str:
     """A file by its absolute path, since children stand elsewhere; a module by its name."""
-    return str(paths.user_path(name).absolute()) if name.endswith(".py") else name
+    if not name.endswith(".py"):
+        return name
+    path = paths.user_path(name).absolute()
+    if not path.is_file():
+        raise app.UsageError(f"--plugin={name}: there is no file {path}; a .py file or the name of a module is wanted")
+    return str(path)
 
 
 def _run(sources: bench_catalogue.Sources) -> int:
     classes = bench_catalogue.load(sources)
+    plugins, files = bench_header.plugins(sources, _PLUGIN.value)
+    sources = dataclasses.replace(sources, plugin_files=files)
     selection = bench_rows.Selection(
         ops=_globs(_OP.value), families=_globs(_FAMILY.value), labels=_globs(_LABEL.value)
     )
@@ -180,9 +187,9 @@ def _run(sources: bench_catalogue.Sources) -> int:
             print(op_class.ENTRY, case.case_id, ",".join(names), sep="\t")
         return command.EXIT_OK
     if _DEVICE.value == "meta":
-        return _price(bench_plan.part(cases, choice))
+        return _price(bench_plan.part(cases, choice), choice, plugins)
     with contextlib.ExitStack() as pools:
-        return _measure(cases, choice, lambda: pools.enter_context(bench_pool.pool(sources)))
+        return _measure(cases, choice, plugins, lambda: pools.enter_context(bench_pool.pool(sources)))
 
 
 def _globs(values: list[str]) -> tuple[str, ...]:
@@ -190,10 +197,11 @@ def _globs(values: list[str]) -> tuple[str, ...]:
     return tuple(glob.strip() for value in values for glob in value.split(","))
 
 
-def _price(cases: list[bench_rows.Case]) -> int:
+def _price(cases: list[bench_rows.Case], choice: bench_plan.Choice, plugins: Sequence[benchmark_pb2.Plugin]) -> int:
     if _ROWS.value == "quick":
         raise app.UsageError("--rows=quick is for measuring; --device=meta prices all rows in seconds")
-    header = _header(bench_environment.describe_prices(_REPRODUCIBLE.value))
+    environment = bench_environment.describe_prices(_REPRODUCIBLE.value)
+    header = bench_header.header(environment, plugins, choice.shard, _REPRODUCIBLE.value)
     records = []
     with _writer(header, "tileops-prices.binpb") as writer:
         outcomes = bench_files.recorded(writer)
@@ -207,14 +215,13 @@ def _price(cases: list[bench_rows.Case]) -> int:
                 records.append(record)
                 outcomes[record.op, record.case_id, ""] = record.status
                 progress.end(record.status in bench_run.FAILED)
-    status = _finish(writer.path, records, outcomes)
-    _say_next(writer.path, f' --predict --profile="{_PREDICTED_DEVICE}"')
-    return status
+    return _finish(writer.path, records, outcomes, choice.shard, f' --predict --profile="{_PREDICTED_DEVICE}"')
 
 
 def _measure(
-    cases: list[bench_rows.Case], choice: bench_plan.Choice, make_pool: Callable[[], bench_pool.Pool]
-) -> int:
+    cases: list[bench_rows.Case], choice: bench_plan.Choice, plugins: Sequence[benchmark_pb2.Plugin],
+    make_pool: Callable[[], bench_pool.Pool],
+) -> int:  # fmt: skip
     # Asked of a child: this process and the server that children are forked from touch no GPU.
     first = make_pool()
     try:
@@ -232,7 +239,7 @@ def _measure(
     units = bench_plan.units(cases, choice, environment)
     records: list[Record] = []
     began = time.monotonic()
-    with _writer(_header(environment), "tileops-run.binpb") as writer:
+    with _writer(bench_header.header(environment, plugins, choice.shard), "tileops-run.binpb") as writer:
         outcomes = bench_files.recorded(writer)
         to_do = bench_files.to_do([unit.key for unit in units], outcomes)
         units = [unit for unit in units if unit.key in to_do]
@@ -253,10 +260,8 @@ def _measure(
             writer.interrupt()
             command.say(f"interrupted; {writer.path} holds {writer.counts.records} records, --resume continues it")
             return _EXIT_INTERRUPTED
-    status = _finish(writer.path, records, outcomes)
     command.say(f"took {time.monotonic() - began:.0f} s")
-    _say_next(writer.path)
-    return status
+    return _finish(writer.path, records, outcomes, choice.shard)
 
 
 def _say_next(path: pathlib.Path, flags: str = "") -> None:
@@ -267,28 +272,22 @@ def _say_next(path: pathlib.Path, flags: str = "") -> None:
     command.say(f"  ./bazelw run //perf:roofline -- --run={run}{flags}")
 
 
-def _header(environment: benchmark_pb2.Environment) -> benchmark_pb2.RunHeader:
-    header = benchmark_pb2.RunHeader(environment=environment)
-    if not _REPRODUCIBLE.value:
-        header.run_id = uuid.uuid4().hex
-        header.started_at.GetCurrentTime()
-        header.command_line.extend(sys.argv)
-    return header
-
-
 def _writer(header: benchmark_pb2.RunHeader, default: str) -> run_writer.RunWriter:
     return bench_files.writer(paths.user_path(_OUT.value or default), header, resume=_RESUME.value)
 
 
 def _finish(
-    path: pathlib.Path, records: list[benchmark_pb2.BenchmarkRecord], outcomes: Mapping[bench_run.Key, int]
-) -> int:
-    """Say what became of the rows; returns the exit status.
+    path: pathlib.Path, records: list[benchmark_pb2.BenchmarkRecord], outcomes: Mapping[bench_run.Key, int],
+    shard: bench_shards.Shard, report_flags: str = "",
+) -> int:  # fmt: skip
+    """Say what became of the rows and what to do next; returns the exit status.
 
     Args:
       path: the run file.
       records: what this command measured or priced.
       outcomes: the last status of everything in the file.
+      shard: which part of the rows these are.
+      report_flags: what the report of such a run needs.
     """
     for line in bench_run.summary(records):
         command.say(line)
@@ -297,6 +296,11 @@ def _finish(
         f"{len(outcomes)} records: {counts[benchmark_pb2.STATUS_OK]} ok, {counts[benchmark_pb2.STATUS_SKIPPED]} skipped,"
         f" {counts[benchmark_pb2.STATUS_ERROR]} errors, {counts[benchmark_pb2.STATUS_TIMEOUT]} timeouts; written to {path}"
     )
+    if outcomes:
+        _say_next(path, report_flags)
+    elif shard.count > 1:
+        part = f"part {shard.index} of {shard.count}"
+        command.say(f"{part} holds no row: there are fewer rows than parts; merge it with the others")
     return command.EXIT_FOUND if any(counts[status] for status in bench_run.FAILED) else command.EXIT_OK
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 
 from tileops.ops import catalogue
+from tileops.ops.implementations import Implementation
 from tileops.ops.op import Op
-from tileops.perf import bench_integrity, bench_torch_state, paths
+from tileops.perf import bench_integrity, bench_plugins, bench_torch_state, paths
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -16,10 +18,12 @@ class Sources:
     Attributes:
       generated_dir: folder of generated modules that stand in for the project's; None for the project's own.
       plugins: modules by dotted name, or absolute paths of .py files, imported in this order.
+      plugin_files: what is in the plugins' files; a process that finds another content there does not go on.
     """
 
     generated_dir: str | None = None
     plugins: tuple[str, ...] = ()
+    plugin_files: tuple[bench_plugins.SourceFile, ...] = ()
 
 
 class CatalogueError(Exception):
@@ -30,8 +34,9 @@ def load(sources: Sources) -> dict[str, type[Op]]:
     """Op classes by entry name. A plugin's own class of an entry's name stands in for the generated one.
 
     Raises:
-      CatalogueError: a generated module or a plugin cannot be imported, or a plugin replaced code of the project's
-        or left a process-wide setting of PyTorch changed, which every implementation would be measured by.
+      CatalogueError: a generated module or a plugin cannot be imported, or a plugin replaced code of the project's,
+        left a process-wide setting of PyTorch changed, by which every implementation would be measured, took an
+        implementation's name from another plugin, or was changed since the run began.
     """
     if sources.generated_dir is not None or sources.plugins:
         paths.make_user_modules_importable()
@@ -42,7 +47,9 @@ def load(sources: Sources) -> dict[str, type[Op]]:
         raise CatalogueError(f"{where}: cannot load ops: {type(error).__name__}: {error}") from error
     guard = bench_integrity.Guard(classes.values(), with_implementations=False) if sources.plugins else None
     settings = bench_torch_state.read()
+    registered: dict[tuple[str, str], str] = {}
     for plugin in sources.plugins:
+        before = _implementations(classes)
         try:
             module = catalogue.import_plugin(plugin)
         except (Exception, SystemExit) as error:  # a script that was not written to be imported may end itself
@@ -52,7 +59,40 @@ def load(sources: Sources) -> dict[str, type[Op]]:
             raise CatalogueError(f"--plugin={plugin}: {bench_integrity.describe(names)}")
         if said := bench_torch_state.describe(settings, bench_torch_state.read()):
             raise CatalogueError(f"--plugin={plugin}: on import, {said}")
+        _refuse_taken_names(plugin, before, _implementations(classes), registered)
+    for file in sources.plugin_files:
+        if file.is_changed():
+            raise CatalogueError(
+                f"{file.path} was changed while the run went on, whose header says what is in it; begin another run"
+            )
     return classes
+
+
+def _refuse_taken_names(
+    plugin: str,
+    before: Mapping[tuple[str, str], Implementation],
+    after: Mapping[tuple[str, str], Implementation],
+    registered: dict[tuple[str, str], str],
+) -> None:
+    """Raises CatalogueError where a plugin gave an implementation the name of another plugin's; notes its own.
+
+    Args:
+      plugin: which was imported.
+      before, after: every implementation before that and behind it.
+      registered: by op and name the plugin whose implementation it is.
+    """
+    for key, found in after.items():
+        if before.get(key) is not found and registered.setdefault(key, plugin) != plugin:
+            op, name = key
+            raise CatalogueError(
+                f"--plugin={plugin}: its implementation {name!r} of {op} takes the place of the one of that name in"
+                f" {registered[key]}; a record could be of either: give one of them another name"
+            )
+
+
+def _implementations(classes: Mapping[str, type[Op]]) -> dict[tuple[str, str], Implementation]:
+    """Every implementation by op and name."""
+    return {(op, each.name): each for op, op_class in classes.items() for each in op_class.implementations()}
 
 
 def is_hand_written(op_class: type[Op]) -> bool:

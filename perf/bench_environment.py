@@ -101,7 +101,8 @@ def _revision() -> tuple[str, bool]:
     """Git revision of the sources and whether they differ from it; ("", False) where it cannot be told.
 
     `bazel run` names the workspace; a plain checkout is where this file is. A zip or a copy has no history: who makes
-    one states its revision in TILEOPS_REVISION, which counts as unmodified.
+    one states its revision in TILEOPS_REVISION, which counts as unmodified. For a zip of which nobody does, its
+    launcher states what is in it.
     """
     if stated := os.environ.get("TILEOPS_REVISION"):
         return stated, False

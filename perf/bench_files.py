@@ -6,7 +6,7 @@ import itertools
 import pathlib
 from collections.abc import Iterable, Mapping
 
-from tileops.perf import bench_run, command, run_writer, runfile
+from tileops.perf import bench_run, command, run_lock, run_writer, runfile
 from tileops.proto import benchmark_pb2
 
 
@@ -14,15 +14,26 @@ def writer(path: pathlib.Path, header: benchmark_pb2.RunHeader, resume: bool) ->
     """Open a run file. Measurements that are in it are continued, or moved aside.
 
     Raises:
-      runfile.RunFileError: it cannot be written, is none of this command's, or was measured elsewhere.
+      runfile.RunFileError: it cannot be written, another process writes it, it is none of this command's, or it was
+        measured elsewhere.
     """
-    if not resume and path.is_file() and path.stat().st_size:
-        _make_way(path)
-    return run_writer.RunWriter(path, header, append=resume)
+    lock = run_lock.Lock(path)
+    try:
+        if not resume and path.is_file() and path.stat().st_size and _make_way(path):
+            lock.release()  # it is of the file that was moved
+            lock = run_lock.Lock(path)
+    except BaseException:
+        lock.release()
+        raise
+    return run_writer.RunWriter(path, header, append=resume, lock=lock)
 
 
-def _make_way(path: pathlib.Path) -> None:
-    """Keep measurements that a new run would overwrite, under a numbered name; prices are made again in seconds."""
+def _make_way(path: pathlib.Path) -> bool:
+    """Keep measurements that a new run would overwrite, under a numbered name; prices are made again in seconds.
+
+    Returns:
+      Whether the file was moved.
+    """
     try:
         reader = runfile.read_run(path)
     except runfile.RunFileError:
@@ -30,7 +41,7 @@ def _make_way(path: pathlib.Path) -> None:
     if reader is None or not reader.header.schema_version:  # which every writer sets
         raise runfile.RunFileError(f"--out={path}: is there, and is no run file; it is not overwritten")
     if reader.header.environment.device_kind == "meta" or next(reader.records(), None) is None:
-        return
+        return False
     names = (path.with_name(f"{path.stem}.{number}{path.suffix}") for number in itertools.count(1))
     aside = next(name for name in names if not name.exists())
     try:
@@ -38,6 +49,7 @@ def _make_way(path: pathlib.Path) -> None:
     except OSError as error:
         raise runfile.RunFileError(f"cannot move the run in {path} aside to {aside}: {error.strerror}") from error
     command.say(f"the run that was in {path} is now {aside}")
+    return True
 
 
 def recorded(opened: run_writer.RunWriter) -> dict[bench_run.Key, int]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from tileops.ops import workloads
 from tileops.ops.cases import WorkloadCase
 from tileops.ops.op import Op
-from tileops.perf import bench_catalogue, bench_records
+from tileops.perf import bench_catalogue, bench_records, bench_roofs
 from tileops.proto import benchmark_pb2
 
 Case = tuple[type[Op], WorkloadCase]
@@ -43,6 +43,7 @@ def price_case(op_class: type[Op], case: WorkloadCase) -> benchmark_pb2.Benchmar
             op(**inputs)
         bench_records.set_price(record, op)
         record.status = benchmark_pb2.STATUS_OK
+        bench_roofs.refuse_unknown(record)
     except Exception as error:  # formulas and generators are anybody's code; one that fails costs its row
         bench_records.set_status(record, benchmark_pb2.STATUS_ERROR, bench_records.describe_error(error))
     return record

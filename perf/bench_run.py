@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from tileops.ops.cases import WorkloadCase
 from tileops.ops.op import Op
-from tileops.perf import bench_pool, bench_queue, bench_records, bench_worker
+from tileops.perf import bench_pool, bench_queue, bench_records, bench_roofs, bench_worker
 from tileops.proto import benchmark_pb2
 
 Record = benchmark_pb2.BenchmarkRecord
@@ -155,4 +155,5 @@ def _outcome(unit: Unit, worker: Worker) -> Record | None:
     bench_records.refuse_impossible_time(record)
     if record.status != benchmark_pb2.STATUS_OK and not record.flops and not record.bytes:
         bench_records.copy_price(unit.price, record)  # it failed before its first call could be priced
+    bench_roofs.refuse_unknown(record)
     return record

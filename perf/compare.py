@@ -22,6 +22,7 @@ from tileops.perf import output
 from tileops.perf import paths
 from tileops.perf import report_facts
 from tileops.perf import report_runs
+from tileops.perf import run_parts
 from tileops.perf import runfile
 
 _BASE = flags.DEFINE_string("base", None, "Run file to compare with, .binpb or .jsonl.")
@@ -86,7 +87,7 @@ def _read(reader: runfile.RunReader):
             yield record
 
     known = compare_rows.measured(noted())
-    return known, facts.summary()
+    return known, facts.summary(run_parts.doubt(reader.header.parts))
 
 
 def _render(comparison: compare_text.Comparison, out: TextIO) -> None:

@@ -1,7 +1,7 @@
 """Converts run files: between the binary and the JSON form, to CSV and text, from JUnit.
 
-Several --in files are one run's shards, and are merged: same device, software and
-sources, no row twice. What is damaged in a file is said on stderr, and the rest
+Several --in files are one run's shards, and are merged: same device, software,
+sources and plugins, no row twice, no part missing. What is damaged in a file is said on stderr, and the rest
 converted.
 """
 
@@ -18,6 +18,7 @@ from tileops.perf import records_junit
 from tileops.perf import records_merge
 from tileops.perf import records_text
 from tileops.perf import run_framing
+from tileops.perf import run_parts
 from tileops.perf import run_writer
 from tileops.perf import runfile
 from tileops.proto import benchmark_pb2
@@ -44,6 +45,19 @@ _DEVICE_NAME = flags.DEFINE_string(
     " (JUnit).",
 )
 
+_ALLOW_UNKNOWN_REVISION = flags.DEFINE_bool(
+    "allow_unknown_revision",
+    False,
+    "Merge runs that do not tell their sources (of a copy without git or"
+    " TILEOPS_REVISION) or that were made from modified ones; the merged run says so.",
+)
+_ALLOW_MISSING_PARTS = flags.DEFINE_bool(
+    "allow_missing_parts",
+    False,
+    "Merge some parts of a run alone; the merged run says which, and can be merged with"
+    " the others later.",
+)
+
 _FORM_OF_ENDING = {
     ".jsonl": "jsonl",
     ".csv": "csv",
@@ -68,7 +82,11 @@ def main(argv: Sequence[str]) -> int:
     try:
         output.refuse_input(_OUT.value, files)
         readers = [_read(path) for path in files]
-        header = records_merge.merged_header(readers)
+        allowed = records_merge.Allowed(
+            unknown_revision=_ALLOW_UNKNOWN_REVISION.value,
+            missing_parts=_ALLOW_MISSING_PARTS.value,
+        )
+        header = records_merge.merged_header(readers, allowed)
         _name_device(header)
         write = _WRITERS[form]
         output.write(
@@ -85,6 +103,10 @@ def main(argv: Sequence[str]) -> int:
     for reader in readers:
         for problem in reader.problems:
             command.say(f"{reader.path.name}: {problem}")
+    for note in header.notes:
+        command.say(note)
+    if doubt := run_parts.doubt(header.parts):
+        command.say(f"what was written {doubt}")
     return command.EXIT_OK
 
 

@@ -29,11 +29,11 @@ class RunFacts:
         if state.start.throttle_reasons or state.end.throttle_reasons:
             self._throttled += 1
 
-    def summary(self, note: str = "") -> roofline_pb2.RunSummary:
+    def summary(self, *notes: str) -> roofline_pb2.RunSummary:
         """Returns what is to be said, once the run was read to its end.
 
         Args:
-          note: Told with the problems, if anything.
+          notes: Told with the problems; those that say nothing are not.
         """
         reader = self._reader
         header = reader.header
@@ -42,7 +42,7 @@ class RunFacts:
             run_id=header.run_id,
             records=self._records,
             interrupted=reader.footer is None,
-            problems=[*map(str, reader.problems), *filter(None, [note])],
+            problems=[*map(str, reader.problems), *header.notes, *filter(None, notes)],
             command_line=header.command_line,
             throttled_records=self._throttled,
         )

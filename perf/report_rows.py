@@ -13,6 +13,7 @@ from tileops.perf import profiles
 from tileops.perf import report_facts
 from tileops.perf import report_runs
 from tileops.perf import report_store
+from tileops.perf import run_parts
 from tileops.perf import runfile
 from tileops.proto import benchmark_pb2
 from tileops.proto import roofline_pb2
@@ -110,7 +111,11 @@ def collect(
     facts = [report_facts.RunFacts(reader) for reader in readers]
     histories = _Histories() if len(readers) > 1 else None
     places = {id(reader): place for place, reader in enumerate(readers)}
-    notes = [report_runs.place_in_words(reader, readers) for reader in readers]
+    parts = [reader.header.parts for reader in readers]
+    notes = [
+        (report_runs.place_in_words(reader, readers), run_parts.doubt(reader.header.parts, parts))
+        for reader in readers
+    ]
     for order, reader in enumerate(report_runs.oldest_first(readers)):
         place = places[id(reader)]
         is_foreign = report_runs.lacks_device(reader) and not all(map(report_runs.lacks_device, readers))
@@ -135,7 +140,7 @@ def collect(
     head = roofline_pb2.Report(
         profile=query.profile.message if query.profile else None,
         is_prediction=query.is_prediction,
-        runs=[each.summary(note) for each, note in zip(facts, notes)],
+        runs=[each.summary(*notes_of_run) for each, notes_of_run in zip(facts, notes)],
         health=health(summary),
         summary=summary,
     )

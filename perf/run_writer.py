@@ -8,6 +8,9 @@ from google.protobuf import timestamp_pb2
 
 from tileops.perf import run_framing
 from tileops.perf import run_json
+from tileops.perf import run_lock
+from tileops.perf import run_parts
+from tileops.perf import run_plugins
 from tileops.perf import run_scan
 from tileops.perf import runfile
 from tileops.perf.run_scan import RunFileError
@@ -38,6 +41,7 @@ class RunWriter:
         path: str | os.PathLike,
         header: benchmark_pb2.RunHeader,
         append: bool = False,
+        lock: run_lock.Lock | None = None,
     ):
         """Opens the file and writes the header.
 
@@ -47,12 +51,23 @@ class RunWriter:
             `started_at` the footer carries no time either.
           append: Continue the run in `path`, if there is one: its torn end is cut
             off, its footer rewritten at the end. Otherwise it is overwritten.
+          lock: That of `path`, where the caller has taken it. It is the writer's from
+            here on, who gives it back with the file.
 
         Raises:
-          RunFileError: The file cannot be written, or the run in it was measured
-            in another environment than `header` names.
+          RunFileError: The file cannot be written, another process writes it, or the
+            run in it was measured in another environment, with other plugins, or is
+            another part than `header` names.
         """
         self.path = pathlib.Path(path)
+        self._lock = lock or run_lock.Lock(self.path)
+        try:
+            self._open(header, append)
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def _open(self, header: benchmark_pb2.RunHeader, append: bool) -> None:
         self.counts = benchmark_pb2.RunFooter()
         self._timed = header.HasField("started_at")
         continued = append and self.path.exists() and self.path.stat().st_size > 0
@@ -93,6 +108,7 @@ class RunWriter:
     def interrupt(self) -> None:
         """Closes the file as it is, without a footer. `close` then does nothing."""
         self._file.close()
+        self._lock.release()
 
     def close(self, finished_at: timestamp_pb2.Timestamp | None = None) -> None:
         """Writes the footer and closes the file. Closing twice does nothing.
@@ -110,7 +126,7 @@ class RunWriter:
         try:
             self._append(benchmark_pb2.RunEntry(footer=self.counts))
         finally:
-            self._file.close()
+            self.interrupt()
 
     def _append(self, entry: benchmark_pb2.RunEntry) -> None:
         data = run_json.line(entry) if self._is_json else run_framing.frame(entry)
@@ -184,7 +200,7 @@ def _refuse_other_environment(
     there: benchmark_pb2.RunHeader,
     here: benchmark_pb2.RunHeader,
 ) -> None:
-    """Raises RunFileError unless both headers name the same environment."""
+    """Raises RunFileError unless both headers name the same environment, plugins and part."""
     for field in there.environment.DESCRIPTOR.fields:
         old = getattr(there.environment, field.name)
         new = getattr(here.environment, field.name)
@@ -193,3 +209,14 @@ def _refuse_other_environment(
                 f"cannot continue {path}: it was measured with {field.name}"
                 f" {old!r}, this run has {new!r}; write to another file"
             )
+    plugins = run_plugins.difference(there.plugins, here.plugins)
+    if plugins is not None:
+        raise RunFileError(
+            f"cannot continue {path}: in it and in this run {plugins}; restore what it was measured with, or write to"
+            " another file"
+        )
+    if there.parts != here.parts:
+        raise RunFileError(
+            f"cannot continue {path}: it holds {run_parts.in_words(there.parts)}, and this run is"
+            f" {run_parts.in_words(here.parts)}; give --shard as before, or write to another file"
+        )

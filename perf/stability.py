@@ -2,7 +2,8 @@
 
 Prints the distribution of the relative difference between the two medians of a row, the rows that are farthest apart,
 and the time from handing a row to its process to having its record. Exits 1 where fewer than --share of the rows are
-within --within of each other.
+within --within of each other. Two runs that measured different things (another device model, revision, driver, plugin),
+or with another clock than CUPTI, say nothing of the bench: they are refused unless --allow_unlike.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TextIO
 
 from absl import app, flags
 
-from tileops.perf import command, compare_rows, output, paths, report_runs, runfile, stability_rows
+from tileops.perf import command, compare_rows, output, paths, runfile, stability_rows, stability_runs
 
 _BASE = flags.DEFINE_string("base", None, "Run file.")
 _NEW = flags.DEFINE_string("new", None, "Run file of the same rows, measured again.")
@@ -20,6 +21,9 @@ _LONGER_THAN_US = flags.DEFINE_float("longer_than_us", 10.0, "Shorter medians ar
 _WITHIN = flags.DEFINE_float("within", 0.02, "Medians that are no farther apart agree: a fraction.", lower_bound=0.0)
 _SHARE = flags.DEFINE_float("share", 0.95, "The fraction of rows that has to agree.", lower_bound=0.0, upper_bound=1.0)
 _WORST = flags.DEFINE_integer("worst", 10, "Rows to name, the farthest apart first.", lower_bound=0)
+_ALLOW_UNLIKE = flags.DEFINE_bool(
+    "allow_unlike", False, "Hold runs against each other that differ in more than when they were made; says in what."
+)
 _OUT = flags.DEFINE_string("out", None, "File to write. Default: stdout.")
 
 
@@ -31,19 +35,27 @@ def main(argv: Sequence[str]) -> int:
             raise app.UsageError(f"--{name} names no run file; both --base and --new do")
     try:
         readers = [runfile.read_run(paths.user_path(path)) for path in (_BASE.value, _NEW.value)]
-        report_runs.device_name(readers)
+        stability_runs.refuse_one_run(*readers)
         known = [compare_rows.measured(reader.records()) for reader in readers]
+        unlike = stability_runs.unlike(*readers, *known)
+        if unlike and not _ALLOW_UNLIKE.value:
+            raise app.UsageError(f"{'; '.join(unlike)}: that tells no repeatability; --allow_unlike goes on anyhow")
         rows = stability_rows.differences(*known, _LONGER_THAN_US.value / 1e6)
         if not rows:
             raise app.UsageError("the two runs have no row in common that both timed and that is long enough")
-        output.write(_OUT.value, lambda out: _write(readers, rows, out))
-    except (runfile.RunFileError, report_runs.MixedDevicesError, output.OutputError) as error:
+        told = [*unlike, *stability_runs.unknown(*readers)]
+        output.write(_OUT.value, lambda out: _write(readers, rows, told, out))
+    except (runfile.RunFileError, stability_runs.OneRunError, output.OutputError) as error:
         raise app.UsageError(str(error)) from error
     share = stability_rows.share_within(rows, _WITHIN.value)
     return command.EXIT_OK if share >= _SHARE.value else command.EXIT_FOUND
 
 
-def _write(readers: Sequence[runfile.RunReader], rows: Sequence[stability_rows.Difference], out: TextIO) -> None:
+def _write(
+    readers: Sequence[runfile.RunReader], rows: Sequence[stability_rows.Difference], told: Sequence[str], out: TextIO
+) -> None:
+    for line in told:
+        print(f"note: {line}", file=out)
     share = stability_rows.share_within(rows, _WITHIN.value)
     print(f"{len(rows)} rows longer than {_LONGER_THAN_US.value:g} us in both runs", file=out)
     print(f"{share:.1%} within {_WITHIN.value:.1%}; {_SHARE.value:.0%} is wanted", file=out)

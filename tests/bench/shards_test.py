@@ -36,6 +36,12 @@ def test_a_shard_that_is_none(text):
         bench_shards.parse(text)
 
 
+@pytest.fixture(autouse=True)
+def revision(monkeypatch):
+    """The sources have one, as where shards are made: runs that cannot tell theirs are not merged."""
+    monkeypatch.setenv("TILEOPS_REVISION", "abc123")
+
+
 def _at_once(folder, flags_of_each):
     """Run commands as processes at the same time; all must end well."""
     started = [runs.start(folder, *flags) for flags in flags_of_each]

@@ -1,5 +1,7 @@
 """A zip says at once which packages it needs, where they are not installed."""
 
+import hashlib
+import os
 import pathlib
 import subprocess
 import sys
@@ -8,15 +10,20 @@ import zipfile
 LAUNCHER = pathlib.Path(__file__).absolute().parents[2] / "bazel" / "zip_launcher.py"
 
 
-def run_zip(tmp_path, **sources):
-    """Runs a zip whose main module is prog.main; returns the finished process."""
+def run_zip(tmp_path, environment=None, **sources):
+    """Runs a zip whose main module is prog.main; returns the finished process.
+
+    `environment` has what is added to that of the test.
+    """
     path = tmp_path / "prog_zip.zip"
     with zipfile.ZipFile(path, "w") as archive:
         archive.write(LAUNCHER, "__main__.py")
         archive.writestr("main_module.txt", "prog.main")
         for name, source in sources.items():
             archive.writestr(f"prog/{name}.py", source)
-    return subprocess.run([sys.executable, path], capture_output=True, text=True)
+    return subprocess.run(
+        [sys.executable, path], capture_output=True, text=True, env=os.environ | (environment or {})
+    )
 
 
 def test_missing_packages_are_one_line(tmp_path):
@@ -47,3 +54,11 @@ def test_what_a_program_only_tries_to_import_is_not_needed(tmp_path):
     source = "try:\n    import no_such\nexcept ImportError:\n    print('without')\n"
     done = run_zip(tmp_path, main=source)
     assert (done.returncode, done.stdout) == (0, "without\n")
+
+
+def test_a_zip_that_is_told_no_revision_names_its_own_content(tmp_path):
+    source = "import os\nprint(os.environ['TILEOPS_REVISION'])\n"
+    done = run_zip(tmp_path, {"TILEOPS_REVISION": ""}, main=source)
+    content = hashlib.sha256((tmp_path / "prog_zip.zip").read_bytes()).hexdigest()
+    assert done.stdout == f"zip-{content}\n"
+    assert run_zip(tmp_path, {"TILEOPS_REVISION": "abc123"}, main=source).stdout == "abc123\n"

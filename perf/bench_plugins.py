@@ -1,0 +1,99 @@
+"""What --plugin brought into a run: the source files of each plugin and what is in them, as the run file says it."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import pathlib
+import sys
+import sysconfig
+import types
+from collections.abc import Iterator
+
+from tileops.ops import catalogue
+from tileops.proto import benchmark_pb2
+
+_PACKAGE_FOLDERS = frozenset({"site-packages", "dist-packages"})
+
+
+@dataclasses.dataclass(frozen=True)
+class SourceFile:
+    """One source file of a plugin.
+
+    Attributes:
+      path: where it is.
+      sha256: of its content, in hexadecimal.
+    """
+
+    path: str
+    sha256: str
+
+    def is_changed(self) -> bool:
+        """Whether the file holds something else by now, or is gone."""
+        try:
+            return _sha256(pathlib.Path(self.path).read_bytes()) != self.sha256
+        except OSError:
+            return True
+
+
+def described(plugin: str, name: str) -> tuple[benchmark_pb2.Plugin, list[SourceFile]]:
+    """What a run header says of an imported plugin, and its files for those who watch them.
+
+    Counted are the plugin's own file and the modules that are loaded by now from the same folder or below it (of a
+    plugin that is named as a module: from the same top-level package); not what a call imports later.
+
+    Args:
+      plugin: as `catalogue.import_plugin` took it.
+      name: as the user gave it.
+    """
+    imported = catalogue.import_plugin(plugin)  # it was before
+    is_file = plugin.endswith(".py")
+    folder = pathlib.Path(plugin).parent
+    found = _beside(imported, folder) if is_file else _of_package(imported, plugin.partition(".")[0])
+    told = benchmark_pb2.Plugin(name=name)
+    files = []
+    for module in found:
+        content = _content(module)
+        if content is None:
+            continue
+        path = pathlib.Path(module.__file__)
+        shown = path.relative_to(folder).as_posix() if is_file else module.__name__
+        told.sources[shown] = _sha256(content)
+        if path.is_file():  # not within a zip, which nobody edits
+            files.append(SourceFile(str(path), told.sources[shown]))
+    return told, files
+
+
+def _beside(plugin: types.ModuleType, folder: pathlib.Path) -> Iterator[types.ModuleType]:
+    yield plugin
+    for name, module in list(sys.modules.items()):
+        if module is plugin or name == "__main__" or name.startswith(("tileops.", "tileops_generated_")):
+            continue
+        if getattr(module, "__file__", None) and _is_users(pathlib.Path(module.__file__), folder):
+            yield module
+
+
+def _of_package(plugin: types.ModuleType, top: str) -> Iterator[types.ModuleType]:
+    yield plugin
+    for name, module in list(sys.modules.items()):
+        if module is not plugin and (name == top or name.startswith(f"{top}.")):
+            yield module
+
+
+def _is_users(path: pathlib.Path, folder: pathlib.Path) -> bool:
+    """Whether a module's file is one of those beside a plugin, and no installed package's or the interpreter's."""
+    if not path.is_relative_to(folder) or _PACKAGE_FOLDERS & set(path.parts):
+        return False
+    return not any(path.is_relative_to(sysconfig.get_path(which)) for which in ("stdlib", "platstdlib"))
+
+
+def _content(module: types.ModuleType) -> bytes | None:
+    """What is in a module's file, also in one within a zip; None of a module that has no file."""
+    loader = getattr(module, "__loader__", None)
+    if not getattr(module, "__file__", None) or not hasattr(loader, "get_data"):
+        return None
+    return loader.get_data(module.__file__)
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
