@@ -43,6 +43,9 @@ class _ApartEmitter(CheckEmitter):
             self._segment(segment)
         self._combinations()
         self._rules([rule for rule in self._in_calls if rule not in self._restrictions])
+        for tensor in self._signature.inputs.values():
+            if tensor.mutated is not None:
+                self._written(tensor, tensor.mutated.expr, may_be_absent(tensor))
         self._bound()
         self._returned()
         held = [self._metadata_held(), *self._storage_held()]

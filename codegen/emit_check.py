@@ -76,6 +76,7 @@ class CheckEmitter(StepEmitter):
         for node in (
             *(term for tensor in signature.tensors.values() for term in (tensor.shape.expr, tensor.dtype.expr)),
             *(tensor.when.expr for tensor in signature.tensors.values() if tensor.when is not None),
+            *(tensor.mutated.expr for tensor in signature.inputs.values() if tensor.mutated is not None),
             *(where for output in signature.outputs.values() if (where := is_its_input(signature, output))),
             *(let.expr for let in signature.lets.values()),
             *(rule.expr for rule in signature.rules),
@@ -177,6 +178,9 @@ class CheckEmitter(StepEmitter):
         here = [tensor for tensor in signature.bound.values() if plan.present_at(tensor, point)]
         required = [tensor for tensor in here if not tensor.optional]
         optional = [tensor for tensor in here if tensor.optional]
+        for tensor in here:
+            if tensor.mutated is not None:
+                self._written(tensor, point.fold(tensor.mutated.expr), tensor.optional)
         lines.add("# What this call binds, and what it promises to return.")
         lines.add(*mapping("_inputs = ", _records(required), lines.room))
         for tensor in optional:
@@ -193,6 +197,20 @@ class CheckEmitter(StepEmitter):
         held = [self._metadata(here), *self._storage(outputs_here, extents, point)]
         bound = [self._op, "self.params", "_indices", "_inputs", "_outputs", "_device"]
         lines.add(*call("return _CheckedCall", [*bound, *held], lines.room))
+
+    def _written(self, tensor: Tensor, where: expr.Expr, may_lack: bool) -> None:
+        """An input that is written has its elements apart from one another."""
+        checking = call("_checks.check_written", [self._op, literal(tensor.name), tensor.name], self._lines.room)
+        conditions = [f"{tensor.name} is not None"] if may_lack else []
+        if where == expr.Literal(False):
+            return
+        if where != expr.Literal(True):
+            conditions.append(self._source(where, expr.COMPARISON if may_lack else 0))
+        if not conditions:
+            self._lines.add(*checking)
+            return
+        with self._lines.block(f"if {' and '.join(conditions)}:"):
+            self._lines.add(*checking)
 
     def _passed_buffers(self) -> dict[str, str]:
         """The local that holds each buffer that the caller passed, which are told apart where there are several."""

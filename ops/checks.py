@@ -221,6 +221,15 @@ def check_buffer(op: str, name: str, buffer: Any, record: TensorRecord, device: 
     return buffer
 
 
+def check_written(op: str, name: str, tensor: Any) -> None:
+    """Raises OpCallError where elements of an input that the call writes may share memory: a write of one would change others."""
+    if not (tensor.is_contiguous() or lies_apart(tensor)):
+        raise OpCallError(
+            f"{op}: the call writes {name!r}, and its elements may share memory (strides {list(tensor.stride())} for shape"
+            f" {list(tensor.shape)}); pass {name}.clone(memory_format=torch.contiguous_format)"
+        )
+
+
 def refuse_buffer(op: str, name: str, buffer: Any) -> None:
     """Raises OpCallError where a buffer is passed for an output that the call lacks."""
     if buffer is not None:

@@ -88,3 +88,43 @@ def test_a_buffer_for_an_output_that_the_call_lacks_is_refused(tmp_path, others)
         op()(torch.zeros(5), out=both(buffer))
     passed = op(keep=True)(torch.zeros(5), out=both(buffer))
     assert (passed[0] if others else passed) is buffer
+
+
+@pytest.mark.parametrize(
+    "state, params, is_written",
+    [
+        ({"mutated": True}, {}, True),
+        ({"mutated": "train"}, {"train": True}, True),
+        ({"mutated": "train"}, {}, False),
+        ({"optional": True, "mutated": "train or keep"}, {"keep": True}, True),
+        ({"optional": "keep", "mutated": "not train"}, {"keep": True}, True),
+        ({"optional": "keep", "mutated": "not train"}, {"keep": True, "train": True}, False),
+        ({"mutated": True, "write_only": True}, {}, True),
+    ],
+)
+@pytest.mark.parametrize("has_alias", [True, False])
+@pytest.mark.parametrize("parts", [0, 18], ids=["whole", "in_parts"])
+def test_an_input_whose_elements_share_memory_is_refused_exactly_where_it_is_written(
+    tmp_path, state, params, is_written, has_alias, parts
+):
+    entry = _entry(**state)
+    signature = entry["signature"]
+    names = ("x", "state", "extra") if "optional" not in state else ("x", "extra", "state")
+    signature["inputs"] = {name: signature["inputs"][name] for name in names}
+    for at in range(parts):  # so many choices that the check is made part by part
+        signature["inputs"][f"more{at}"] = {"dtype": "float32", "shape": "[N]", "optional": True}
+        signature["outputs"][f"out{at}"] = {"dtype": "float32", "shape": "[N]", "nullable": f"present(more{at})"}
+    if not has_alias:
+        signature["outputs"]["y"] = {"dtype": "float32", "shape": "[N]"}
+    op = build(tmp_path, {"StepFwdOp": entry})["StepFwdOp"](**params)
+    extra = torch.zeros(5) if params.get("keep") else None
+    def check(held):
+        op.check(x=torch.zeros(1).expand(5), extra=extra, state=held)
+
+    for shared in (torch.zeros(1).expand(5), torch.zeros(5).as_strided((5,), (0,))):
+        if is_written:
+            with pytest.raises(OpCallError, match=r"StepFwdOp: the call writes 'state', and its elements may share memory"):
+                check(shared)
+        else:
+            check(shared)
+    check(torch.zeros(10)[::2])  # gaps are nothing shared, and what is only read may be anything

@@ -135,6 +135,15 @@ def test_in_place_the_result_is_the_input_itself(op, target):
         torch.testing.assert_close(x, expected, rtol=TOLERANCE[x.dtype], atol=TOLERANCE[x.dtype], equal_nan=True)
 
 
+@pytest.mark.parametrize("target", ["torch", "triton"])
+@pytest.mark.parametrize("op", _IN_PLACE)
+def test_in_place_a_tensor_whose_elements_share_memory_is_refused(op, target):
+    for shared in (torch.full((1,), -1.0).expand(5000), torch.arange(-4.0, 4.0).as_strided((6, 3), (1, 1))):
+        with pytest.raises(OpCallError, match=f"{op}: the call writes 'input', and its elements may share memory"):
+            CLASSES[op](inplace=True, target=target)(shared)
+        CLASSES[op](target=target)(shared)  # which is only read
+
+
 @pytest.mark.parametrize("name", ["torch", "triton"])
 @pytest.mark.parametrize("op", _IN_PLACE)
 def test_an_implementation_writes_what_it_is_given_and_not_what_the_call_once_bound(op, name):
