@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 
-from tileops.ops import workloads
-from tileops.ops.cases import WorkloadCase
-from tileops.ops.errors import OpError
 from tileops.ops.op import Op
+from tileops.perf import bench_noise
+from tileops.perf.bench_expected import Expected, Wanted, WrongResultError, outputs_by_name, share_storage
 from tileops.perf.bench_inputs import Inputs
 
 # Largest relative error ||out - ref|| / ||ref|| that passes, by dtype of the output. Rounding the result alone costs
@@ -29,59 +27,12 @@ TOLERANCE = {
 # A single element may be off by this many times the tolerance, relative to its own size plus the output's root mean
 # square: an error in few elements hides in the norm.
 _ELEMENT_FACTOR = 8.0
-# Elements compared at a time, so that a large output needs no second one of twice its size. A count.
-_CHUNK = 1 << 26
+# And its own error may be the tolerance of its own size plus this many times what honest rounding costs there. Few may
+# be off by more: this share of the elements, or this many where that is fewer.
+_NOISE_FACTOR = 4.0
+_WRONG_SHARE = 1 / 1000
+_FEW_WRONG = 2
 _POISON_BYTE = 0xFF  # a NaN in every float type, -1 in signed integers
-
-
-class WrongResultError(Exception):
-    """An implementation's result is not the reference's; the message says which tensor and how far off."""
-
-
-class NotFiniteError(WrongResultError):
-    """The reference's own result is not finite: nothing can be compared with it."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Expected:
-    """What a call must produce.
-
-    Attributes:
-      outputs: specified part of each output by name, in the reference's precision; None where the call has none.
-      mutated: contents of the inputs that the op writes, after the call, likewise.
-      alias_pairs: (output, input) names that share storage in the reference, and may in other implementations.
-    """
-
-    outputs: dict[str, torch.Tensor | None]
-    mutated: dict[str, torch.Tensor]
-    alias_pairs: frozenset[tuple[str, str]]
-
-
-def expect(op_class: type[Op], case: WorkloadCase, inputs: Inputs) -> Expected:
-    """Run the reference on copies of `inputs`, in float32 (float64 where the inputs are float32) if it can be.
-
-    Where the signature does not admit the higher precision the reference's function is called past the checks; where
-    that fails too, or memory does not suffice, it runs in the inputs' own precision.
-
-    Raises:
-      NotFiniteError: the reference's own result is not finite where it is specified.
-      Exception: whatever the reference raises in the inputs' own precision.
-    """
-    device = next((tensor.device for tensor in inputs.values() if tensor is not None), torch.get_default_device())
-    op = workloads.construct(op_class, case, target=op_class.implementation_names()[0], device=device)
-    call = op.check(**inputs)
-    try:
-        found = _run_reference(op, call, _upcast(inputs))
-    except Exception as error:  # any: a reference need not support a precision that its op does not declare
-        if isinstance(error, torch.OutOfMemoryError):
-            torch.cuda.empty_cache()
-        found = _run_reference(op, call, {name: _copy(tensor) for name, tensor in inputs.items()})
-    for name, tensor in {**found.outputs, **found.mutated}.items():
-        if tensor is not None and tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
-            raise NotFiniteError(
-                f"the reference's {name!r} is not finite on the row's own inputs, so nothing can be compared with it"
-            )
-    return found
 
 
 def check(op: Op, call: Any, inputs: Inputs, returned: Any, expected: Expected) -> float:
@@ -120,11 +71,6 @@ def check_unwritten(op_class: type[Op], inputs: Inputs, pristine: Inputs) -> Non
             raise WrongResultError(f"input {name!r} was written, and the op declares to leave it alone")
 
 
-def outputs_by_name(op: Op, returned: Any) -> dict[str, torch.Tensor | None]:
-    """The result of a call by output name; None for an output that the call does not have."""
-    return dict(zip(op.OUTPUT_NAMES, returned if isinstance(returned, tuple) else (returned,), strict=True))
-
-
 def poison(call: Any, device: torch.device) -> None:
     """Fill free memory of the size of each output with NaN patterns, and free it again.
 
@@ -137,53 +83,11 @@ def poison(call: Any, device: torch.device) -> None:
     del blocks
 
 
-# ---- the reference
-
-
-def _run_reference(op: Op, call: Any, inputs: Inputs) -> Expected:
-    try:
-        call = op.check(**inputs)
-    except OpError:
-        pass  # a precision that the signature does not admit: the function is called with what the checked call says
-    returned = op.select(call).function(op, call, *inputs.values())
-    outputs = outputs_by_name(op, returned)
-    aliases = frozenset(
-        (output, name)
-        for output, tensor in outputs.items()
-        for name, given in inputs.items()
-        if _share(tensor, given)
-    )
-    specified = op.specified_outputs(call, tuple(outputs.values()))
-    return Expected(
-        outputs=dict(zip(outputs, specified, strict=True)),
-        mutated={name: inputs[name] for name in op.MUTATED_NAMES if inputs.get(name) is not None},
-        alias_pairs=aliases,
-    )
-
-
-def _upcast(inputs: Inputs) -> Inputs:
-    """Copies in higher precision: 16- and 8-bit floats as float32; where the inputs have none, float32 as float64."""
-    present = [tensor for tensor in inputs.values() if tensor is not None]
-    is_low = any(tensor.is_floating_point() and tensor.itemsize < 4 for tensor in present)
-
-    def raised(tensor: torch.Tensor) -> torch.Tensor:
-        if tensor.is_floating_point() and tensor.itemsize < 4:
-            return tensor.to(torch.float32)
-        if tensor.dtype == torch.float32 and not is_low:
-            return tensor.to(torch.float64)
-        return tensor.clone()
-
-    return {name: None if tensor is None else raised(tensor) for name, tensor in inputs.items()}
-
-
-def _copy(tensor: torch.Tensor | None) -> torch.Tensor | None:
-    return None if tensor is None else tensor.clone()
-
-
 # ---- one tensor
 
 
-def _check_tensor(what: str, found: torch.Tensor | None, reference: torch.Tensor | None) -> float:
+def _check_tensor(what: str, found: torch.Tensor | None, wanted: Wanted | None) -> float:
+    reference = None if wanted is None else wanted.tensor
     if found is None or reference is None:
         if found is reference:
             return 0.0
@@ -207,6 +111,12 @@ def _check_tensor(what: str, found: torch.Tensor | None, reference: torch.Tensor
         raise WrongResultError(
             f"{what} has an element off by {worst:.3g} of its own and the typical size, and"
             f" {_ELEMENT_FACTOR * tolerance:.3g} passes"
+        )
+    wrong = wrong_elements(found, wanted, tolerance) if error else 0
+    if wrong > max(_FEW_WRONG, _WRONG_SHARE * found.numel()):
+        raise WrongResultError(
+            f"{what} is wrong in {wrong} of {found.numel()} elements: off by more than {tolerance:.3g} of their own size"
+            f" and {_NOISE_FACTOR:g} times what rounding costs there"
         )
     return error
 
@@ -237,10 +147,28 @@ def relative_error(found: torch.Tensor, reference: torch.Tensor) -> tuple[float,
     return math.sqrt(square_difference / square_reference), worst
 
 
+def wrong_elements(found: torch.Tensor, wanted: Wanted, tolerance: float) -> int:
+    """How many elements are off by more than `tolerance` of their own size and what honest rounding costs there.
+
+    Where that was not measured, `tolerance` of the size of an element's neighbours is allowed for it.
+    """
+    reference, noise = wanted.tensor.detach().reshape(-1), wanted.noise
+    if noise is None:
+        allowance = bench_noise.of_size(reference, tolerance)
+    else:
+        allowance = noise * _NOISE_FACTOR
+    given, wrong, dtype = found.detach().reshape(-1), 0, bench_noise.working_dtype(reference)
+    for part in bench_noise.chunks(given.numel()):
+        true = reference[part].to(dtype)
+        error = given[part].to(dtype).sub(true).abs_()
+        allowed = bench_noise.spread(allowance, part, true.numel()).add_(true.abs().mul_(tolerance))
+        wrong += int((error > allowed).sum())
+    return wrong
+
+
 def _chunks(found: torch.Tensor, reference: torch.Tensor) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
     given, wanted = found.detach().reshape(-1), reference.detach().reshape(-1)
-    for start in range(0, given.numel(), _CHUNK):
-        part = slice(start, start + _CHUNK)
+    for part in bench_noise.chunks(given.numel()):
         yield given[part].to(torch.float64), wanted[part].to(torch.float64)
 
 
@@ -256,17 +184,11 @@ def _check_storage(
                 " wanted"
             )
         for given_name, given in inputs.items():
-            if (name, given_name) not in alias_pairs and _share(tensor, given):
+            if (name, given_name) not in alias_pairs and share_storage(tensor, given):
                 raise WrongResultError(f"output {name!r} shares the storage of input {given_name!r}")
         for other in names[:at]:
-            if _share(tensor, outputs[other]):
+            if share_storage(tensor, outputs[other]):
                 raise WrongResultError(f"outputs {other!r} and {name!r} share one storage")
-
-
-def _share(one: torch.Tensor | None, other: torch.Tensor | None) -> bool:
-    if one is None or other is None or not one.numel() or not other.numel():
-        return False
-    return one.untyped_storage().data_ptr() == other.untyped_storage().data_ptr()
 
 
 def _bits(tensor: torch.Tensor) -> torch.Tensor:

@@ -8,6 +8,7 @@ import numbers
 import re
 from typing import Any
 
+from tileops.ops import checks
 from tileops.ops.cases import WorkloadCase
 from tileops.ops.errors import OpCallError, OpNotAvailableError
 from tileops.ops.op import Op
@@ -18,9 +19,8 @@ from tileops.proto import benchmark_pb2
 
 # A message is for a line of a terminal; what stands behind the first lines of a compiler's error is not.
 _MESSAGE_LENGTH = 600
-# What a run file holds: prices are uint64, data terms int64.
 _PRICING = frozenset({"eval_roofline", "eval_roofline_read_bytes", "roofline_data_terms", "roof_key"})
-_LARGEST_PRICE = 2**64 - 1
+# Data terms are int64 in a run file; what a price may be, checks.price says.
 _TERM_LIMIT = 2**63
 
 # How generated code names the formula that the lines below it compute.
@@ -64,23 +64,22 @@ def set_price(record: benchmark_pb2.BenchmarkRecord, op: Op) -> None:
     """
     _refuse_other_prices(op)
     try:
-        flops, nbytes = op.eval_roofline()
+        flops, nbytes = checks.price_pair(op.ENTRY, "eval_roofline()", op.eval_roofline())
     except OpCallError as error:  # which names op and formula itself
         raise FormulaError(str(error)) from error
     except Exception as error:
         where = _formula(error)
         message = f"{op.ENTRY}: the flops/bytes formula{where} raised {describe_error(error)}"
         raise FormulaError(message) from error
-    for what, price in (("flops", flops), ("bytes", nbytes)):
-        if price > _LARGEST_PRICE:
-            raise FormulaError(f"{op.ENTRY}: {what} are {price}, and a run file holds at most 2**64 - 1 = {_LARGEST_PRICE}")
     record.flops, record.bytes = flops, nbytes
     record.roof_key = op.roof_key() if bench_catalogue.is_hand_written(type(op)) else ""
     record.ClearField("read_bytes")
     try:
-        record.read_bytes = op.eval_roofline_read_bytes()
+        record.read_bytes = checks.price(op.ENTRY, "eval_roofline_read_bytes()", op.eval_roofline_read_bytes())
     except OpNotAvailableError:
         pass  # nobody declared the read half
+    except OpCallError as error:
+        raise FormulaError(str(error)) from error
     record.data_terms.clear()
     record.data_terms.update(_data_terms(op))
 

@@ -12,8 +12,8 @@ from tileops.ops import workloads
 from tileops.ops.cases import WorkloadCase
 from tileops.ops.errors import OpNotAvailableError
 from tileops.ops.op import Op
-from tileops.perf import bench_correctness, bench_integrity, bench_records, bench_torch_state
-from tileops.perf.bench_correctness import Expected, NotFiniteError, WrongResultError
+from tileops.perf import bench_correctness, bench_expected, bench_integrity, bench_records, bench_torch_state
+from tileops.perf.bench_expected import Expected, NotFiniteError, WrongResultError
 from tileops.perf.bench_inputs import Inputs, RowInputs
 from tileops.perf.clock.activities import ClockError
 from tileops.perf.clock.measure import measure
@@ -73,7 +73,7 @@ class Row:
 
     def _expect(self) -> Expected:
         self.inputs.fill(0)
-        return bench_correctness.expect(self.op_class, self.case, self.inputs.tensors)
+        return bench_expected.expect(self.op_class, self.case, self.inputs.tensors)
 
     def run(self, implementation: str, budget: Budget | None) -> benchmark_pb2.BenchmarkRecord | None:
         """Check and time one implementation.
@@ -166,7 +166,7 @@ class Row:
     def _verify(self, op: Op, kept: _KeptCall) -> float:
         """Compare a timed call with the reference on the inputs that it had."""
         self.inputs.fill(kept.variant)
-        expected = bench_correctness.expect(self.op_class, self.case, self.inputs.tensors)
+        expected = bench_expected.expect(self.op_class, self.case, self.inputs.tensors)
         found: Inputs = {**self.inputs.tensors, **kept.mutated}
         try:
             error = bench_correctness.check(op, kept.call, found, kept.snapshot, expected)

@@ -1,14 +1,18 @@
 """What counts as the same result."""
 
+import dataclasses
 import math
 
 import pytest
 import torch
 
-from tileops.ops import workloads
-from tileops.perf import bench_correctness
-from tileops.perf.bench_correctness import WrongResultError, relative_error
+from tileops.ops import catalogue, workloads
+from tileops.perf import bench_correctness, bench_expected, bench_noise, bench_timing
+from tileops.perf.bench_correctness import relative_error
+from tileops.perf.bench_expected import Wanted, WrongResultError
 from tileops.perf.bench_inputs import RowInputs
+from tileops.perf.clock.measurement import Budget
+from tileops.proto import benchmark_pb2
 from tileops.tests.bench import toys
 
 
@@ -36,7 +40,7 @@ def test_something_where_nothing_should_be_is_wrong():
 
 
 def test_every_element_of_a_tensor_of_several_chunks_counts(monkeypatch):
-    monkeypatch.setattr(bench_correctness, "_CHUNK", 7)
+    monkeypatch.setattr(bench_noise, "CHUNK", 7)
     reference = torch.ones(100)
     found = reference.clone()
     found[99] = 0.0
@@ -47,13 +51,13 @@ def test_every_element_of_a_tensor_of_several_chunks_counts(monkeypatch):
 def test_rounding_to_the_output_s_dtype_passes():
     exact = torch.randn(100_000, dtype=torch.float64)
     for dtype in (torch.float16, torch.bfloat16, torch.float32):
-        bench_correctness._check_tensor("output", exact.to(dtype), exact)
+        bench_correctness._check_tensor("output", exact.to(dtype), Wanted(tensor=exact))
 
 
 def test_integers_must_be_equal():
-    bench_correctness._check_tensor("output", torch.tensor([1, 2]), torch.tensor([1, 2]))
+    bench_correctness._check_tensor("output", torch.tensor([1, 2]), Wanted(tensor=torch.tensor([1, 2])))
     with pytest.raises(WrongResultError, match="1 of 2 elements"):
-        bench_correctness._check_tensor("output", torch.tensor([1, 3]), torch.tensor([1, 2]))
+        bench_correctness._check_tensor("output", torch.tensor([1, 3]), Wanted(tensor=torch.tensor([1, 2])))
 
 
 def test_an_absent_output_equals_an_absent_one_alone():
@@ -61,7 +65,8 @@ def test_an_absent_output_equals_an_absent_one_alone():
     assert bench_correctness._check_tensor("output 'l'", None, None) == 0.0
     for found, reference, said in ((None, there, "is absent, and the reference's there"), (there, None, "is there, and the")):
         with pytest.raises(WrongResultError, match=f"output 'l' {said}"):
-            bench_correctness._check_tensor("output 'l'", found, reference)
+            wanted = None if reference is None else Wanted(tensor=reference)
+            bench_correctness._check_tensor("output 'l'", found, wanted)
 
 
 def test_the_reference_runs_in_more_precision_than_its_op_declares():
@@ -69,9 +74,9 @@ def test_the_reference_runs_in_more_precision_than_its_op_declares():
     for label, dtype in (("middle", torch.float32), ("small", torch.float64)):  # of float16 and float32 inputs
         case = toys.case(op_class, label)
         inputs = workloads.build_inputs(op_class, case, "cpu")
-        expected = bench_correctness.expect(op_class, case, inputs)
-        assert expected.outputs["output"].dtype == dtype
-        assert torch.equal(expected.outputs["output"], 2 * inputs["x"].to(dtype))
+        expected = bench_expected.expect(op_class, case, inputs)
+        assert expected.outputs["output"].tensor.dtype == dtype
+        assert torch.equal(expected.outputs["output"].tensor, 2 * inputs["x"].to(dtype))
 
 
 def test_the_reference_leaves_the_row_s_inputs_alone():
@@ -79,9 +84,9 @@ def test_the_reference_leaves_the_row_s_inputs_alone():
     case = toys.case(op_class, "few")
     inputs = workloads.build_inputs(op_class, case, "cpu")
     before = inputs["total"].clone()
-    expected = bench_correctness.expect(op_class, case, inputs)
+    expected = bench_expected.expect(op_class, case, inputs)
     assert torch.equal(inputs["total"], before)
-    assert not torch.equal(expected.mutated["total"].float(), before)
+    assert not torch.equal(expected.mutated["total"].tensor.float(), before)
 
 
 def test_inputs_get_new_values_in_the_same_storage_and_metadata_keeps_its_own():
@@ -96,3 +101,95 @@ def test_inputs_get_new_values_in_the_same_storage_and_metadata_keeps_its_own():
     inputs.tensors["total"].zero_()
     inputs.fill(0)
     assert all(torch.equal(inputs.tensors[name], first[name]) for name in first)
+
+
+# ---- elements that are small
+
+
+def _shrunk(op, dtype, shapes):
+    """An op of the catalogue and a case of it with small tensors, as `shapes` says by name or for all."""
+    op_class = catalogue.load()[op]
+    found = next(case for case in op_class.CASES if {dtype} == set(case.dtypes.values()))
+    tensors = (dataclasses.replace(tensor, shape=shapes.get(tensor.name, tensor.shape)) for tensor in found.tensors)
+    return op_class, dataclasses.replace(found, tensors=tuple(tensors))
+
+
+def _record(op, dtype, shapes, implementation):
+    """Of an implementation that makes what it likes of the reference's result, in the inputs' own precision."""
+    base, case = _shrunk(op, dtype, shapes)
+    own = type(op, (base,), {})
+    reference = base.implementations()[0].function
+    own.register("mine", lambda op, call, *inputs: implementation(reference(op, call, *inputs)))
+    row = bench_timing.Row(own, case, torch.device("cpu"))
+    return row.run("mine", Budget(warmup_s=0.0, measure_s=0.0))
+
+
+def _without_some_small_ones(output):
+    """One percent of the elements zeroed, all among the smallest 6.5%."""
+    wrong, count = output.clone(), output.numel()
+    smallest = wrong.reshape(-1).float().abs().argsort()[: int(0.065 * count)]
+    wrong.view(-1)[smallest[torch.randperm(smallest.numel())[: count // 100]]] = 0
+    return wrong
+
+
+SMALL_OPS = [
+    ("ExpFwdOp", {"input": (64, 1024)}),
+    ("SigmoidFwdOp", {"input": (64, 1024)}),
+    ("GeluFwdOp", {"input": (64, 1024)}),
+    ("AddFwdOp", {"input": (64, 1024), "other": (64, 1024)}),
+    ("RMSNormFwdOp", {"x": (16, 4096)}),
+]
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
+@pytest.mark.parametrize(("op", "shapes"), SMALL_OPS)
+def test_one_percent_that_is_wrong_is_caught_where_the_right_values_are_small(op, shapes, dtype):
+    if dtype not in {name for case in catalogue.load()[op].CASES for name in case.dtypes.values()}:
+        pytest.skip("no row of that dtype")
+    record = _record(op, dtype, shapes, _without_some_small_ones)
+    assert record.status == benchmark_pb2.STATUS_ERROR and "wrong result: output" in record.message, record.message
+    honest = _record(op, dtype, shapes, torch.Tensor.clone)
+    assert honest.status == benchmark_pb2.STATUS_OK, honest.message
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), bench_correctness.TOLERANCE.items())
+def test_sums_that_cancel_have_honest_errors_of_their_summands(dtype, tolerance):
+    """A matrix product whose middle hundred columns are a hundred times as large as the others, in the same blocks."""
+    if dtype.startswith("float8"):
+        pytest.skip("no product of 8 bits on a CPU")
+    kind = getattr(torch, dtype)
+    a, b = torch.randn(300, 2048).to(kind), torch.randn(2048, 300)
+    b[:, 100:200] *= 100
+    b = b.to(kind)
+    fine = a.double() @ b.double()
+    if dtype in ("float64", "float32"):
+        coarse = (bench_noise.as_tf32(a.float()) @ bench_noise.as_tf32(b.float())).to(torch.float32)
+    else:
+        coarse = a @ b
+    noise = bench_noise.between(coarse, fine)
+    found = coarse if dtype != "float64" else a @ b
+    wanted = Wanted(tensor=fine, noise=noise)
+    assert bench_correctness.wrong_elements(found, wanted, tolerance) <= found.numel() / 1000
+
+
+def test_noise_is_the_size_of_errors_in_a_block(monkeypatch):
+    monkeypatch.setattr(bench_noise, "CHUNK", 512)
+    fine = torch.zeros(1100)
+    coarse = torch.zeros(1100)
+    coarse[:256:3] = 2.0
+    coarse[7] = 1e6
+    coarse[300] = math.inf
+    coarse[301] = 5.0
+    coarse[512:1024] = torch.linspace(0.0, 1.0, 512)
+    coarse[1024::3] = -7.0
+    noise = bench_noise.between(coarse.to(torch.float64), fine)
+    assert noise.dtype == torch.float32 and noise.tolist() == pytest.approx([2.0, 0.0, 0.47, 0.97, 7.0], abs=0.03)
+    spread = torch.cat([bench_noise.spread(noise, part, len(fine[part])) for part in bench_noise.chunks(1100)])
+    assert spread.tolist() == [noise[at // 256].item() for at in range(1100)]
+
+
+def test_float32_is_rounded_to_what_tensor_cores_read():
+    values = torch.tensor([1.0, 1 + 2**-10, 1 + 2**-11, 1 + 2**-12, -(1 + 2**-11 + 2**-20), 0.0, 3e-40])
+    assert bench_noise.as_tf32(values)[:6].tolist() == [1.0, 1 + 2**-10, 1 + 2**-10, 1.0, -(1 + 2**-10), 0.0]
+    found = torch.randn(10_000)
+    assert float(((bench_noise.as_tf32(found) - found).abs() / found.abs()).max()) <= 2**-11

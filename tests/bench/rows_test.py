@@ -9,6 +9,22 @@ from tileops.proto import benchmark_pb2
 from tileops.tests.bench import toys
 
 
+@pytest.mark.parametrize(
+    ("price", "said"),
+    [
+        (-1, "gave -1, and a price is a finite non-negative integer"),
+        (float("nan"), "gave nan, and a price is a finite non-negative integer"),
+        (2**63, f"gave {2**63}, and a price is at most {2**63 - 1}"),
+    ],
+)
+def test_a_price_that_is_none_is_an_error_that_names_op_and_formula(classes, price, said):
+    base = classes["ScaleFwdOp"]
+    own = type("ScaleFwdOp", (base,), {"eval_roofline_read_bytes": lambda self: price})
+    record = bench_pricing.price_case(own, toys.case(base, "small"))
+    assert record.status == benchmark_pb2.STATUS_ERROR
+    assert record.message == f"FormulaError: ScaleFwdOp: eval_roofline_read_bytes() {said}"
+
+
 @pytest.fixture
 def classes():
     return toys.load("implementations")
