@@ -170,7 +170,7 @@ def _plugin(name: str) -> str:
 
 def _run(sources: bench_catalogue.Sources) -> int:
     classes = bench_catalogue.load(sources)
-    plugins, files = bench_header.plugins(sources, _PLUGIN.value)
+    plugins, files = bench_header.plugins(sources, _PLUGIN.value, _SPEC_DIR.value)
     sources = dataclasses.replace(sources, plugin_files=files)
     selection = bench_rows.Selection(
         ops=_globs(_OP.value), families=_globs(_FAMILY.value), labels=_globs(_LABEL.value)

@@ -24,7 +24,7 @@ def emit(spec_dirs: Sequence[pathlib.Path], out_dir: pathlib.Path) -> None:
     Raises:
       EmitError: the program is not among this one's files, it refused the manifest, or two directories define types.
     """
-    files = [file for spec_dir in dict.fromkeys(spec_dirs) for file in _spec_files(spec_dir)]
+    files = [file for spec_dir in dict.fromkeys(spec_dirs) for file in spec_files(spec_dir)]
     types = [file for file in files if file.name == _TYPES_FILE]
     if len(types) > 1:
         raise EmitError(f"--spec_dir: a manifest has one {_TYPES_FILE}, and here are {' and '.join(map(str, types))}")
@@ -38,7 +38,8 @@ def emit(spec_dirs: Sequence[pathlib.Path], out_dir: pathlib.Path) -> None:
         raise EmitError(f"{named}: //codegen:emit failed ({done.returncode}):\n{said}")
 
 
-def _spec_files(spec_dir: pathlib.Path) -> list[pathlib.Path]:
+def spec_files(spec_dir: pathlib.Path) -> list[pathlib.Path]:
+    """The files of a manifest. Raises EmitError where there is no such directory, or none in it."""
     if not spec_dir.is_dir():
         raise EmitError(f"--spec_dir={spec_dir}: no such directory")
     if files := sorted(spec_dir.glob("*.yaml")):

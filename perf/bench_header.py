@@ -6,25 +6,32 @@ import sys
 import uuid
 from collections.abc import Sequence
 
-from tileops.perf import bench_catalogue, bench_plugins, bench_shards
+from tileops.ops import catalogue
+from tileops.perf import bench_catalogue, bench_emit, bench_plugins, bench_shards, paths
 from tileops.proto import benchmark_pb2
 
 
 def plugins(
-    sources: bench_catalogue.Sources, names: Sequence[str]
+    sources: bench_catalogue.Sources, names: Sequence[str], spec_dirs: Sequence[str]
 ) -> tuple[list[benchmark_pb2.Plugin], tuple[bench_plugins.SourceFile, ...]]:
-    """What the header says of the plugins, which are loaded, and the files that must not change while the run goes on.
+    """What the header says of all that is not the project's, and is loaded: the manifest, if it is another, and plugins.
 
     Args:
       sources: names them as they are imported.
-      names: as the user gave them, in the same order.
+      names: plugins as the user gave them, in the same order.
+      spec_dirs: the manifest that `sources.generated_dir` was emitted of just now, as the user gave it; empty where
+        they gave that folder.
+
+    Returns:
+      What the header says, and the files that must not change while the run goes on.
     """
-    told, files = [], []
-    for plugin, name in zip(sources.plugins, names, strict=True):
-        plugin_told, plugin_files = bench_plugins.described(plugin, name)
-        told.append(plugin_told)
-        files += plugin_files
-    return told, tuple(files)
+    found = [(f"--spec_dir={spec_dir}", bench_emit.spec_files(paths.user_path(spec_dir))) for spec_dir in spec_dirs]
+    if sources.generated_dir is not None and not found:
+        found = [(f"--generated_dir={sources.generated_dir}", catalogue.generated_files(sources.generated_dir))]
+    told = [bench_plugins.manifest(name, files) for name, files in found]
+    told += [bench_plugins.described(plugin, name) for plugin, name in zip(sources.plugins, names, strict=True)]
+    watched = told[len(spec_dirs) :]  # what was emitted of a manifest is this run's own
+    return [each for each, _ in told], tuple(file for _, files in watched for file in files)
 
 
 def header(

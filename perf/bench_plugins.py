@@ -1,4 +1,4 @@
-"""What --plugin brought into a run: the source files of each plugin and what is in them, as the run file says it."""
+"""What is in the files that a run takes from outside the project, as its header says it: plugins and manifests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pathlib
 import sys
 import sysconfig
 import types
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from tileops.ops import catalogue
 from tileops.proto import benchmark_pb2
@@ -62,6 +62,18 @@ def described(plugin: str, name: str) -> tuple[benchmark_pb2.Plugin, list[Source
         if path.is_file():  # not within a zip, which nobody edits
             files.append(SourceFile(str(path), told.sources[shown]))
     return told, files
+
+
+def manifest(name: str, files: Iterable[pathlib.Path]) -> tuple[benchmark_pb2.Plugin, list[SourceFile]]:
+    """What a run header says of a manifest outside the project, and its files for those who watch them.
+
+    Args:
+      name: as the user gave it, with its flag.
+      files: of one folder.
+    """
+    found = [SourceFile(str(path.absolute()), _sha256(path.read_bytes())) for path in files]
+    sources = {pathlib.Path(file.path).name: file.sha256 for file in found}
+    return benchmark_pb2.Plugin(name=name, sources=sources), found
 
 
 def _beside(plugin: types.ModuleType, folder: pathlib.Path) -> Iterator[types.ModuleType]:

@@ -1,4 +1,4 @@
-"""The plugins that run headers name, compared: whether two runs measured the same code from outside the project."""
+"""What run headers name as not the project's own, compared: whether two runs measured the same plugins and ops."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ def difference(ours: Sequence[benchmark_pb2.Plugin], theirs: Sequence[benchmark_
     """
     names = [[_short(plugin) for plugin in plugins] for plugins in (ours, theirs)]
     if names[0] != names[1]:
-        return f"the plugins are {', and '.join(', '.join(each) or 'none that is named' for each in names)}"
+        brought = ", and ".join(", ".join(each) or "nothing that is named" for each in names)
+        return f"--plugin, --spec_dir and --generated_dir brought {brought}"
     for one, other in zip(ours, theirs, strict=True):
         if one.sources != other.sources:
             files = {
                 file for file in {*one.sources, *other.sources} if one.sources.get(file) != other.sources.get(file)
             }
-            return f"the plugin {_short(one)} is not the same (its {', '.join(sorted(files))})"
+            return f"{_short(one)} is not the same (its {', '.join(sorted(files))})"
     return None
 
 

@@ -57,7 +57,8 @@ def _refused(found, *words):
 def test_the_header_names_the_plugins_and_what_was_in_them(tmp_path, bench, mine):
     status, _, err = bench(*FLAGS, "--plugin=mine.py", "--out=run.jsonl")
     assert status == 0, err
-    (told,) = _header(tmp_path / "run.jsonl").plugins
+    emitted, told = _header(tmp_path / "run.jsonl").plugins
+    assert emitted.name.startswith("--generated_dir=") and list(emitted.sources) == ["toy.py"]
     digest = hashlib.sha256(mine.read_bytes()).hexdigest()
     assert told.name == "mine.py" and dict(told.sources) == {"mine.py": digest}
 
@@ -67,9 +68,9 @@ def test_resume_refuses_another_content_of_a_plugin_and_takes_the_old_one_back(t
     assert bench(*flags)[0] == 0
     before = (tmp_path / "run.binpb").read_bytes()
     mine.write_text(MINE + "\n# tuned\n")
-    _refused(bench(*flags, "--resume"), "the plugin mine.py is not the same (its mine.py)", "write to another file")
+    _refused(bench(*flags, "--resume"), "mine.py is not the same (its mine.py)", "write to another file")
     (tmp_path / "more.py").write_text("")
-    _refused(bench(*flags, "--resume", "--plugin=more.py"), "in this run the plugins are mine.py, and mine.py, more.py")
+    _refused(bench(*flags, "--resume", "--plugin=more.py"), "--generated_dir brought generated, mine.py, and generated, mine.py, more.py")
     assert (tmp_path / "run.binpb").read_bytes() == before
     mine.write_text(MINE)
     assert bench(*flags, "--resume")[0] == 0 and whole(tmp_path / "run.binpb")
@@ -82,7 +83,7 @@ def test_what_a_plugin_imports_from_its_folder_is_of_it(tmp_path, bench, mine):
     mine.write_text(f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\nimport kernels.fast\n{MINE}")
     flags = (*FLAGS, "--plugin=mine.py", "--out=run.binpb")
     assert bench(*flags)[0] == 0
-    assert sorted(_header(tmp_path / "run.binpb").plugins[0].sources) == ["kernels/fast.py", "mine.py"]
+    assert sorted(_header(tmp_path / "run.binpb").plugins[1].sources) == ["kernels/fast.py", "mine.py"]
     (tmp_path / "kernels" / "fast.py").write_text("FACTOR = 2\n")
     _refused(bench(*flags, "--resume"), "its kernels/fast.py")
 
@@ -93,7 +94,7 @@ def test_a_module_that_is_a_plugin_is_named_with_what_is_loaded_of_its_package(t
     (tmp_path / "team" / "shared.py").write_text("A = 1\n")
     (tmp_path / "team" / "ops" / "mine.py").write_text("from team import shared\n" + MINE)
     assert bench(*FLAGS, "--plugin=team.ops.mine", "--out=run.binpb")[0] == 0
-    (told,) = _header(tmp_path / "run.binpb").plugins
+    _, told = _header(tmp_path / "run.binpb").plugins
     assert told.name == "team.ops.mine" and sorted(told.sources) == ["team", "team.ops.mine", "team.shared"]
 
 

@@ -198,3 +198,14 @@ def test_programs_of_one_spec_dir_refuse_a_second(tmp_path, module):
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (2, "")
     assert "--spec_dir takes one folder, and 2 are named: a, b" in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_resume_and_prices_are_held_to_the_manifest(tmp_path, bench):
+    assert bench("--device=meta")[0] == 0
+    (told,) = runfile.read_run(tmp_path / "run.binpb").header.plugins
+    assert told.name == "--spec_dir=spec" and list(told.sources) == ["private.yaml"]
+    (tmp_path / "spec" / "private.yaml").write_text(SPEC.replace("prod(S)", "2 * prod(S)"))
+    status, err = bench("--device=meta", "--resume")
+    assert status == 2 and "spec is not the same (its private.yaml)" in err and len(err.splitlines()) == 1
+    (tmp_path / "spec" / "private.yaml").write_text(SPEC)
+    assert bench("--device=meta", "--resume")[0] == 0

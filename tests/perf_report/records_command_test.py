@@ -276,3 +276,35 @@ def test_a_run_with_a_time_that_is_none_converts(tmp_path, convert):
     status, out, err = convert("--in=run.binpb")
     assert status == 0 and out.count("\n") == 3
     assert "started_at is no time" in err and "finished_at is no time" in err
+
+
+# What a nightly job records of a benchmark: the op, and four properties for each implementation.
+NIGHTLY = {
+    "op": "AddFwdOp",
+    "tileops_device_busy_ms": "0.0123", "tileops_flops": "4096", "tileops_bytes": "33792", "tileops_timing": "cupti",
+    "torch_compile_device_busy_ms": "1.5e-2", "torch_compile_flops": "4096", "torch_compile_bytes": "33792",
+    "torch_compile_timing": "host_clock",
+}  # fmt: skip
+
+
+def test_junit_of_nightly_jobs_keeps_every_number_through_every_form(tmp_path, convert):
+    properties = "".join(f'<property name="{name}" value="{value}"/>' for name, value in NIGHTLY.items())
+    case = f'<testcase name="test_add[little]"><properties>{properties}</properties></testcase>'
+    (tmp_path / "nightly.xml").write_text(f"<testsuites><testsuite>{case}</testsuite></testsuites>")
+    assert convert("--in=nightly.xml", "--out=1.binpb") == (0, "", "")
+    assert convert("--in=1.binpb", "--out=2.jsonl") == (0, "", "")
+    assert convert("--in=2.jsonl", "--out=3.binpb") == (0, "", "")
+    assert (tmp_path / "3.binpb").read_bytes() == (tmp_path / "1.binpb").read_bytes()
+    assert entries(tmp_path / "2.jsonl") == entries(tmp_path / "1.binpb")
+    told = {}
+    for record in runfile.read_run(tmp_path / "3.binpb").records():
+        clock = benchmark_pb2.TimingSource.Name(record.timing.source).removeprefix("TIMING_SOURCE_").lower()
+        told |= {
+            "op": record.op,
+            f"{record.implementation}_device_busy_ms": record.timing.device_busy_ns / 1e6,
+            f"{record.implementation}_flops": record.flops,
+            f"{record.implementation}_bytes": record.bytes,
+            f"{record.implementation}_timing": clock,
+        }
+    texts = ("op", "tileops_timing", "torch_compile_timing")
+    assert told == {name: value if name in texts else float(value) for name, value in NIGHTLY.items()}

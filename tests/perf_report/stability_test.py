@@ -139,7 +139,7 @@ def test_other_plugins_are_another_thing(tmp_path):
         with run_writer.RunWriter(tmp_path / name, header) as writer:
             writer.write(builders.record(ns=1e5 + started_s))
     status, _, err = run(tmp_path, "--base=a.binpb", "--new=b.binpb")
-    assert status == 2 and "the plugin mine.py is not the same (its mine.py)" in err
+    assert status == 2 and "mine.py is not the same (its mine.py)" in err
 
 
 def test_sources_that_nobody_can_name_are_said(tmp_path):
