@@ -136,6 +136,7 @@ PRIMITIVES: dict[str, Primitive] = {
     "unique_axes": Primitive((_DIM_ARGUMENT, INT), _same(BOOL)),
     "category": Primitive((_DTYPE,), _categories),
     "representable": Primitive((Union((INT, REAL, BOOL)), _DTYPE), _same(BOOL)),
+    "is_int": Primitive((Union((INT, REAL, BOOL)),), _same(BOOL)),
     "promote_int_to_float": Primitive((_DTYPE,), _as_float),
     "coalesce_dtype": Primitive((Maybe(_DTYPE), _DTYPE), _coalesced),
     "promote_types": Primitive((_DTYPE, _DTYPE), _promoted),

@@ -304,6 +304,11 @@ def representable(value: int | float | bool, dtype: str) -> bool:
     return value != value or (infinite and value in (math.inf, -math.inf)) or lowest <= value <= greatest
 
 
+def is_int(value: int | float | bool) -> bool:
+    """Whether a number is an integer by its type, as 2 is and 2.0 is not."""
+    return isinstance(value, int)
+
+
 # Least and greatest finite value, and whether there are infinities; every float dtype has a NaN.
 _FLOAT_RANGES: dict[str, tuple[float, float, bool]] = {
     "float8_e4m3fn": (-448.0, 448.0, False),
@@ -387,6 +392,7 @@ PRIMITIVE_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "unique_axes": unique_axes,
     "category": category,
     "representable": representable,
+    "is_int": is_int,
     "promote_int_to_float": promote_int_to_float,
     "coalesce_dtype": coalesce_dtype,
     "promote_types": promote_types,

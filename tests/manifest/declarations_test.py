@@ -70,6 +70,7 @@ _LAYOUT = Adt("Layout", (
         ("category", [DType(("bool", "int8", "int16"))], Enum(("bool", "int"))),
         ("representable", [REAL, _HALVES], BOOL),
         ("representable", [Union((INT, BOOL)), _HALVES], BOOL),
+        ("is_int", [REAL], BOOL),
         ("promote_int_to_float", [DType(("int8", "uint8", "float16"))], DType(("float32", "float16"))),
         ("coalesce_dtype", [Maybe(_INTS), _HALVES], DType(("int8", "uint8", "float16", "bfloat16"))),
         ("promote_types", [_HALVES, _HALVES], DType(("float16", "float32", "bfloat16"))),
@@ -105,6 +106,7 @@ _TEXT_BLOCK = Adt("Layout", (Constructor("Padded", "a.Padded", (("block", kinds.
         ("moe.capacity", [_TEXT_BLOCK, DIM, DIM], "Padded{block: Int}"),
         ("moe.capacity", [DIM, DIM, DIM], "an algebraic type"),
         ("representable", [kinds.TEXT, _HALVES], "argument 1"),
+        ("is_int", [kinds.TEXT], "argument 1"),
     ],
 )
 def test_a_call_that_does_not_fit_is_refused_in_words(name, args, words):

@@ -194,3 +194,8 @@ _LARGEST_HALF = 65504
 )
 def test_representable_is_within_the_range(value, dtype, wanted):
     assert primitives.representable(value, dtype) is wanted
+
+
+@pytest.mark.parametrize(("value", "wanted"), [(2, True), (0, True), (-(2**70), True), (True, True), (2.0, False), (0.5, False), (float("inf"), False)])
+def test_is_int_asks_for_the_type_of_a_number_and_not_for_its_value(value, wanted):
+    assert primitives.is_int(value) is wanted
