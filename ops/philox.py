@@ -15,7 +15,11 @@ def words(seed: int, count: int, device: torch.device | str) -> torch.Tensor:
     Word w of counter c stands at 4 c + w. The key is the 64 bits of `seed`, in [0, 2**63). (Salmon and others, Parallel
     random numbers: as easy as 1, 2, 3, 2011.)
     """
-    counters = torch.arange(-(-count // 4), dtype=torch.int64, device=device)
+    return blocks(seed, torch.arange(-(-count // 4), dtype=torch.int64, device=device)).reshape(-1)[:count]
+
+
+def blocks(seed: int, counters: torch.Tensor) -> torch.Tensor:
+    """The four words of each counter, int64 in [0, 2**63), as int64[*counters, 4]."""
     state = [counters & _WORD, counters >> 32, torch.zeros_like(counters), torch.zeros_like(counters)]
     key = [seed & _WORD, seed >> 32]
     for _ in range(10):
@@ -25,4 +29,4 @@ def words(seed: int, count: int, device: torch.device | str) -> torch.Tensor:
             (right >> 32 & _WORD) ^ state[1] ^ key[0], right & _WORD, (left >> 32 & _WORD) ^ state[3] ^ key[1], left & _WORD
         ]  # fmt: skip
         key = [(one + step) & _WORD for one, step in zip(key, _KEY_STEPS, strict=True)]
-    return torch.stack(state, dim=1).reshape(-1)[:count]
+    return torch.stack(state, dim=-1)

@@ -99,6 +99,23 @@ def test_the_generator_gives_the_published_words():
     assert not torch.equal(philox.words(7, 8, "cpu"), philox.words(2**32 + 7, 8, "cpu"))
 
 
+def _philox(counter, key):
+    """The cipher as its authors state it, in Python's integers: words of a counter, of a key, the least significant first."""
+    for _ in range(10):
+        left, right = counter[0] * 0xD2511F53, counter[2] * 0xCD9E8D57
+        counter = [right >> 32 ^ counter[1] ^ key[0], right % 2**32, left >> 32 ^ counter[3] ^ key[1], left % 2**32]
+        key = [(key[0] + 0x9E3779B9) % 2**32, (key[1] + 0xBB67AE85) % 2**32]
+    return counter
+
+
+def test_counters_and_keys_beyond_32_bits_take_their_second_words():
+    assert _philox([0xFFFFFFFF] * 4, [0xFFFFFFFF] * 2) == [0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD]  # published too
+    counters = [0, 1, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**40 + 5, 2**62]
+    for seed in (0, 2**31, 2**32 + 7, 2**63 - 1):
+        wanted = [_philox([one % 2**32, one >> 32, 0, 0], [seed % 2**32, seed >> 32]) for one in counters]
+        assert philox.blocks(seed, torch.tensor(counters)).tolist() == wanted
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", [(), (0,), (1,), (127,), (129,), (4097,), (3, 5, 7)])
 @pytest.mark.parametrize("p, seed", [(0.5, 0), (0.1, 2**40 + 1), (1.0, 3)])
