@@ -51,7 +51,10 @@ class StepEmitter:
                 lines.add(f"raise _checks.rank_error({self._op}, {quoted}, {literal(step.term)}, {shape})")
         elif isinstance(step, plan.SolveDType):
             lines.add(f"{step.index} = {dtype}")
-            with lines.block(f"if {step.index} not in {literal(step.allowed)}:"):
+            allowed = [*map(literal, step.allowed)] if len(step.allowed) > 1 else [f"{literal(step.allowed[0])},"]
+            *head, last = call(f"if {step.index} not in ", allowed, lines.room - len(":"))
+            lines.add(*head)
+            with lines.block(f"{last}:"):
                 lines.add(*call("raise _checks.dtype_error", [self._op, quoted, literal(step.index), literal(step.allowed), dtype], lines.room))
         elif isinstance(step, plan.CheckDType):
             wanted = self._source(step.term)

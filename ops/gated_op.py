@@ -15,10 +15,10 @@ from tileops.ops.op import Op
 
 
 def _gated(x: torch.Tensor, op: str) -> torch.Tensor:
-    """The activation of the first half times the second, in float32 at least, rounded once."""
+    """The activation of the first half times the second, in float32 at least, rounded once; contiguous."""
     wide = torch.promote_types(x.dtype, torch.float32)
     gate, up = x.to(wide).chunk(2, dim=-1)
-    return (GATED[op].activation(gate) * up).to(x.dtype)
+    return (GATED[op].activation(gate) * up).to(x.dtype).contiguous()
 
 
 _compiled = Compiled(_gated)

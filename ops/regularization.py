@@ -29,7 +29,11 @@ def _kernel_serves(call: CheckedCall) -> bool:
 
 
 class DropoutFwdOp(generated.DropoutFwdOp):
-    """input with a share p of its elements set to 0, the others scaled by 1 / (1 - p); input itself outside training."""
+    """input with a share p of its elements set to 0, the others scaled by 1 / (1 - p); a copy of it outside training.
+
+    Contiguous. The scaling is computed in float32 (of float64 in float64) and rounded once, also where PyTorch's own on
+    the CPU rounds the scale to the dtype first.
+    """
 
     @implementation("torch")
     def _torch(self, call: CheckedCall, input: torch.Tensor) -> torch.Tensor:
@@ -37,7 +41,9 @@ class DropoutFwdOp(generated.DropoutFwdOp):
         if not call.params["training"] or p == 0:
             return input.clone(memory_format=torch.contiguous_format)
         is_kept = philox.words(call.params["seed"], input.numel(), input.device) >= _threshold(p)
-        return input * (is_kept.view(input.shape) * _scale(p)).to(input.dtype)
+        wide = torch.promote_types(input.dtype, torch.float32)
+        factors = is_kept.view(input.shape).to(wide) * _scale(p)
+        return (input.to(wide) * factors).to(input.dtype).contiguous()
 
     @implementation("triton", when=_kernel_serves)
     def _triton(self, call: CheckedCall, input: torch.Tensor) -> torch.Tensor:

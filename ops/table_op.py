@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import Any
 
@@ -10,16 +9,25 @@ import torch
 
 from tileops.ops.checked_call import CheckedCall
 from tileops.ops.dtypes import BY_NAME
+from tileops.ops.errors import OpCallError
 from tileops.ops.implementations import implementation
-from tileops.ops.kernels.elementwise_table import TABLE, Launch, launch
+from tileops.ops.kernels.elementwise_table import TABLE, Launch, chosen, launch, meeting
 from tileops.ops.kernels.support import triton_serves
 from tileops.ops.op import Op
 
 
 def _launch(call: CheckedCall) -> Launch | None:
     """How the kernel computes a call; None where the reference alone serves it."""
-    inputs = {name: BY_NAME[record.dtype] for name, record in call.inputs.items()}
-    return launch(TABLE[call.op], call.params, inputs, BY_NAME[call.outputs["output"].dtype])
+    return launch(TABLE[call.op], call.params, _dtypes(call), BY_NAME[call.outputs["output"].dtype], _scalars(call))
+
+
+def _dtypes(call: CheckedCall) -> dict[str, torch.dtype]:
+    return {name: BY_NAME[record.dtype] for name, record in call.inputs.items()}
+
+
+def _scalars(call: CheckedCall) -> set[str]:
+    """Names of the inputs without axes."""
+    return {name for name, record in call.inputs.items() if not record.shape}
 
 
 def _kernel_serves(call: CheckedCall) -> bool:
@@ -36,7 +44,14 @@ class TableOp(Op):
 
     @implementation("torch")
     def _torch(self, call: CheckedCall, *inputs: torch.Tensor | None) -> torch.Tensor:
-        return TABLE[self.ENTRY].reference(*inputs, **call.params)
+        """PyTorch's function, its result laid out as the kernel lays it out. Raises OpCallError where integers have no quotient."""
+        try:
+            result = TABLE[self.ENTRY].reference(*inputs, **call.params)
+        except RuntimeError as error:
+            if str(error) != "ZeroDivisionError":
+                raise
+            raise OpCallError(f"{self.ENTRY}: an integer is divided by 0, for which the op has no value") from None
+        return result if call.params.get("inplace") else result.contiguous()
 
     @implementation("triton", when=_kernel_serves)
     def _triton(self, call: CheckedCall, *inputs: torch.Tensor | None) -> torch.Tensor:
@@ -53,12 +68,10 @@ class TableOp(Op):
 
     def roof_key(self) -> str:
         """The core that computes in the type that the operands meet in: fp32 unless that is wider or whole numbers."""
-        call = self.last_call
-        masks = TABLE[self.ENTRY].masks
-        inputs = {name: BY_NAME[record.dtype] for name, record in call.inputs.items()}
-        met = [dtype for name, dtype in inputs.items() if name not in masks] or list(inputs.values())
-        common = functools.reduce(torch.promote_types, met)
+        call, formula, inputs = self.last_call, TABLE[self.ENTRY], _dtypes(self.last_call)
+        met = {name: dtype for name, dtype in inputs.items() if name not in formula.masks} or inputs
+        common = meeting(met, _scalars(call))
         if common == torch.float64:
             return "cuda_core.fp64"
-        is_whole = not common.is_floating_point and TABLE[self.ENTRY].integer != ""
+        is_whole = not common.is_floating_point and chosen(formula.integer, call.params, inputs) != ""
         return "cuda_core.int32" if is_whole else "cuda_core.fp32"

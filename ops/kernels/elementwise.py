@@ -187,7 +187,7 @@ def apply(
 
 
 def _as_bytes(tensor: torch.Tensor) -> torch.Tensor:
-    """bool as uint8, which holds the same 0 and 1: Triton moves bytes in vectors."""
+    """bool as uint8, which holds the same 0 and 1 (other bytes are no bool, and undefined): Triton moves bytes in vectors."""
     return tensor.view(torch.uint8) if tensor.dtype == torch.bool else tensor
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -60,7 +61,28 @@ class Launch:
     compute: torch.dtype
 
 
-def launch(formula: Formula, params: Params, operands: Mapping[str, torch.dtype], result: torch.dtype) -> Launch | None:
+def meeting(operands: Mapping[str, torch.dtype], scalars: Collection[str] = ()) -> torch.dtype:
+    """The dtype in which operands meet, as torch.result_type gives it; bool of none.
+
+    Args:
+      operands: their dtypes, by name.
+      scalars: names of those without axes, which decide only where they are of a higher category than all with axes.
+    """
+    whole, lone = (
+        functools.reduce(torch.promote_types, [dtype for name, dtype in operands.items() if (name in scalars) is is_lone], torch.bool)
+        for is_lone in (False, True)
+    )
+    has_both = 0 < sum(name in scalars for name in operands) < len(operands)
+    return whole if has_both and _category(lone) <= _category(whole) else torch.promote_types(whole, lone)
+
+
+def _category(dtype: torch.dtype) -> int:
+    return 2 if dtype.is_floating_point else int(dtype != torch.bool)
+
+
+def launch(
+    formula: Formula, params: Params, operands: Mapping[str, torch.dtype], result: torch.dtype, scalars: Collection[str] = ()
+) -> Launch | None:
     """How the kernel computes a call; None where the reference alone serves it.
 
     Args:
@@ -68,13 +90,13 @@ def launch(formula: Formula, params: Params, operands: Mapping[str, torch.dtype]
       params: of the call.
       operands: dtypes of the inputs that are there, by name in signature order.
       result: dtype of the output.
+      scalars: names of the inputs without axes.
     """
-    met = [dtype for name, dtype in operands.items() if name not in formula.masks]
-    common = functools.reduce(torch.promote_types, met, torch.bool)
-    integer = _chosen(formula.integer, params, operands)
+    common = meeting({name: dtype for name, dtype in operands.items() if name not in formula.masks}, scalars)
+    integer = chosen(formula.integer, params, operands)
     if common in _FLOATS or (common in _INTEGERS and integer == ""):
         compute, shared = torch.float32, common if common in _FLOATS else torch.float32
-        function = _chosen(formula.scalar, params, operands)
+        function = chosen(formula.scalar, params, operands)
         if result.itemsize == 2 and function in HALF:
             function += "_half"
     elif common in _INTEGERS and integer is not None:
@@ -86,7 +108,8 @@ def launch(formula: Formula, params: Params, operands: Mapping[str, torch.dtype]
     return Launch(function, tuple(torch.bool if name in formula.masks else shared for name in operands), compute)
 
 
-def _chosen(name: Chosen | None, params: Params, inputs: Mapping[str, torch.dtype]) -> str | None:
+def chosen(name: Chosen | None, params: Params, inputs: Iterable[str]) -> str | None:
+    """The scalar function that a line of the table names for a call with these inputs, by name."""
     return name(params, tuple(inputs)) if callable(name) else name
 
 
@@ -104,7 +127,9 @@ def _alike(reference: Callable[..., torch.Tensor], name: str) -> Formula:
 
 
 def _round_numbers(params: Params, dtype: torch.dtype) -> Sequence[float]:
-    return [10.0 ** abs(params["decimals"])] if params["decimals"] else []
+    """The power of ten that is scaled by; beyond float32, in which kernels compute, it is infinite as PyTorch's is."""
+    decimals = abs(params["decimals"])
+    return [] if decimals == 0 else [10.0**decimals if decimals <= 38 else math.inf]
 
 
 def _rounded(input: torch.Tensor, decimals: int) -> torch.Tensor:
@@ -161,6 +186,20 @@ UNARY = {
 
 # ---- activations
 
+# Beyond it, e ** x is infinite in float32.
+_LARGEST_EXPONENT = 88.0
+
+
+def _softplus(input: torch.Tensor, beta: float, threshold: float) -> torch.Tensor:
+    """F.softplus, which is infinite where e ** (beta input) overflows below the threshold; not so here."""
+    if threshold <= _LARGEST_EXPONENT:
+        return F.softplus(input, beta, threshold)
+    wide = input.to(torch.promote_types(input.dtype, torch.float32))
+    scaled = wide * beta
+    soft = torch.logaddexp(scaled, scaled.new_zeros(())) / beta
+    return torch.where(scaled > threshold, wide, soft).to(input.dtype)
+
+
 ACTIVATIONS = {
     "ReluFwdOp": _alike(F.relu, "relu"),
     "LeakyReluFwdOp": Formula(F.leaky_relu, "leaky_relu", numbers=_named("negative_slope")),
@@ -169,7 +208,7 @@ ACTIVATIONS = {
     "SiluFwdOp": Formula(F.silu, "silu"),
     "MishFwdOp": Formula(F.mish, "mish"),
     "GeluFwdOp": Formula(F.gelu, lambda params, inputs: "gelu_tanh" if params["approximate"] == "tanh" else "gelu"),
-    "SoftplusFwdOp": Formula(F.softplus, "softplus", numbers=_named("beta", "threshold")),
+    "SoftplusFwdOp": Formula(_softplus, "softplus", numbers=_named("beta", "threshold")),
     "HardsigmoidFwdOp": Formula(F.hardsigmoid, "hardsigmoid"),
     "HardswishFwdOp": Formula(F.hardswish, "hardswish"),
     "HardtanhFwdOp": Formula(F.hardtanh, "clip", integer="clip", numbers=_named("min_val", "max_val")),
@@ -230,13 +269,6 @@ BINARY = {
 # ---- three operands, masks and bounds
 
 
-def _clamped(input: torch.Tensor, min: float | None, max: float | None) -> torch.Tensor:
-    """torch.clamp in the input's own dtype: of an integer it makes a float where a bound is one."""
-    if not input.dtype.is_floating_point:
-        min, max = (None if bound is None else int(bound) for bound in (min, max))
-    return torch.clamp(input, min, max)
-
-
 def _bounds(params: Params, dtype: torch.dtype) -> Sequence[float]:
     """Both bounds; one that is not given is past every value."""
     limits = torch.iinfo(dtype) if not dtype.is_floating_point else None
@@ -267,7 +299,7 @@ TERNARY = {
     "LerpTensorFwdOp": Formula(torch.lerp, "lerp", samples={"weight": (0.0, 1.0)}),
     "PreluFwdOp": Formula(F.prelu, "prelu", views=_slope_by_channel),
     "ClampFwdOp": Formula(torch.clamp, _clamp, integer=_clamp),
-    "ClampScalarFwdOp": Formula(_clamped, "clip", integer="clip", numbers=_bounds),
+    "ClampScalarFwdOp": Formula(torch.clamp, "clip", integer="clip", numbers=_bounds),
 }
 
 TABLE: dict[str, Formula] = {**UNARY, **ACTIVATIONS, **BINARY, **TERNARY}

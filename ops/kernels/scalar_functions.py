@@ -156,7 +156,7 @@ def leaky_relu(x, slope):
 
 @triton.jit
 def elu(x, alpha):
-    return tl.where(x > 0.0, x, alpha * sm.expm1(x))
+    return tl.where(x >= 0.0, x, alpha * sm.expm1(x))
 
 
 @triton.jit

@@ -36,8 +36,8 @@ def test_every_op_has_a_line_with_its_implementations():
 
 def test_a_line_shows_signature_and_price_as_the_manifest_writes_them():
     line = _line(ops_page.page(ENTRIES, {}, REPORT), "AddFwdOp")
-    assert "(input: T[*A], other: U[*B]; alpha: Number = 1) -> output: promote_types(T, U)[*S]" in line
-    assert "prod(S) * (1 if alpha == 1 else 2)" in line and "torch.add" in line
+    assert "(input: T[*A], other: U[*B]; alpha: Number = 1) -> output: M[*S]" in line
+    assert "prod(S) + (prod(B) if alpha != 1 and prod(S) > 0 else 0)" in line and "torch.add" in line
     assert "DType[bool \\| uint8" in line  # a bar would end the cell
 
 

@@ -124,7 +124,7 @@ def _as_divisor(x: torch.Tensor) -> torch.Tensor:
     that its vectorised remainder on the CPU overflows."""
     if x.dtype.is_floating_point:
         return torch.where((x != 0) & (x.abs() < 1e-4), 0.5, x)
-    return torch.where((x == 0) | (x == -1), 3, x) if x.dtype != torch.bool else x
+    return torch.where((x == 0) | (x == -1), 3, x) if x.dtype != torch.bool else torch.ones_like(x)
 
 
 def inputs(op: str, shapes: tuple[tuple[int, ...], ...], chosen: dict[str, torch.dtype], some: Settings) -> list[torch.Tensor | None]:

@@ -28,6 +28,16 @@ def _is_float(x: torch.Tensor) -> bool:
     return x.dtype.is_floating_point
 
 
+def _times(x: torch.Tensor, number: float) -> torch.Tensor:
+    """x times a number, which is nothing to do where the number is 1."""
+    return x if number == 1 else x * number
+
+
+def _is_empty(*inputs: torch.Tensor) -> bool:
+    """Whether what the inputs broadcast to has no elements, so that nothing is to be computed."""
+    return 0 in torch.broadcast_shapes(*(one.shape for one in inputs))
+
+
 def absolute(params: Params, input: torch.Tensor) -> torch.Tensor:
     return input.clone() if input.dtype == torch.uint8 else torch.abs(input)
 
@@ -74,13 +84,11 @@ def relu(params: Params, input: torch.Tensor) -> torch.Tensor:
 
 
 def leaky_relu(params: Params, input: torch.Tensor) -> torch.Tensor:
-    return torch.where(_asked(torch.gt, input, 0), input, input * params["negative_slope"])
+    return torch.where(_asked(torch.gt, input, 0), input, _times(input, params["negative_slope"]))
 
 
 def elu(params: Params, input: torch.Tensor) -> torch.Tensor:
-    below = torch.expm1(input)
-    below = below if params["alpha"] == 1 else below * params["alpha"]
-    return torch.where(_asked(torch.gt, input, 0), input, below)
+    return torch.where(_asked(torch.gt, input, 0), input, _times(torch.expm1(input), params["alpha"]))
 
 
 def selu(params: Params, input: torch.Tensor) -> torch.Tensor:
@@ -100,7 +108,7 @@ def gelu(params: Params, input: torch.Tensor) -> torch.Tensor:
 
 def softplus(params: Params, input: torch.Tensor) -> torch.Tensor:
     beta = params["beta"]
-    scaled = input if beta == 1 else input * beta
+    scaled = _times(input, beta)
     soft = torch.log1p(torch.exp(scaled))
     return torch.where(_asked(torch.gt, scaled, params["threshold"]), input, soft if beta == 1 else soft / beta)
 
@@ -118,12 +126,12 @@ def hardtanh(params: Params, input: torch.Tensor) -> torch.Tensor:
     return torch.clamp(input, low, high) if _is_float(input) else torch.clamp(input, int(low), int(high))
 
 
-def add(params: Params, input: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    return torch.add(input, other, alpha=params["alpha"])
-
-
-def subtract(params: Params, input: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    return torch.sub(input, other, alpha=params["alpha"])
+def _sum(function: Callable[..., torch.Tensor], params: Params, input: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """The sum or difference of input and the multiple of other, which is made before it is broadcast."""
+    if _is_empty(input, other):
+        return function(input, other)
+    common = torch.result_type(input, other)
+    return function(input.to(common), _times(other.to(common), params["alpha"]))
 
 
 def divide(params: Params, input: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
@@ -131,7 +139,7 @@ def divide(params: Params, input: torch.Tensor, other: torch.Tensor) -> torch.Te
 
 
 def lerp(params: Params, input: torch.Tensor, end: torch.Tensor) -> torch.Tensor:
-    return input + (end - input) * params["weight"]
+    return input + _times(end - input, params["weight"])
 
 
 def prelu(params: Params, input: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
@@ -140,6 +148,8 @@ def prelu(params: Params, input: torch.Tensor, weight: torch.Tensor) -> torch.Te
 
 
 def lerp_tensor(params: Params, input: torch.Tensor, end: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    if _is_empty(input, end, weight):
+        return torch.empty(torch.broadcast_shapes(input.shape, end.shape, weight.shape), dtype=input.dtype)
     return input + (end - input) * weight
 
 
@@ -166,7 +176,9 @@ def silu(params: Params, input: torch.Tensor) -> torch.Tensor:
 
 def alibi(params: Params) -> torch.Tensor:
     heads = params["num_heads"]
-    leading = 2 ** (heads.bit_length() - 1) if heads else 0
+    if heads == 0 or params["seq_len"] == 0:
+        return torch.empty((heads, params["seq_len"], params["seq_len"]), dtype=getattr(torch, params["dtype"]))
+    leading = 2 ** (heads.bit_length() - 1)
     exponents = [-8.0 * (head + 1) / leading for head in range(leading)]
     exponents += [-8.0 * (2 * head + 1) / (2 * leading) for head in range(heads - leading)]
     slopes = torch.neg(torch.pow(2.0, _listed(exponents)))
@@ -177,6 +189,8 @@ def alibi(params: Params) -> torch.Tensor:
 
 def sinusoidal(params: Params) -> torch.Tensor:
     length, width = params["seq_len"], params["d_model"]
+    if length == 0:
+        return torch.empty((length, width), dtype=getattr(torch, params["dtype"]))
     frequencies = torch.pow(10000.0, _listed([-2.0 * place / width for place in range((width + 1) // 2)]))
     angles = torch.arange(length, dtype=torch.float64).view(-1, 1) * frequencies
     sines, cosines = torch.sin(angles), torch.cos(angles[:, : width // 2])
@@ -252,8 +266,8 @@ _WRITTEN_OUT: dict[str, Reference] = {
     "HardsigmoidFwdOp": hardsigmoid,
     "HardswishFwdOp": hardswish,
     "HardtanhFwdOp": hardtanh,
-    "AddFwdOp": add,
-    "SubFwdOp": subtract,
+    "AddFwdOp": functools.partial(_sum, torch.add),
+    "SubFwdOp": functools.partial(_sum, torch.sub),
     "DivFwdOp": divide,
     "LerpFwdOp": lerp,
     "MaskedFillScalarFwdOp": fill_scalar,

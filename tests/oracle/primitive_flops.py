@@ -80,10 +80,16 @@ def _never_negative(use: Use) -> bool:
 
 
 def _sum_or_difference(use: Use) -> int:
-    """One an element and the multiply by `alpha`; nothing where 0 is added or subtracted."""
-    if _is_number(use.args.get("other"), 0) and use.name != "rsub":
+    """One an element, and the multiples that `alpha` makes before they are broadcast; nothing where the number 0 is added.
+
+    An alpha of 0 is a multiply like any other: 0 times infinity is NaN.
+    """
+    other = use.args.get("other")
+    if _is_number(other, 0) and use.name != "rsub":
         return 0
-    return use.elements * (1 if use.args.get("alpha", 1) == 1 else 2)
+    multiplied = use.input if use.name == "rsub" else other
+    is_made = use.args.get("alpha", 1) != 1 and isinstance(multiplied, torch.Tensor) and use.elements > 0
+    return use.elements + (multiplied.numel() if is_made else 0)
 
 
 def _round(use: Use) -> int:
@@ -119,7 +125,8 @@ def _fft(use: Use) -> int:
 
 TABLE: tuple[Count, ...] = (
     Count(
-        "1 an output element, and 1 for `alpha` where it is not 1; 0 where 0 is added or subtracted", _sum_or_difference,
+        "1 an output element, and 1 an element of what `alpha` multiplies where it is not 1; 0 where the number 0 is added or"
+        " subtracted", _sum_or_difference,
         ("add", "sub", "rsub"),
     ),
     Count(

