@@ -31,6 +31,9 @@ _SKIPPED = frozenset({
     "__dict__", "__weakref__", "__doc__", "__annotations__", "__subclasshook__", "__builtins__", "__cached__",
     "__warningregistry__", "__class__", "_abc_impl",
 })  # fmt: skip
+# What PyTorch replaces itself, when its compiler is first imported and when that first compiles. Names of ours that are
+# spelled so are methods of other classes.
+_REBOUND = frozenset({"torch.manual_seed", "torch.jit.trace"})
 _NOTHING = object()
 
 
@@ -128,6 +131,8 @@ class Fingerprint:
             for base in getattr(holder, "__mro__", (holder,)):
                 for name in vars(base).keys() & self._looked_up:
                     value = vars(base)[name]
+                    if f"{path}.{name}" in _REBOUND:
+                        continue
                     if name not in vars(holder):
                         self._values.append((f"{path}.{name}", vars(holder), name, _NOTHING))
                     if isinstance(value, types.ModuleType):

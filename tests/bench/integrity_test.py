@@ -1,6 +1,9 @@
 """What a fingerprint notices, and what it leaves alone."""
 
 import dataclasses
+import os
+import subprocess
+import sys
 import types
 
 import pytest
@@ -152,6 +155,23 @@ def test_an_implementation_keeps_what_it_likes_and_stays_what_it_is():
     assert fingerprint.changed() == []
     own.register("mine", lambda op, call, x: x)
     assert fingerprint.changed() == ["implementation 'mine' of ScaleFwdOp"]
+
+
+def test_what_pytorch_replaces_itself_is_no_change():
+    """Its compiler wraps functions of its own when it is first imported, and more of them when it first compiles."""
+    program = """
+import torch
+from tileops.ops import catalogue
+from tileops.perf import bench_integrity, bench_worker
+guard = bench_integrity.Guard(catalogue.load().values())
+torch.compile(torch.sin, backend="eager")(torch.ones(3))
+import torch._inductor.compile_fx
+assert torch.manual_seed.__code__.co_name != "manual_seed"
+print(guard.changed())
+"""
+    environment = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path))
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
+    assert done.stdout == "[]\n", done.stderr
 
 
 def test_a_median_that_its_samples_do_not_have_is_an_error_without_a_time():
