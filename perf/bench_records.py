@@ -132,6 +132,8 @@ def set_measurement(record: benchmark_pb2.BenchmarkRecord, found: Measurement) -
         _set_reading(state.end, found.end)
         state.cache_preparation.flush = benchmark_pb2.CacheFlush.Value(found.flush.value)
         state.cache_preparation.flush_bytes = found.flush_bytes
+        if found.written_share is not None:
+            state.cache_preparation.written_share = found.written_share
         state.cache_preparation.input_sets = 1  # the flush makes rotation needless; values change in place
 
 

@@ -12,7 +12,9 @@ from tileops.ops import workloads
 from tileops.ops.cases import WorkloadCase
 from tileops.ops.errors import OpNotAvailableError
 from tileops.ops.op import Op
-from tileops.perf import bench_correctness, bench_expected, bench_integrity, bench_records, bench_torch_state
+from tileops.perf import (
+    bench_correctness, bench_expected, bench_flush, bench_integrity, bench_records, bench_torch_state,
+)  # fmt: skip
 from tileops.perf.bench_expected import Expected, NotFiniteError, WrongResultError
 from tileops.perf.bench_inputs import Inputs, RowInputs
 from tileops.perf.clock.activities import ClockError
@@ -152,8 +154,9 @@ class Row:
         for _ in range(_ATTEMPTS):
             timed = _TimedCalls(op, self.inputs, keep=0 if implementation == self.reference else _VERIFIED_CALLS)
             found = measure(
-                timed.call, device=self.device, prepare=timed.prepare, inspect=timed.inspect, budget=budget
-            )
+                timed.call, device=self.device, prepare=timed.prepare, inspect=timed.inspect, budget=budget,
+                **bench_flush.of_row(op, record),
+            )  # fmt: skip
             self._check_surroundings(op)
             for kept in timed.kept:
                 error = self._verify(op, kept)

@@ -1,17 +1,26 @@
-"""What emptying the cache does to a time: calls of several sizes under each kind of flush."""
+"""What emptying the cache does to a time: calls of several sizes under each kind of flush, and in rotation.
+
+In rotation a call goes round buffers of several times the cache, and nothing is flushed: it finds what calls like it left,
+as it does in use. That is the time which a flush ought to give.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import math
 from collections.abc import Callable, Iterator, Sequence
 
 import torch
 
 from tileops.perf.clock.measure import measure
-from tileops.perf.clock.measurement import Budget, Flush
+from tileops.perf.clock.measurement import Budget, Flush, Measurement
 
 _ELEMENT = torch.float32
 _ELEMENT_SIZE = 4
+# What the buffers of a rotation hold together. 1e6 bytes; several times any GPU's last-level cache.
+_ROTATION_MB = 400.0
+ROTATION = "rotation"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -21,7 +30,7 @@ class Reading:
     Attributes:
       access: "copy", "add", "read" or "write".
       size_mb: what the call reads and writes together. 1e6 bytes.
-      flush: what was done before each call.
+      flush: what was done before each call; "rotation" where nothing was and the call changed buffers.
       median_us, p10_us, p90_us: device-busy time. Microseconds.
       gb_per_s: size over median. 1e9 bytes per second.
       source: the clock.
@@ -38,23 +47,32 @@ class Reading:
 
 
 def readings(device: torch.device, sizes_mb: Sequence[float], budget: Budget | None = None) -> Iterator[Reading]:
-    """Time each access of each size under each flush; a CPU has none."""
-    flushes = [Flush.NONE] if device.type == "cpu" else [Flush.NONE, Flush.CLEAN, Flush.DIRTY]
+    """Time each access of each size under each flush and in rotation; a CPU, which has no flush, as it is."""
     for size_mb in sizes_mb:
-        for access, make in _ACCESSES.items():
-            call = make(device, size_mb)
-            for flush in flushes:
-                found = measure(call, device=device, budget=budget, flush=flush)
-                yield Reading(
-                    access=access,
-                    size_mb=size_mb,
-                    flush=flush.name.lower(),
-                    median_us=found.device_busy_ns / 1e3,
-                    p10_us=found.device_busy_p10_ns / 1e3,
-                    p90_us=found.device_busy_p90_ns / 1e3,
-                    gb_per_s=size_mb * 1e6 / found.device_busy_ns,
-                    source=found.source.name,
-                )
+        for access, (make, written_share) in _ACCESSES.items():
+            calls = [make(device, size_mb)]
+            for flush in Flush if device.type != "cpu" else [Flush.NONE]:
+                share = written_share if flush is Flush.MATCHED else None
+                found = measure(calls[0], device=device, budget=budget, flush=flush, written_share=share)
+                yield _reading(access, size_mb, flush.name.lower(), found)
+            if device.type != "cpu":
+                calls += [make(device, size_mb) for _ in range(math.ceil(_ROTATION_MB / size_mb))]
+                turns = itertools.cycle(calls)
+                found = measure(lambda turns=turns: next(turns)(), device=device, budget=budget, flush=Flush.NONE)
+                yield _reading(access, size_mb, ROTATION, found)
+
+
+def _reading(access: str, size_mb: float, flush: str, found: Measurement) -> Reading:
+    return Reading(
+        access=access,
+        size_mb=size_mb,
+        flush=flush,
+        median_us=found.device_busy_ns / 1e3,
+        p10_us=found.device_busy_p10_ns / 1e3,
+        p90_us=found.device_busy_p90_ns / 1e3,
+        gb_per_s=size_mb * 1e6 / found.device_busy_ns,
+        source=found.source.name,
+    )
 
 
 def _tensor(device: torch.device, size_mb: float, share: int) -> torch.Tensor:
@@ -82,6 +100,7 @@ def _write(device: torch.device, size_mb: float) -> Callable[[], object]:
     return lambda: target.fill_(1.5)
 
 
-_ACCESSES: dict[str, Callable[[torch.device, float], Callable[[], object]]] = {
-    "copy": _copy, "add": _add, "read": _read, "write": _write
+# How to make a call of so many 1e6 bytes, and which share of the lines that it touches it writes.
+_ACCESSES: dict[str, tuple[Callable[[torch.device, float], Callable[[], object]], float]] = {
+    "copy": (_copy, 1 / 2), "add": (_add, 1 / 3), "read": (_read, 0.0), "write": (_write, 1.0)
 }  # fmt: skip

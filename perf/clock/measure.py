@@ -46,6 +46,7 @@ def measure(
     inspect: Callable[[Any], None] | None = None,
     budget: Budget | None = None,
     flush: Flush = Flush.DIRTY,
+    written_share: float | None = None,
 ) -> Measurement:
     """Time `call` on `device`.
 
@@ -56,6 +57,7 @@ def measure(
       inspect: runs after each sampled call, outside the window, with what the call returned.
       budget: how long to warm up and measure; the default is for one row of a long list.
       flush: how the last-level cache is emptied before each call. A CPU run flushes nothing.
+      written_share: for Flush.MATCHED, the share of the lines that the call touches which it writes; from 0 to 1.
 
     Returns:
       The measurement. Its `source` says which clock: CUPTI on a GPU whose profiler reports device work, CUDA_EVENTS
@@ -72,7 +74,7 @@ def measure(
     if device.type == "cpu":
         return _on_host(steps, budget)
     with torch.cuda.device(device):
-        return _on_gpu(steps, budget, ColdCache(device, flush), device)
+        return _on_gpu(steps, budget, ColdCache(device, flush, written_share), device)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,7 +106,7 @@ def _on_gpu(steps: _Steps, budget: Budget, cache: ColdCache, device: torch.devic
             busy, wall = _with_events(steps, cache, count)
             return _measurement(
                 TimingSource.CUDA_EVENTS, busy, wall, calls,
-                flush=cache.flush, flush_bytes=cache.buffer_bytes, start=start, end=device_state.read(device),
+                start=start, end=device_state.read(device), **_flushed(cache),
             )  # fmt: skip
         before, settled = (signature(call) for call in found.calls[-2:])
         if before == settled:
@@ -119,8 +121,12 @@ def _on_gpu(steps: _Steps, budget: Budget, cache: ColdCache, device: torch.devic
     return _measurement(
         TimingSource.CUPTI, [float(busy_ns(call)) for call in found.calls], found.wall_ns, calls,
         activity_names=tuple(name for _, name in settled),
-        flush=cache.flush, flush_bytes=cache.buffer_bytes, start=start, end=device_state.read(device),
+        start=start, end=device_state.read(device), **_flushed(cache),
     )  # fmt: skip
+
+
+def _flushed(cache: ColdCache) -> dict[str, Any]:
+    return {"flush": cache.flush, "flush_bytes": cache.buffer_bytes, "written_share": cache.written_share}
 
 
 def _warm_up(steps: _Steps, budget: Budget, cache: ColdCache) -> int:

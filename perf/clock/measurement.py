@@ -19,11 +19,14 @@ class Flush(enum.Enum):
 
     DIRTY leaves written lines of a foreign buffer in the cache: whatever the call brings in pushes them out to memory.
     CLEAN leaves lines that were read: nothing has to be written back for the call's sake.
+    MATCHED leaves as large a share of written lines as the call itself leaves, so that what it pushes out for others is
+    what others would push out for it.
     """
 
     NONE = "CACHE_FLUSH_NONE"
     DIRTY = "CACHE_FLUSH_DIRTY"
     CLEAN = "CACHE_FLUSH_CLEAN"
+    MATCHED = "CACHE_FLUSH_MATCHED"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -92,6 +95,7 @@ class Measurement:
       doubts: why the median should not be trusted (bimodal, drifting); empty where nothing speaks against it.
       flush: what was done before each measured call.
       flush_bytes: size of the buffer that the flush touched. Bytes.
+      written_share: of a MATCHED flush, the share of the lines it left that were written; from 0 to 1, else None.
       start, end: the device's sensors before and after; None on a CPU.
     """
 
@@ -109,5 +113,6 @@ class Measurement:
     doubts: tuple[str, ...] = ()
     flush: Flush = Flush.NONE
     flush_bytes: int = 0
+    written_share: float | None = None
     start: DeviceReading | None = None
     end: DeviceReading | None = None

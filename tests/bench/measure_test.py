@@ -53,7 +53,7 @@ def test_what_the_call_raises_comes_out():
 
 
 class Cache:
-    flush, buffer_bytes = Flush.DIRTY, 1 << 28
+    flush, buffer_bytes, written_share = Flush.MATCHED, 1 << 28, 0.25
 
     def empty(self):
         pass
@@ -98,7 +98,7 @@ def test_device_busy_time_is_the_union_and_says_how_it_was_made(gpu):
     assert found.device_busy_ns == 2_000 and found.wall_ns == 9_000
     assert (found.samples, found.activities, found.activity_names) == (10, 2, ("a", "b"))
     assert found.warmup_calls == 8
-    assert (found.flush, found.flush_bytes) == (Flush.DIRTY, 1 << 28)
+    assert (found.flush, found.flush_bytes, found.written_share) == (Flush.MATCHED, 1 << 28, 0.25)
     assert found.start.sm_clock_mhz == 1980
 
 

@@ -1,0 +1,28 @@
+"""Which lines a row's flush leaves in the cache: written and read ones in the shares of the op's own call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileops.ops.op import Op
+from tileops.perf.clock.measurement import Flush
+from tileops.proto import benchmark_pb2
+
+
+def of_row(op: Op, record: benchmark_pb2.BenchmarkRecord) -> dict[str, Any]:
+    """`flush` and `written_share` for clock.measure.
+
+    Args:
+      op: has completed the row's call.
+      record: holds that call's price.
+
+    Returns:
+      The matched flush with the share of lines that the call writes, of those that it touches; a dirty one, which never
+      flatters, for an op that does not say how much of its bytes it reads.
+    """
+    if not record.HasField("read_bytes") or not record.bytes:
+        return {"flush": Flush.DIRTY}
+    # What is read and then written in place is charged twice, and lies in the cache once, written.
+    touched = record.bytes - op.last_call.bytes_of(*op.MUTATED_NAMES)
+    written = record.bytes - record.read_bytes
+    return {"flush": Flush.MATCHED, "written_share": written / touched if written < touched else 1.0}
