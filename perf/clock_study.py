@@ -1,8 +1,8 @@
 """Experiments with the bench's clock on a GPU: what the flush does to a time, and how the clock agrees with another.
 
---study=flush times copies, additions, reads and writes of 1 to 200 MB with the cache flushed dirty, clean and not at
-all. --study=replay compares device-busy times with those of CUDA graph replays on the rows with the most FLOPs for each
-byte. Prints CSV. docs/measuring.md says what follows from it.
+--study=flush times calls that read and write in several shares, of 1 to 200 MB, after each kind of flush and in rotation
+over many buffers, which is what a flush ought to give. --study=replay compares device-busy times with those of CUDA graph
+replays on the rows with the most FLOPs for each byte. Prints CSV. docs/measuring.md says what follows from it.
 """
 
 from __future__ import annotations

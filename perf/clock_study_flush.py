@@ -16,8 +16,6 @@ import torch
 from tileops.perf.clock.measure import measure
 from tileops.perf.clock.measurement import Budget, Flush, Measurement
 
-_ELEMENT = torch.float32
-_ELEMENT_SIZE = 4
 # What the buffers of a rotation hold together. 1e6 bytes; several times any GPU's last-level cache.
 _ROTATION_MB = 400.0
 ROTATION = "rotation"
@@ -28,7 +26,7 @@ class Reading:
     """One call under one flush.
 
     Attributes:
-      access: "copy", "add", "read" or "write".
+      access: what the call does (`_ACCESSES`).
       size_mb: what the call reads and writes together. 1e6 bytes.
       flush: what was done before each call; "rotation" where nothing was and the call changed buffers.
       median_us, p10_us, p90_us: device-busy time. Microseconds.
@@ -75,19 +73,36 @@ def _reading(access: str, size_mb: float, flush: str, found: Measurement) -> Rea
     )
 
 
-def _tensor(device: torch.device, size_mb: float, share: int) -> torch.Tensor:
-    """Random values; `share` tensors of this size make up the whole."""
-    return torch.randn(round(size_mb * 1e6 / share / _ELEMENT_SIZE), dtype=_ELEMENT, device=device)
+def _tensor(device: torch.device, size_mb: float, share: float, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    """Random values in the share of the size that is this tensor's."""
+    return torch.randn(round(size_mb * 1e6 * share / dtype.itemsize), device=device).to(dtype)
 
 
 def _copy(device: torch.device, size_mb: float) -> Callable[[], object]:
-    source, target = (_tensor(device, size_mb, 2) for _ in range(2))
-    return lambda: target.copy_(source)
+    source, target = (_tensor(device, size_mb, 1 / 2) for _ in range(2))
+    return lambda: torch.neg(source, out=target)  # a kernel: a copy would be the driver's
 
 
 def _add(device: torch.device, size_mb: float) -> Callable[[], object]:
-    one, other, target = (_tensor(device, size_mb, 3) for _ in range(3))
+    one, other, target = (_tensor(device, size_mb, 1 / 3) for _ in range(3))
     return lambda: torch.add(one, other, out=target)
+
+
+def _compare(device: torch.device, size_mb: float) -> Callable[[], object]:
+    one, other = (_tensor(device, size_mb, 4 / 9) for _ in range(2))
+    target = torch.empty(one.shape, dtype=torch.bool, device=device)
+    return lambda: torch.eq(one, other, out=target)
+
+
+def _widen(device: torch.device, size_mb: float) -> Callable[[], object]:
+    source = _tensor(device, size_mb, 1 / 3, torch.bfloat16)
+    target = torch.empty(source.shape, dtype=torch.float32, device=device)
+    return lambda: target.copy_(source)
+
+
+def _scale(device: torch.device, size_mb: float) -> Callable[[], object]:
+    target = _tensor(device, size_mb, 1 / 2)
+    return lambda: target.mul_(-1.0)
 
 
 def _read(device: torch.device, size_mb: float) -> Callable[[], object]:
@@ -100,7 +115,9 @@ def _write(device: torch.device, size_mb: float) -> Callable[[], object]:
     return lambda: target.fill_(1.5)
 
 
-# How to make a call of so many 1e6 bytes, and which share of the lines that it touches it writes.
+# How to make a call that moves so many 1e6 bytes, and which share of the lines that it touches it writes: of a scaling in
+# place, which reads and writes each of its lines, all.
 _ACCESSES: dict[str, tuple[Callable[[torch.device, float], Callable[[], object]], float]] = {
-    "copy": (_copy, 1 / 2), "add": (_add, 1 / 3), "read": (_read, 0.0), "write": (_write, 1.0)
+    "read": (_read, 0.0), "compare": (_compare, 1 / 9), "add": (_add, 1 / 3), "copy": (_copy, 1 / 2),
+    "widen": (_widen, 2 / 3), "scale": (_scale, 1.0), "write": (_write, 1.0),
 }  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -19,8 +20,12 @@ _CACHES = 4
 _UNREPORTED_L2_BYTES = 128 * 2**20
 # Elements that are read or written in a row: 128 KiB, so that read and written lines lie mixed throughout the cache.
 _RUN = 1 << 15
-# Beyond so many reads for each write, or writes for each read, a flush is as good as clean, or dirty.
+# Writes for each read, or reads for each write, beyond which a call as good as only writes, or reads. A count.
 _MOST = 32
+# Reads for each write that a sweep is made of at most: a call that reads more meets some more written lines than it
+# leaves, and is understated a little. A count.
+_MOST_READS = 3
+_NEARLY = 0.1
 
 
 class ColdCache:
@@ -59,7 +64,11 @@ class ColdCache:
 
 
 def shares(written_share: float) -> tuple[int, int]:
-    """(reads, writes) in whole numbers, one of them at most 1, nearest to a share of writes from 0 to 1."""
+    """(reads, writes) of a sweep, in whole numbers one of which is at most 1, for a share of writes from 0 to 1.
+
+    A broadcast addition reads a little less than twice what it writes, and counts as twice; else what lies between whole
+    numbers gets the more written lines, which does not flatter.
+    """
     if not 0 <= written_share <= 1:
         raise ValueError(f"written_share is {written_share}, and a share is from 0 to 1")
     if written_share * (_MOST + 1) < 1:
@@ -67,18 +76,23 @@ def shares(written_share: float) -> tuple[int, int]:
     if (1 - written_share) * (_MOST + 1) < 1:
         return 0, 1
     odds = (1 - written_share) / written_share
-    return (round(odds), 1) if odds >= 1 else (1, round(1 / odds))
+    return (min(int(odds + _NEARLY), _MOST_READS), 1) if odds >= 1 - _NEARLY else (1, math.ceil(1 / odds - _NEARLY))
 
 
 def _sweep(buffer: torch.Tensor, reads: int, writes: int) -> Callable[[], object]:
-    """What goes through the buffer once, reading and writing in these shares."""
+    """What goes through the buffer once, reading and writing in these shares.
+
+    An elementwise kernel does, as it reads and writes side by side: what a reduction leaves in the cache is another mix.
+    """
     if not reads:
         return lambda: buffer.add_(1)
     if not writes:
         return lambda: torch.sum(buffer)  # the one element written is all that stays dirty
-    steps = buffer.numel() // ((reads + writes) * _RUN)
-    source = buffer[: steps * reads * _RUN].view(steps, reads, _RUN)
-    target = buffer[steps * reads * _RUN :][: steps * writes * _RUN].view(steps, writes, _RUN)
-    if reads > 1:
-        return lambda: torch.amax(source, dim=1, keepdim=True, out=target)
-    return lambda: target.copy_(source.expand_as(target))
+    if writes > 1:
+        steps = buffer.numel() // ((1 + writes) * _RUN)
+        source = buffer[: steps * _RUN].view(steps, 1, _RUN)
+        target = buffer[steps * _RUN :][: steps * writes * _RUN].view(steps, writes, _RUN)
+        return lambda: torch.bitwise_not(source.expand_as(target), out=target)
+    *sources, target = buffer[: buffer.numel() // (reads + 1) * (reads + 1)].chunk(reads + 1)
+    function = {1: torch.bitwise_not, 2: torch.add, 3: torch.addcmul}[reads]
+    return lambda: function(*sources, out=target)

@@ -15,7 +15,7 @@ SHORT = Budget(warmup_s=0.0, measure_s=0.0)
 def test_every_access_of_every_size_is_timed_and_its_rate_is_size_over_time():
     found = list(clock_study_flush.readings(torch.device("cpu"), [0.1, 0.2], SHORT))
     assert [(row.access, row.size_mb) for row in found] == [
-        (access, size) for size in (0.1, 0.2) for access in ("copy", "add", "read", "write")
+        (access, size) for size in (0.1, 0.2) for access in ("read", "compare", "add", "copy", "widen", "scale", "write")
     ]
     for row in found:
         assert row.p10_us <= row.median_us <= row.p90_us
@@ -26,8 +26,8 @@ def test_every_access_of_every_size_is_timed_and_its_rate_is_size_over_time():
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU: there is no cache to flush")
 def test_on_a_gpu_every_flush_is_timed_by_its_own_records():
     found = list(clock_study_flush.readings(torch.device("cuda:0"), [10.0], SHORT))
-    assert len(found) == 12 and {row.source for row in found} == {"CUPTI"}
-    assert {row.flush for row in found} == {"none", "clean", "dirty"}
+    assert len(found) == 7 * 5 and {row.source for row in found} == {"CUPTI"}
+    assert {row.flush for row in found} == {"none", "clean", "dirty", "matched", "rotation"}
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU: graphs are CUDA's")
