@@ -23,7 +23,7 @@ _INTEGERS = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torc
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32)
 COMPUTED = (*_INTEGERS, *_FLOATS)  # the dtypes of operands that kernels serve
 # Scalar functions that have a cheaper form for results of 16 bits, by the name with _half.
-HALF = frozenset({"cosine", "error_function", "gelu", "log1p", "logarithm", "power", "sine", "softplus"})
+HALF = frozenset({"cosine", "error_function", "floor_divide", "gelu", "log1p", "logarithm", "power", "sine", "softplus"})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -248,7 +248,7 @@ BINARY = {
     "FloorDivideFwdOp": Formula(
         torch.floor_divide, "floor_divide", integer="floor_divide_integers", samples=_DIVISOR
     ),
-    "RemainderFwdOp": Formula(torch.remainder, "remainder", integer="remainder", samples=_DIVISOR),
+    "RemainderFwdOp": Formula(torch.remainder, "remainder", integer="remainder_integers", samples=_DIVISOR),
     "PowFwdOp": Formula(torch.pow, "power", integer=None, samples={"input": (0.01, 4.0), "exponent": (0.0, 4.0)}),
     "MaximumFwdOp": _alike(torch.maximum, "maximum"),
     "MinimumFwdOp": _alike(torch.minimum, "minimum"),

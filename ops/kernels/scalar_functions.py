@@ -25,6 +25,9 @@ round_even = sm.nearest
 clip = sm.clip
 power = sm.power
 power_half = sm.power_half
+floor_divide = sm.floor_divide
+floor_divide_half = sm.floor_divide_half
+remainder = sm.remainder
 
 
 @triton.jit
@@ -146,7 +149,7 @@ def nan_to_num(x, nan, above, below):
 
 @triton.jit
 def relu(x):
-    return tl.where(x <= 0, 0, x)
+    return tl.where(x < 0, 0, x)
 
 
 @triton.jit
@@ -219,8 +222,8 @@ def softplus(x, beta, threshold):
 @triton.jit
 def softplus_half(x, beta, threshold):
     scaled = x * beta
-    soft = tl.maximum(scaled, 0.0) + sm.log1p_half(tl.exp(-tl.abs(scaled)))
-    return tl.where(scaled > threshold, x, soft / beta)
+    soft = tl.maximum(scaled, 0.0) + sm.log1p_half(sm.exp_flushed(-tl.abs(scaled)))
+    return tl.where(scaled > threshold, x, soft * (1.0 / beta))
 
 
 # ---- of two operands
@@ -267,24 +270,13 @@ def divide_integers(x, y):
 
 
 @triton.jit
-def floor_divide(x, y):
-    """floor(x / y), exact where the rounded quotient would be whole by accident: by the exact remainder."""
-    rest = x % y
-    quotient = (x - rest) / y
-    quotient = tl.where((rest != 0.0) & ((y < 0.0) != (rest < 0.0)), quotient - 1.0, quotient)
-    down = tl.floor(quotient)
-    down = tl.where(quotient - down > 0.5, down + 1.0, down)
-    return tl.where(y == 0.0, x / y, down)
-
-
-@triton.jit
 def floor_divide_integers(x, y):
     rest = x % y
     return x // y - ((rest != 0) & ((rest < 0) != (y < 0))).to(x.dtype)
 
 
 @triton.jit
-def remainder(x, y):
+def remainder_integers(x, y):
     """What is left of x, with the sign of y; % is C's."""
     rest = x % y
     return tl.where((rest != 0) & ((rest < 0) != (y < 0)), rest + y, rest)

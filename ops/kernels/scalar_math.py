@@ -1,8 +1,8 @@
 """Transcendental functions of float32 values for Triton kernels, and cheaper ones for results of 16 bits.
 
 A streaming kernel over 16-bit elements has about 30 instructions an element on an H200 before arithmetic, not memory, sets
-its pace; the library's log, erf, sin, cos and pow take more. Those with `_half` in their name are good to some 2e-6 of
-the result (or as stated), which rounding to 11 or 8 significant bits hides.
+its pace; the library's log, erf, sin, cos, fmod and pow take more. Those with `_half` in their name are good to some 2e-6
+of the result (or as stated), which rounding to 11 or 8 significant bits hides.
 """
 
 from __future__ import annotations
@@ -12,10 +12,14 @@ import os
 import torch
 import triton
 import triton.language as tl
+from triton.language.extra import libdevice
 
-# The interpreter has no inline assembly, and PTX is NVIDIA's.
+# The interpreter has neither inline assembly nor the device's library, and PTX is NVIDIA's.
+_COMPILED = tl.constexpr(os.environ.get("TRITON_INTERPRET") != "1")
 _PTX = tl.constexpr(os.environ.get("TRITON_INTERPRET") != "1" and torch.version.hip is None)
 
+# 1.5 * 2**23: added to a number below 2**22, it leaves the nearest whole number in the last bits.
+_SHIFT = tl.constexpr(12582912.0)
 _LN2 = tl.constexpr(0.6931471805599453)
 _LOG2E = tl.constexpr(1.4426950408889634)
 
@@ -29,18 +33,35 @@ def clip(x, low, high):
 
 @triton.jit
 def nearest(x):
-    """The nearest whole number, a tie to the even one."""
-    shifted = (x + 12582912.0) - 12582912.0  # 1.5 * 2**23: beyond it float32 holds no fractions
-    return tl.where(tl.abs(x) < 4194304.0, shifted, tl.where(tl.abs(x) < 8388608.0, _nearest_wide(x), x))
+    """The nearest whole number, a tie to the even one; its zero has the sign of x."""
+    if _COMPILED:
+        return libdevice.rint(x)
+    else:
+        size = tl.abs(x)
+        shifted = (size + _SHIFT) - _SHIFT
+        return _with_sign_of(x, tl.where(size < 4194304.0, shifted, tl.where(size < 8388608.0, _nearest_wide(size), size)))
 
 
 @triton.jit
 def _nearest_wide(x):
-    """Of values of 22 and 23 bits, whose halves the shift of `nearest` would drop."""
+    """Of values of 22 and 23 bits, whose halves the shift would drop."""
     down = tl.floor(x)
     rest = x - down
     is_odd = tl.floor(down * 0.5) * 2.0 != down
     return tl.where((rest > 0.5) | ((rest == 0.5) & is_odd), down + 1.0, down)
+
+
+@triton.jit
+def _with_sign_of(x, size):
+    """`size`, which is not negative, with the sign of x, which may be that of a zero."""
+    sign = x.to(tl.int32, bitcast=True) & -2147483648
+    return (size.to(tl.int32, bitcast=True) | sign).to(tl.float32, bitcast=True)
+
+
+@triton.jit
+def _negated_where_odd(shifted, x):
+    """-x where a number to which _SHIFT was added is odd."""
+    return (x.to(tl.int32, bitcast=True) ^ (shifted.to(tl.int32, bitcast=True) << 31)).to(tl.float32, bitcast=True)
 
 
 @triton.jit
@@ -52,10 +73,37 @@ def truncated(x):
 
 
 @triton.jit
+def exp2_flushed(x):
+    """2**x within 2**-22 of itself; 0 where it would be subnormal (PTX ISA, ex2.approx.ftz)."""
+    if _PTX:
+        return tl.inline_asm_elementwise(
+            "ex2.approx.ftz.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1
+        )
+    else:
+        return tl.exp2(x)
+
+
+@triton.jit
+def exp_flushed(x):
+    return exp2_flushed(x * _LOG2E)
+
+
+@triton.jit
+def reciprocal_flushed(x):
+    """1 / x within 2**-23 of itself, of x from 2**-126 to 2**126; 0 beyond (PTX ISA, rcp.approx.ftz)."""
+    if _PTX:
+        return tl.inline_asm_elementwise(
+            "rcp.approx.ftz.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1
+        )
+    else:
+        return 1.0 / x
+
+
+@triton.jit
 def expm1(x):
     """exp(x) - 1: a series where the difference would cancel."""
     near = x * (1.0 + x * (0.5 + x * (0.16666667 + x * (0.041666668 + x * (0.008333334 + x * 0.0013888889)))))
-    return tl.where(tl.abs(x) < 0.25, near, tl.exp(x) - 1.0)
+    return tl.where(tl.abs(x) < 0.25, near, exp_flushed(x) - 1.0)
 
 
 @triton.jit
@@ -88,13 +136,12 @@ def log1p_half(x):
 
 @triton.jit
 def power(x, y):
-    """x ** y within some 1e-5, with C's special cases."""
-    return _with_special_powers(x, y, tl.exp2(y * tl.log2(tl.abs(x))))
-
-
-@triton.jit
-def power_half(x, y):
-    return _with_special_powers(x, y, tl.exp2(y * log2_half(tl.abs(x))))
+    """x ** y within an ulp or two (CUDA's math library), with C's special cases."""
+    if _COMPILED:
+        return libdevice.pow(x, y)
+    else:
+        base, exponent = x.to(tl.float64), y.to(tl.float64)
+        return _with_special_powers(x, y, tl.exp2(exponent * tl.log2(tl.abs(base))).to(tl.float32))
 
 
 @triton.jit
@@ -107,8 +154,90 @@ def _with_special_powers(x, y, magnitude):
     signed = tl.where(is_negative & is_odd, -magnitude, magnitude)
     # A finite negative number has no power that is not whole.
     is_real = is_whole | (x >= 0.0) | (size == float("inf"))
-    result = tl.where(is_one, 1.0, tl.where(is_real, signed, float("nan")))
-    return tl.where(y == 1.0, x, result)  # up to the greatest number, whose logarithm rounds beyond the range
+    return tl.where(is_one, 1.0, tl.where(is_real, signed, float("nan")))
+
+
+@triton.jit
+def power_half(x, y):
+    """x ** y of numbers of at most 11 significant bits, with C's special cases; 0 where it would be subnormal in float32.
+
+    It is off by at most |y| 2**-22 of itself or 2e-5: below half a last place unless |y| is in the hundreds, where x is
+    so near 1 that its own last place moves the power further.
+    """
+    # From 2**12 on such numbers are whole and even.
+    reach = tl.minimum(tl.abs(y), 4096.0)
+    shifted = reach + _SHIFT
+    is_whole = shifted - _SHIFT == reach
+    # Of a finite negative number the logarithm is NaN, as is a power that is not whole.
+    size = tl.where(is_whole | (x == float("-inf")), tl.abs(x), x)
+    # A finite exponent, since 0 times infinity is not what 1 to the infinity is.
+    magnitude = exp2_flushed(clip(y, -3e38, 3e38) * log2_half(size))
+    sign = tl.where(is_whole, shifted.to(tl.int32, bitcast=True) << 31, 0) & x.to(tl.int32, bitcast=True)
+    signed = (magnitude.to(tl.int32, bitcast=True) ^ sign).to(tl.float32, bitcast=True)
+    return tl.where((y == 0.0) | (x == 1.0), 1.0, signed)
+
+
+# ---- division
+
+
+@triton.jit
+def _divided(x, y):
+    """(x / y within 2 ulp, the nearest whole number, what it leaves of x), the last two of |x / y| < 2**21.
+
+    The rest is exact: it has no more bits than x and y, and the product is not rounded before it is taken off.
+    """
+    quotient = x / y
+    whole = (quotient + _SHIFT) - _SHIFT
+    if _COMPILED:
+        rest = tl.fma(-whole, y, x)
+    else:
+        rest = (x.to(tl.float64) - whole.to(tl.float64) * y.to(tl.float64)).to(tl.float32)
+    return quotient, whole, tl.where(whole == 0.0, x, rest)  # 0 times an infinite y is none
+
+
+@triton.jit
+def _have_other_signs(x, y):
+    return (x.to(tl.int32, bitcast=True) ^ y.to(tl.int32, bitcast=True)) < 0
+
+
+@triton.jit
+def _floored(x, y, quotient, whole, rest):
+    """floor(x / y) of what `_divided` makes of them; x / y itself from 2**21 on."""
+    down = tl.where((rest != 0.0) & _have_other_signs(rest, y), whole - 1.0, whole)
+    floored = tl.where((tl.abs(quotient) < 2097152.0) & (x != 0.0), down, quotient)  # a zero keeps its sign
+    return tl.where((tl.abs(x) == float("inf")) & (y != 0.0), float("nan"), floored)
+
+
+@triton.jit
+def floor_divide_half(x, y):
+    """floor(x / y); from 2**21 on x / y within 2 ulp, whose fraction is below half a last place."""
+    quotient, whole, rest = _divided(x, y)
+    return _floored(x, y, quotient, whole, rest)
+
+
+@triton.jit
+def floor_divide(x, y):
+    """floor(x / y) of the exact quotient where that is below 2**21, and beyond as PyTorch computes it."""
+    quotient, whole, rest = _divided(x, y)
+    floored = _floored(x, y, quotient, whole, rest)
+    if tl.max((tl.abs(quotient) >= 2097152.0).to(tl.int32)) > 0:
+        rest = x % y  # C's, exact and slow
+        found = (x - rest) / y
+        found = tl.where((rest != 0.0) & _have_other_signs(rest, y), found - 1.0, found)
+        down = tl.floor(found)
+        down = tl.where(found - down > 0.5, down + 1.0, down)
+        floored = tl.where((tl.abs(quotient) >= 2097152.0) & (y != 0.0), down, floored)
+    return floored
+
+
+@triton.jit
+def remainder(x, y):
+    """What is left of x when floor(x / y) times y is taken off, exactly; it has the sign of y."""
+    quotient, _, rest = _divided(x, y)
+    if tl.max(tl.where(tl.abs(quotient) < 2097152.0, 0, 1)) > 0:
+        rest = x % y
+    rest = tl.where(rest == 0.0, x * 0.0, rest)  # a zero has the sign of x, as C's has
+    return tl.where((rest != 0.0) & _have_other_signs(rest, y), rest + y, rest)
 
 
 # ---- hyperbolic and error functions
@@ -120,17 +249,17 @@ def tanh(x):
     size = tl.abs(x)
     square = x * x
     near = x * (1.0 - square * (0.33333334 - square * (0.13333334 - square * 0.053968254)))
-    decay = tl.exp(size * -2.0)
-    far = (1.0 - decay) / (1.0 + decay)
-    return tl.where(size < 0.2, near, tl.where(x < 0.0, -far, far))
+    decay = exp_flushed(size * -2.0)
+    far = (1.0 - decay) * reciprocal_flushed(1.0 + decay)
+    return tl.where(size < 0.2, near, _with_sign_of(x, far))
 
 
 @triton.jit
 def _erfc_of_size(size, square):
     """1 - erf(size) of size >= 0, within 2e-7 (Abramowitz and Stegun, 7.1.26)."""
-    t = 1.0 / (1.0 + 0.3275911 * size)
+    t = reciprocal_flushed(1.0 + 0.3275911 * size)
     series = t * (0.2548296 + t * (-0.28449674 + t * (1.4214138 + t * (-1.453152 + t * 1.0614054))))
-    return series * tl.exp(-square)
+    return series * exp_flushed(-square)
 
 
 @triton.jit
@@ -139,7 +268,7 @@ def erf_half(x):
     square = x * x
     near = x * (1.1283792 - square * (0.37612638 - square * (0.11283792 - square * 0.026866172)))
     far = 1.0 - _erfc_of_size(size, square)
-    return tl.where(size < 0.25, near, tl.where(x < 0.0, -far, far))
+    return tl.where(size < 0.25, near, _with_sign_of(x, far))
 
 
 @triton.jit
@@ -154,19 +283,27 @@ def normal_cdf_half(x):
 
 @triton.jit
 def _sine_from_half_turns(x, half_turns):
-    """sin(x - half_turns pi) of a result within [-pi/2, pi/2], up to |x| = 2**16."""
+    """sin(x - half_turns pi) of a result within [-pi/2, pi/2], up to |x| = 2**16, within 1.2e-6 of itself."""
     # pi in three parts, the first two so short that their products with up to 16 bits are exact.
     r = x - half_turns * 3.140625
     r = r - half_turns * 9.67502593994140625e-4
     r = r - half_turns * 1.509957990978376432e-7
     square = r * r
-    series = 0.008333334 - square * (0.0001984127 - square * (2.7557319e-6 - square * 2.5052108e-8))
-    return r - r * square * (0.16666667 - square * series)
+    # The odd polynomial of degree 7 whose largest relative error is least (Remez).
+    return r * (1.0 - square * (0.16665853 - square * (0.00831427 - square * 0.00018542)))
 
 
 @triton.jit
-def _is_odd(whole):
-    return tl.floor(whole * 0.5) * 2.0 != whole
+def _sin_near(x):
+    shifted = x * 0.31830987 + _SHIFT
+    return _negated_where_odd(shifted, _sine_from_half_turns(x, shifted - _SHIFT))
+
+
+@triton.jit
+def _cos_near(x):
+    """cos(x) is -sin(x - pi / 2 - k pi) of an even k, and its opposite of an odd one."""
+    shifted = (x * 0.31830987 - 0.5) + _SHIFT
+    return _negated_where_odd(shifted, -_sine_from_half_turns(x, (shifted - _SHIFT) + 0.5))
 
 
 @triton.jit
@@ -174,9 +311,7 @@ def sin_half(x):
     if tl.max((tl.abs(x) > 65536.0).to(tl.int32)) > 0:  # bfloat16 alone reaches so far
         result = tl.sin(x)
     else:
-        half_turns = tl.floor(x * 0.31830987 + 0.5)
-        sine = _sine_from_half_turns(x, half_turns)
-        result = tl.where(_is_odd(half_turns), -sine, sine)
+        result = _sin_near(x)
     return result
 
 
@@ -185,7 +320,5 @@ def cos_half(x):
     if tl.max((tl.abs(x) > 65536.0).to(tl.int32)) > 0:
         result = tl.cos(x)
     else:
-        before = tl.floor(x * 0.31830987)
-        sine = _sine_from_half_turns(x, before + 0.5)
-        result = tl.where(_is_odd(before), sine, -sine)
+        result = _cos_near(x)
     return result
