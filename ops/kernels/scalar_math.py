@@ -216,12 +216,21 @@ def floor_divide_half(x, y):
 
 
 @triton.jit
+def _remainder_of_any_size(x, y):
+    """C's fmod, exact and slow; Triton's % takes the rounded quotient's product off, which is wrong of a large one."""
+    if _COMPILED:
+        return libdevice.fmod(x, y)
+    else:
+        return x % y
+
+
+@triton.jit
 def floor_divide(x, y):
     """floor(x / y) of the exact quotient where that is below 2**21, and beyond as PyTorch computes it."""
     quotient, whole, rest = _divided(x, y)
     floored = _floored(x, y, quotient, whole, rest)
     if tl.max((tl.abs(quotient) >= 2097152.0).to(tl.int32)) > 0:
-        rest = x % y  # C's, exact and slow
+        rest = _remainder_of_any_size(x, y)
         found = (x - rest) / y
         found = tl.where((rest != 0.0) & _have_other_signs(rest, y), found - 1.0, found)
         down = tl.floor(found)
@@ -235,7 +244,7 @@ def remainder(x, y):
     """What is left of x when floor(x / y) times y is taken off, exactly; it has the sign of y."""
     quotient, _, rest = _divided(x, y)
     if tl.max(tl.where(tl.abs(quotient) < 2097152.0, 0, 1)) > 0:
-        rest = x % y
+        rest = _remainder_of_any_size(x, y)
     rest = tl.where(rest == 0.0, x * 0.0, rest)  # a zero has the sign of x, as C's has
     return tl.where((rest != 0.0) & _have_other_signs(rest, y), rest + y, rest)
 

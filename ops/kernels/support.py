@@ -62,13 +62,13 @@ def column_tile(cols: int, most: int) -> int:
     return min(widths, key=lambda width: (max(ceil_div(cols, width) * width * 8, cols * 9), -width))
 
 
-def elementwise_tile(rows: int, cols: int) -> tuple[int, int, int]:
+def elementwise_tile(rows: int, cols: int, most: int = 2048) -> tuple[int, int, int]:
     """Tile of a streaming kernel over a [rows, cols] grid: (rows of a tile, columns of a tile, warps).
 
-    A program takes 2048 elements (16 a thread in four warps, two 16-byte loads of a 2-byte type), fewer where that
-    would leave multiprocessors idle.
+    A program takes `most` elements, a power of two from 256 (2048 is 16 a thread in four warps, two 16-byte loads of a
+    2-byte type), fewer where that would leave multiprocessors idle.
     """
-    elements = 2048
+    elements = most
     while elements > 256 and rows * cols < elements * MULTIPROCESSORS:
         elements //= 2
     tile_cols = column_tile(cols, elements)

@@ -18,13 +18,20 @@ from tileops.perf.clock.measurement import Flush
 _CACHES = 4
 # A device that does not report its cache has less than this. Bytes.
 _UNREPORTED_L2_BYTES = 128 * 2**20
-# Elements that are read or written in a row: 128 KiB, so that read and written lines lie mixed throughout the cache.
+# Elements that are read or written in a row where one is read for several written: 128 KiB, so that read and written
+# lines lie mixed throughout the cache.
 _RUN = 1 << 15
-# Writes for each read, or reads for each write, beyond which a call as good as only writes, or reads. A count.
+# Kernels that read so many bytes for each that they write: what they call, dtypes of source and target, sources.
+_READING = {
+    1: (torch.bitwise_not, torch.int32, torch.int32, 1),
+    2: (torch.add, torch.int32, torch.int32, 2),
+    3: (torch.addcmul, torch.int32, torch.int32, 3),
+    8: (torch.ne, torch.int32, torch.bool, 2),
+    16: (torch.ne, torch.int64, torch.bool, 2),
+}
+# Reads for each write, or writes for each read, from which on a call is as good as one that only reads, or writes.
 _MOST = 32
-# Reads for each write that a sweep is made of at most: a call that reads more meets some more written lines than it
-# leaves, and is understated a little. A count.
-_MOST_READS = 3
+# A broadcast addition reads a little less than twice what it writes, and counts as twice.
 _NEARLY = 0.1
 
 
@@ -64,10 +71,9 @@ class ColdCache:
 
 
 def shares(written_share: float) -> tuple[int, int]:
-    """(reads, writes) of a sweep, in whole numbers one of which is at most 1, for a share of writes from 0 to 1.
+    """(reads, writes) of a sweep, one of them at most 1, for a share of writes from 0 to 1.
 
-    A broadcast addition reads a little less than twice what it writes, and counts as twice; else what lies between whole
-    numbers gets the more written lines, which does not flatter.
+    What lies between two kinds of sweep gets the one that leaves more written lines, which does not flatter.
     """
     if not 0 <= written_share <= 1:
         raise ValueError(f"written_share is {written_share}, and a share is from 0 to 1")
@@ -76,13 +82,15 @@ def shares(written_share: float) -> tuple[int, int]:
     if (1 - written_share) * (_MOST + 1) < 1:
         return 0, 1
     odds = (1 - written_share) / written_share
-    return (min(int(odds + _NEARLY), _MOST_READS), 1) if odds >= 1 - _NEARLY else (1, math.ceil(1 / odds - _NEARLY))
+    if odds < 1 - _NEARLY:
+        return 1, math.ceil(1 / odds - _NEARLY)
+    return max(reads for reads in _READING if reads <= odds + _NEARLY), 1
 
 
 def _sweep(buffer: torch.Tensor, reads: int, writes: int) -> Callable[[], object]:
-    """What goes through the buffer once, reading and writing in these shares.
+    """What goes through the buffer [int32] once, reading and writing in these shares.
 
-    An elementwise kernel does, as it reads and writes side by side: what a reduction leaves in the cache is another mix.
+    Elementwise kernels do, as they read and write side by side: what a reduction leaves in the cache is another mix.
     """
     if not reads:
         return lambda: buffer.add_(1)
@@ -93,6 +101,10 @@ def _sweep(buffer: torch.Tensor, reads: int, writes: int) -> Callable[[], object
         source = buffer[: steps * _RUN].view(steps, 1, _RUN)
         target = buffer[steps * _RUN :][: steps * writes * _RUN].view(steps, writes, _RUN)
         return lambda: torch.bitwise_not(source.expand_as(target), out=target)
-    *sources, target = buffer[: buffer.numel() // (reads + 1) * (reads + 1)].chunk(reads + 1)
-    function = {1: torch.bitwise_not, 2: torch.add, 3: torch.addcmul}[reads]
+    function, source_type, target_type, count = _READING[reads]
+    part = buffer.nbytes // (reads + 1) // 16 * 16  # of what is written, aligned for every dtype
+    each = part * reads // count
+    data = buffer.view(torch.uint8)
+    sources = [data[at * each :][:each].view(source_type) for at in range(count)]
+    target = data[count * each :][:part].view(target_type)
     return lambda: function(*sources, out=target)

@@ -11,19 +11,23 @@ from tileops.perf.clock import cold_cache
 from tileops.perf.clock.measurement import Flush
 from tileops.tests.bench import toys
 
-WORDS = 8 * cold_cache._RUN * 3
+WORDS = 24 * cold_cache._RUN
 
 
 @given(share=st.floats(0, 1))
 def test_a_sweep_never_leaves_fewer_written_lines_than_the_call_but_for_rounding(share):
     reads, writes = cold_cache.shares(share)
-    assert min(reads, writes) <= 1 and reads <= 3 and writes <= 33
-    assert share - 0.031 <= writes / (reads + writes) <= max(share, 1 / 4) + 0.25
+    assert min(reads, writes) <= 1 and reads <= 16 and writes <= 33
+    assert share - 0.031 <= writes / (reads + writes) <= share + 0.25
 
 
 @pytest.mark.parametrize(
-    ("share", "wanted"), [(0, (1, 0)), (1 / 9, (3, 1)), (1 / 3, (2, 1)), (0.34, (2, 1)), (0.36, (1, 1)), (1 / 2, (1, 1)), (2 / 3, (1, 2)), (1, (0, 1))]
-)
+    ("share", "wanted"),
+    [
+        (0, (1, 0)), (1 / 17, (16, 1)), (1 / 9, (8, 1)), (1 / 5, (3, 1)), (1 / 4, (3, 1)), (1 / 3, (2, 1)), (0.34, (2, 1)),
+        (0.36, (1, 1)), (1 / 2, (1, 1)), (2 / 3, (1, 2)), (1, (0, 1)),
+    ],
+)  # fmt: skip
 def test_what_reads_so_much_for_each_write_is_matched_exactly(share, wanted):
     assert cold_cache.shares(share) == wanted
 
@@ -34,12 +38,13 @@ def test_a_share_outside_0_to_1_is_refused(share):
         cold_cache.shares(share)
 
 
-@pytest.mark.parametrize(("reads", "writes"), [(0, 1), (1, 0), (1, 1), (2, 1), (3, 1), (1, 2), (1, 7)])
+@pytest.mark.parametrize(("reads", "writes"), [(0, 1), (1, 0), (1, 1), (2, 1), (3, 1), (8, 1), (16, 1), (1, 2), (1, 7)])
 def test_a_sweep_writes_its_share_of_the_buffer(reads, writes):
-    buffer = torch.arange(1, WORDS + 1, dtype=torch.int32)
-    before = buffer.clone()
+    buffer = torch.randint(2**30, 2**31, (WORDS,), dtype=torch.int32) | 0x42424242
+    before = buffer.view(torch.uint8).clone()
     cold_cache._sweep(buffer, reads, writes)()
-    assert float((buffer != before).float().mean()) == pytest.approx(writes / (reads + writes), abs=0.02)
+    is_line_written = (buffer.view(torch.uint8) != before).view(-1, 128).any(1)
+    assert float(is_line_written.float().mean()) == pytest.approx(writes / (reads + writes), abs=0.02)
 
 
 def _record(read, total):
