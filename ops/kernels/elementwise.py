@@ -19,6 +19,8 @@ from tileops.ops.kernels.support import ceil_div, elementwise_tile, on_device
 _OPERANDS = 3
 # Outer axes that the strided kernel decodes; operands that need more are copied first.
 _OUTER_AXES = 4
+# Functions that hold so much of an element at a time that 16 of them a thread leave multiprocessors half empty.
+_MANY_REGISTERS = (scalar_functions.power_half, scalar_functions.remainder)
 _TYPES = {
     torch.bool: tl.int1, torch.uint8: tl.uint8, torch.int8: tl.int8, torch.int16: tl.int16, torch.int32: tl.int32,
     torch.int64: tl.int64, torch.float16: tl.float16, torch.bfloat16: tl.bfloat16, torch.float32: tl.float32,
@@ -186,6 +188,12 @@ def apply(
     return out
 
 
+def _most_elements(tensors: Sequence[torch.Tensor], function: object) -> int:
+    """Elements of a program: two 16-byte loads of the widest operand a thread, or one where registers are short."""
+    is_wide = max(one.element_size() for one in tensors) >= 4
+    return 1024 if is_wide or function in _MANY_REGISTERS else 2048
+
+
 def _as_bytes(tensor: torch.Tensor) -> torch.Tensor:
     """bool as uint8, which holds the same 0 and 1 (other bytes are no bool, and undefined): Triton moves bytes in vectors."""
     return tensor.view(torch.uint8) if tensor.dtype == torch.bool else tensor
@@ -193,7 +201,7 @@ def _as_bytes(tensor: torch.Tensor) -> torch.Tensor:
 
 def _launch_flat(views: list[torch.Tensor], out: torch.Tensor, numbers: Sequence[float], called: dict) -> None:
     count = out.numel()
-    _, tile, warps = elementwise_tile(1, count)
+    _, tile, warps = elementwise_tile(1, count, _most_elements((*views, out), called["FUNCTION"]))
     scalars = [not one.is_contiguous() for one in views] + [True] * (_OPERANDS - len(views))
     views = views + [out] * (_OPERANDS - len(views))
     _flat[(ceil_div(count, tile),)](
@@ -219,7 +227,7 @@ def _launch_strided(views: list[torch.Tensor], out: torch.Tensor, numbers: Seque
     unused = _OPERANDS - len(views)
     inputs = strides[:-1] + [(0,) * (_OUTER_AXES + 1)] * unused
     rows = out.numel() // cols
-    tile_rows, tile_cols, warps = elementwise_tile(rows, cols)
+    tile_rows, tile_cols, warps = elementwise_tile(rows, cols, _most_elements((*views, out), called["FUNCTION"]))
     col_blocks = ceil_div(cols, tile_cols)
     fixed = [one[-1] == 0 for one in inputs]
     _strided[(ceil_div(rows, tile_rows) * col_blocks,)](

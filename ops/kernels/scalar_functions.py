@@ -9,7 +9,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from tileops.ops.kernels import scalar_math as sm
+from tileops.ops.kernels import scalar_math as sm, scalar_power
 
 # Those of scalar_math that are ops themselves, under the table's names.
 tanh = sm.tanh
@@ -23,8 +23,8 @@ cosine_half = sm.cos_half
 truncate = sm.truncated
 round_even = sm.nearest
 clip = sm.clip
-power = sm.power
-power_half = sm.power_half
+power = scalar_power.power
+power_half = scalar_power.power_half
 floor_divide = sm.floor_divide
 floor_divide_half = sm.floor_divide_half
 remainder = sm.remainder

@@ -15,11 +15,11 @@ import triton.language as tl
 from triton.language.extra import libdevice
 
 # The interpreter has neither inline assembly nor the device's library, and PTX is NVIDIA's.
-_COMPILED = tl.constexpr(os.environ.get("TRITON_INTERPRET") != "1")
+COMPILED = tl.constexpr(os.environ.get("TRITON_INTERPRET") != "1")
 _PTX = tl.constexpr(os.environ.get("TRITON_INTERPRET") != "1" and torch.version.hip is None)
 
 # 1.5 * 2**23: added to a number below 2**22, it leaves the nearest whole number in the last bits.
-_SHIFT = tl.constexpr(12582912.0)
+SHIFT = tl.constexpr(12582912.0)
 _LN2 = tl.constexpr(0.6931471805599453)
 _LOG2E = tl.constexpr(1.4426950408889634)
 
@@ -34,12 +34,13 @@ def clip(x, low, high):
 @triton.jit
 def nearest(x):
     """The nearest whole number, a tie to the even one; its zero has the sign of x."""
-    if _COMPILED:
+    if COMPILED:
         return libdevice.rint(x)
     else:
         size = tl.abs(x)
-        shifted = (size + _SHIFT) - _SHIFT
-        return _with_sign_of(x, tl.where(size < 4194304.0, shifted, tl.where(size < 8388608.0, _nearest_wide(size), size)))
+        shifted = (size + SHIFT) - SHIFT
+        wide = tl.where(size < 8388608.0, _nearest_wide(size), size)
+        return _with_sign_of(x, tl.where(size < 4194304.0, shifted, wide))
 
 
 @triton.jit
@@ -60,7 +61,7 @@ def _with_sign_of(x, size):
 
 @triton.jit
 def _negated_where_odd(shifted, x):
-    """-x where a number to which _SHIFT was added is odd."""
+    """-x where a number to which SHIFT was added is odd."""
     return (x.to(tl.int32, bitcast=True) ^ (shifted.to(tl.int32, bitcast=True) << 31)).to(tl.float32, bitcast=True)
 
 
@@ -134,49 +135,6 @@ def log1p_half(x):
     return tl.where(tl.abs(x) < 0.1, near, log_half(1.0 + x))
 
 
-@triton.jit
-def power(x, y):
-    """x ** y within an ulp or two (CUDA's math library), with C's special cases."""
-    if _COMPILED:
-        return libdevice.pow(x, y)
-    else:
-        base, exponent = x.to(tl.float64), y.to(tl.float64)
-        return _with_special_powers(x, y, tl.exp2(exponent * tl.log2(tl.abs(base))).to(tl.float32))
-
-
-@triton.jit
-def _with_special_powers(x, y, magnitude):
-    size = tl.abs(x)
-    is_one = (y == 0.0) | (x == 1.0) | ((size == 1.0) & (tl.abs(y) == float("inf")))
-    is_whole = tl.floor(y) == y
-    is_odd = is_whole & (tl.floor(y * 0.5) * 2.0 != y)
-    is_negative = x.to(tl.int32, bitcast=True) < 0  # of -0.0 too
-    signed = tl.where(is_negative & is_odd, -magnitude, magnitude)
-    # A finite negative number has no power that is not whole.
-    is_real = is_whole | (x >= 0.0) | (size == float("inf"))
-    return tl.where(is_one, 1.0, tl.where(is_real, signed, float("nan")))
-
-
-@triton.jit
-def power_half(x, y):
-    """x ** y of numbers of at most 11 significant bits, with C's special cases; 0 where it would be subnormal in float32.
-
-    It is off by at most |y| 2**-22 of itself or 2e-5: below half a last place unless |y| is in the hundreds, where x is
-    so near 1 that its own last place moves the power further.
-    """
-    # From 2**12 on such numbers are whole and even.
-    reach = tl.minimum(tl.abs(y), 4096.0)
-    shifted = reach + _SHIFT
-    is_whole = shifted - _SHIFT == reach
-    # Of a finite negative number the logarithm is NaN, as is a power that is not whole.
-    size = tl.where(is_whole | (x == float("-inf")), tl.abs(x), x)
-    # A finite exponent, since 0 times infinity is not what 1 to the infinity is.
-    magnitude = exp2_flushed(clip(y, -3e38, 3e38) * log2_half(size))
-    sign = tl.where(is_whole, shifted.to(tl.int32, bitcast=True) << 31, 0) & x.to(tl.int32, bitcast=True)
-    signed = (magnitude.to(tl.int32, bitcast=True) ^ sign).to(tl.float32, bitcast=True)
-    return tl.where((y == 0.0) | (x == 1.0), 1.0, signed)
-
-
 # ---- division
 
 
@@ -187,8 +145,8 @@ def _divided(x, y):
     The rest is exact: it has no more bits than x and y, and the product is not rounded before it is taken off.
     """
     quotient = x / y
-    whole = (quotient + _SHIFT) - _SHIFT
-    if _COMPILED:
+    whole = (quotient + SHIFT) - SHIFT
+    if COMPILED:
         rest = tl.fma(-whole, y, x)
     else:
         rest = (x.to(tl.float64) - whole.to(tl.float64) * y.to(tl.float64)).to(tl.float32)
@@ -201,24 +159,18 @@ def _have_other_signs(x, y):
 
 
 @triton.jit
-def _floored(x, y, quotient, whole, rest):
-    """floor(x / y) of what `_divided` makes of them; x / y itself from 2**21 on."""
+def floor_divide_half(x, y):
+    """floor(x / y) of the exact quotient; from 2**21 on x / y within 2 ulp, with a fraction below half a last place."""
+    quotient, whole, rest = _divided(x, y)
     down = tl.where((rest != 0.0) & _have_other_signs(rest, y), whole - 1.0, whole)
     floored = tl.where((tl.abs(quotient) < 2097152.0) & (x != 0.0), down, quotient)  # a zero keeps its sign
     return tl.where((tl.abs(x) == float("inf")) & (y != 0.0), float("nan"), floored)
 
 
 @triton.jit
-def floor_divide_half(x, y):
-    """floor(x / y); from 2**21 on x / y within 2 ulp, whose fraction is below half a last place."""
-    quotient, whole, rest = _divided(x, y)
-    return _floored(x, y, quotient, whole, rest)
-
-
-@triton.jit
-def _remainder_of_any_size(x, y):
-    """C's fmod, exact and slow; Triton's % takes the rounded quotient's product off, which is wrong of a large one."""
-    if _COMPILED:
+def _fmod(x, y):
+    """C's: exact. Triton's % takes off the product of the rounded quotient, which is wrong of a large one."""
+    if COMPILED:
         return libdevice.fmod(x, y)
     else:
         return x % y
@@ -226,26 +178,20 @@ def _remainder_of_any_size(x, y):
 
 @triton.jit
 def floor_divide(x, y):
-    """floor(x / y) of the exact quotient where that is below 2**21, and beyond as PyTorch computes it."""
-    quotient, whole, rest = _divided(x, y)
-    floored = _floored(x, y, quotient, whole, rest)
-    if tl.max((tl.abs(quotient) >= 2097152.0).to(tl.int32)) > 0:
-        rest = _remainder_of_any_size(x, y)
-        found = (x - rest) / y
-        found = tl.where((rest != 0.0) & _have_other_signs(rest, y), found - 1.0, found)
-        down = tl.floor(found)
-        down = tl.where(found - down > 0.5, down + 1.0, down)
-        floored = tl.where((tl.abs(quotient) >= 2097152.0) & (y != 0.0), down, floored)
-    return floored
+    """floor(x / y) as PyTorch computes it, by the exact remainder: a rounded quotient may be whole by accident."""
+    rest = _fmod(x, y)
+    found = tl.div_rn(x - rest, y)
+    found = tl.where((rest != 0.0) & _have_other_signs(rest, y), found - 1.0, found)
+    down = tl.floor(found)
+    down = tl.where(found - down > 0.5, down + 1.0, down)
+    # A zero has the sign of the quotient.
+    return tl.where(y == 0.0, x / y, tl.where(found == 0.0, (x / y) * 0.0, down))
 
 
 @triton.jit
 def remainder(x, y):
     """What is left of x when floor(x / y) times y is taken off, exactly; it has the sign of y."""
-    quotient, _, rest = _divided(x, y)
-    if tl.max(tl.where(tl.abs(quotient) < 2097152.0, 0, 1)) > 0:
-        rest = _remainder_of_any_size(x, y)
-    rest = tl.where(rest == 0.0, x * 0.0, rest)  # a zero has the sign of x, as C's has
+    rest = _fmod(x, y)
     return tl.where((rest != 0.0) & _have_other_signs(rest, y), rest + y, rest)
 
 
@@ -304,15 +250,15 @@ def _sine_from_half_turns(x, half_turns):
 
 @triton.jit
 def _sin_near(x):
-    shifted = x * 0.31830987 + _SHIFT
-    return _negated_where_odd(shifted, _sine_from_half_turns(x, shifted - _SHIFT))
+    shifted = x * 0.31830987 + SHIFT
+    return _negated_where_odd(shifted, _sine_from_half_turns(x, shifted - SHIFT))
 
 
 @triton.jit
 def _cos_near(x):
     """cos(x) is -sin(x - pi / 2 - k pi) of an even k, and its opposite of an odd one."""
-    shifted = (x * 0.31830987 - 0.5) + _SHIFT
-    return _negated_where_odd(shifted, -_sine_from_half_turns(x, (shifted - _SHIFT) + 0.5))
+    shifted = (x * 0.31830987 - 0.5) + SHIFT
+    return _negated_where_odd(shifted, -_sine_from_half_turns(x, (shifted - SHIFT) + 0.5))
 
 
 @triton.jit
