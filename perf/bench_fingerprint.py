@@ -59,7 +59,8 @@ class Fingerprint:
         self._values: list[tuple[str, Mapping[str, Any], Any, Any]] = []  # what is called so, where, its key, the value
         self._functions: list[tuple[str, types.FunctionType, tuple[Any, ...]]] = []
         self._cells: list[tuple[str, types.CellType, Any]] = []
-        self._sizes: list[tuple[str, Mapping[str, Any], frozenset[str]]] = []
+        # What is called so, the names in it, and which others may not come to it; None for any.
+        self._sizes: list[tuple[str, Mapping[str, Any], frozenset[str], frozenset[str] | None]] = []
         self._seen: dict[int, Any] = {}
         self._looked_up = set(names)
         foreign: dict[str, Any] = {"builtins": builtins}
@@ -73,7 +74,7 @@ class Fingerprint:
         self._outside(foreign, {module.__name__ for module in modules})
 
     def changed(self) -> list[str]:
-        """Names of what is gone, is not what it was, or was added to a module, sorted."""
+        """Names of what is gone, is not what it was, or was added where it changes something, sorted."""
         found = {path for path, place, name, value in self._values if place.get(name, _NOTHING) is not value}
         for path, function, parts in self._functions:
             now = function.__code__, function.__defaults__, function.__kwdefaults__
@@ -86,9 +87,9 @@ class Fingerprint:
                 is_same = value is _NOTHING
             if not is_same:
                 found.add(path)
-        for path, place, names in self._sizes:
+        for path, place, names, counts in self._sizes:
             if place.keys() != names:
-                found.update(f"{path}.{name}" for name in place.keys() - names - _SKIPPED)
+                found.update(f"{path}.{name}" for name in place.keys() - names if counts is None or name in counts)
         return sorted(found)
 
     def sealed(self) -> Callable[[], list[str]]:
@@ -99,7 +100,9 @@ class Fingerprint:
     def _module(self, module: types.ModuleType) -> dict[str, Any]:
         """Note a module; returns the modules and classes of others that it has names for."""
         foreign = {}
-        self._sizes.append((module.__name__, vars(module), frozenset(vars(module))))  # a name could hide a builtin
+        # A builtin's name hides it. Others change nothing: torch.compile adds names of its own for what it compiles.
+        hiding = frozenset(vars(builtins)) - _SKIPPED
+        self._sizes.append((module.__name__, vars(module), frozenset(vars(module)), hiding))
         for name, value in list(vars(module).items()):
             if name in _SKIPPED:
                 continue
@@ -153,7 +156,7 @@ class Fingerprint:
             for item in value:
                 self._value(path, item, is_constant)
         elif is_constant and isinstance(value, dict | types.MappingProxyType):
-            self._sizes.append((path, value, frozenset(value)))
+            self._sizes.append((path, value, frozenset(value), None))
             for key, item in value.items():
                 self._values.append((path, value, key, item))
                 self._value(path, item, is_constant)

@@ -121,6 +121,7 @@ def test_state_may_change():
     module.queue.append(1)
     module.Thing.state = 5
     module.Thing.compiled = _other
+    module.__compiled_fn_1 = _other
     module.cached()
     module.cache["x"].method()
     assert fingerprint.changed() == []
@@ -163,9 +164,12 @@ def test_what_pytorch_replaces_itself_is_no_change():
 import torch
 from tileops.ops import catalogue
 from tileops.perf import bench_integrity, bench_worker
+from tileops.ops import normalization
 guard = bench_integrity.Guard(catalogue.load().values())
-torch.compile(torch.sin, backend="eager")(torch.ones(3))
+before = len(vars(normalization))
+torch.compile(normalization._rms_norm, backend="eager")(torch.ones(3, 4), torch.ones(4), (4,), 1e-6)
 import torch._inductor.compile_fx
+assert len(vars(normalization)) > before
 assert torch.manual_seed.__code__.co_name != "manual_seed"
 print(guard.changed())
 """
