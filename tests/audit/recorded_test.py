@@ -1,6 +1,6 @@
 """The recorded audit of the H200: its counters, judged by today's formulas, give its verdicts again.
 
-An implemented op that is not in it is named by a skipped test: it has to be measured.
+An implemented op that is not in it is named below, with the reason: it has to be measured, or cannot be.
 """
 
 from __future__ import annotations
@@ -16,11 +16,15 @@ from tileops.perf import paths
 from tileops.proto import audit_pb2
 
 IMPLEMENTED = {name: op_class for name, op_class in catalogue.load().items() if op_class.STATUS == "implemented"}
-# What a new record must not lack. An op that was implemented since is measured with the next one, and added here.
-ONCE_AUDITED = frozenset((
-    "BatchNormFwdOp", "GemmFwdOp", "GroupedQueryAttentionFwdOp", "MoePermuteNopadFwdOp", "RMSNormFwdOp", "SiluAndMulFwdOp",
-    "SumFwdOp",
-))  # fmt: skip
+# Ops and branches of a price that the newest record lacks, and why. An op that is implemented without an H200 at hand is
+# named here until it is measured.
+UNMEASURED = {
+    "AlibiFwdOp": "its formula declares no read",
+    "SinusoidalFwdOp": "its formula declares no read",
+}
+UNMEASURED_BRANCHES = {
+    ("DropoutFwdOp", "flops: training = False"): "a copy that the driver makes, which counters do not see",
+}
 ROWS = {(name, case.case_id) for name, op_class in IMPLEMENTED.items() for case in op_class.CASES}
 RECORDED = sorted(paths.data_path("audit", "recorded", "h200").glob("*.binpb"))
 
@@ -58,11 +62,13 @@ def test_there_is_a_record_with_its_counters():
 def test_the_newest_record_takes_every_branch_that_rows_of_an_implemented_op_take(op):
     rows = audit_pb2.AuditReport.FromString(RECORDED[-1].read_bytes()).rows
     recorded = {row.case_id for row in rows if row.op == op and (op, row.case_id) in ROWS}
-    if not recorded and op not in ONCE_AUDITED:
-        pytest.skip(f"{op} was never audited, or no row that was is left: //audit:bytes --save_csv on an H200")
-    cases = IMPLEMENTED[op].CASES
-    taken = {branch for case in cases if case.case_id in recorded for branch in case.branches}
-    assert taken == {branch for case in cases for branch in case.branches}
+    if op in UNMEASURED:
+        assert not recorded
+        pytest.skip(f"{op}: {UNMEASURED[op]}")
+    op_class = IMPLEMENTED[op]
+    taken = {branch for case in op_class.CASES if case.case_id in recorded for branch in case.branches}
+    lacking = {op_class.BRANCHES[at] for case in op_class.CASES for at in case.branches if at not in taken}
+    assert lacking == {branch for name, branch in UNMEASURED_BRANCHES if name == op}
 
 
 def test_every_op_of_the_record_was_measured():
