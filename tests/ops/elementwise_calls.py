@@ -86,7 +86,10 @@ def signatures(op: str) -> Iterator[tuple[Settings, dict[str, torch.dtype], torc
             yield some, operands, result
 
 
-_FLOAT_EDGES = (0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 3.5, 1e-3, -1e-3, 30.0, -30.0, float("inf"), float("-inf"), float("nan"))
+_FLOAT_EDGES = (
+    0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 3.5, 1e-3, -1e-3, -0.2, 12.0, -12.0, 30.0, -30.0, -80.0, 7e4, -7e4,
+    float("inf"), float("-inf"), float("nan"),
+)  # fmt: skip
 
 
 def values(shape: tuple[int, ...], dtype: torch.dtype, seed: int) -> torch.Tensor:

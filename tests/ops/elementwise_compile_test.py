@@ -7,7 +7,7 @@ import torch
 
 from tileops.ops.kernels import dropout, elementwise, elementwise_table, positions
 from tileops.tests.ops.compiling import assert_wide, compiled, empty  # noqa: F401  # a fixture is found by its name
-from tileops.tests.ops.elementwise_calls import signatures
+from tileops.tests.ops.elementwise_calls import CLASSES, signatures
 
 
 def _compile(op, params, operands, result):
@@ -53,6 +53,24 @@ def test_operands_of_different_dtypes(compiled):
     for first, second in ((torch.int64, torch.bfloat16), (torch.bool, torch.float16), (torch.float16, torch.float32)):
         _compile("MulFwdOp", {}, {"input": first, "other": second}, torch.promote_types(first, second))
     _compile("MulFwdOp", {}, {"input": torch.uint8, "other": torch.int64}, torch.int64)
+
+
+@pytest.mark.parametrize("op", ["AddFwdOp", "PowFwdOp", "FloorDivideFwdOp", "LogicalAndFwdOp", "LogicalOrFwdOp", "EqFwdOp", "RemainderFwdOp"])
+def test_an_operand_without_axes_is_read_in_the_dtype_of_the_other(compiled, op):
+    """Also by those that the interpreter cannot run: it has no "and" of what two scalars are found to be."""
+    params = {"alpha": 1} if op == "AddFwdOp" else {}
+    for whole, lone in ((torch.float16, torch.float32), (torch.float32, torch.float64), (torch.int32, torch.int64), (torch.bool, torch.float32)):
+        names = CLASSES[op].INPUT_NAMES
+        for first in (True, False):
+            dtypes = (lone, whole) if first else (whole, lone)
+            scalars = names[:1] if first else names[1:]
+            operands = dict(zip(names, dtypes, strict=True))
+            result = torch.bool if op[:2] in ("Lo", "Eq") else elementwise_table.meeting(operands, scalars)
+            how = elementwise_table.launch(elementwise_table.TABLE[op], params, operands, result, scalars)
+            if how is not None:  # powers of integers are the reference's
+                inputs = [empty(*([] if name in scalars else [2048, 4096]), dtype=dtype) for name, dtype in operands.items()]
+                elementwise.apply(how.function, inputs, [], how.meeting, how.compute, empty(2048, 4096, dtype=result))
+    assert compiled["_flat"]
 
 
 def test_what_only_writes(compiled):

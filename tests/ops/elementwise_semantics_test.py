@@ -18,7 +18,7 @@ from tileops.tests.ops.elementwise_calls import CLASSES, Settings, dtypes, input
 OPS = catalogue.load()
 TARGETS = ["torch", "triton"]
 # The interpreter has no "and" of what two scalars are found to be.
-_NOT_OF_SCALARS = ("PowFwdOp", "LogicalAndFwdOp", "LogicalOrFwdOp")
+_NOT_OF_SCALARS = ("FloorDivideFwdOp", "PowFwdOp", "LogicalAndFwdOp", "LogicalOrFwdOp")
 _TWO = [op for op in TABLE if len(CLASSES[op].INPUT_NAMES) == 2 and len(dtypes(op)) > 10]
 
 
