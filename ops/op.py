@@ -15,6 +15,8 @@ from tileops.ops.implementations import Implementation, When, marked
 from tileops.ops.last_call import LastCall
 from tileops.ops.stages import Stage
 
+Sample = tuple[float, float] | range | list[float]
+
 
 class Op:
     """A manifest entry as a callable. Generated classes fill in the signature, hand-written subclasses the kernels.
@@ -37,8 +39,9 @@ class Op:
       STAGES: of a composite, its composition.
       FUNC: dotted path of the formula that prices a call; "" where the entry's own expressions do.
       BRANCHES: the groups of calls that the entry's formulas tell apart, in words; a case names those it is in.
-      SAMPLES: by input, the interval that the random values of a row come from; others are normally distributed.
-        A hand-written class has it where the op is not defined everywhere.
+      SAMPLES: by input, what the random values of a row come from: an interval (low, high), a range of whole numbers, a
+        list of values; others are normally distributed. A hand-written class has it where the op is not defined
+        everywhere, and where normal values, of which no two are equal and none is 0 or NaN, all give the same result.
     """
 
     ENTRY: ClassVar[str] = ""
@@ -60,7 +63,7 @@ class Op:
     STAGES: ClassVar[tuple[Stage, ...]] = ()
     FUNC: ClassVar[str] = ""
     BRANCHES: ClassVar[tuple[str, ...]] = ()
-    SAMPLES: ClassVar[Mapping[str, tuple[float, float]]] = {}
+    SAMPLES: ClassVar[Mapping[str, Sample]] = {}
 
     _implementations: ClassVar[dict[str, Implementation]] = {}
     _tensor_names: ClassVar[frozenset[str]] = frozenset()

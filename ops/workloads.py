@@ -12,7 +12,7 @@ import torch
 from tileops.manifest import generators
 from tileops.ops.cases import TensorCase, WorkloadCase
 from tileops.ops.dtypes import BY_NAME
-from tileops.ops.op import Op
+from tileops.ops.op import Op, Sample
 
 # Integer data without a generator carries no meaning beyond its range; small values keep products representable.
 _INT_LOW, _INT_HIGH = 0, 8
@@ -75,19 +75,24 @@ def _build(op_class: type[Op], case_id: str, tensor: TensorCase, device: torch.d
         return torch.empty(tensor.shape, dtype=dtype, device=device)
     stream = torch.Generator(device=device).manual_seed(generators.tensor_seed(op, case_id, tensor.name, variant))
     if tensor.name in op_class.SAMPLES:
-        return _uniform(tensor.shape, dtype, device, stream, *op_class.SAMPLES[tensor.name])
+        return _sampled(tensor.shape, dtype, device, stream, op_class.SAMPLES[tensor.name])
     return _random(tensor.shape, dtype, device, stream)
 
 
-def _uniform(
-    shape: tuple[int, ...], dtype: torch.dtype, device: torch.device, stream: torch.Generator, low: float, high: float
+def _sampled(
+    shape: tuple[int, ...], dtype: torch.dtype, device: torch.device, stream: torch.Generator, samples: Sample
 ) -> torch.Tensor:
-    """Values of [low, high); whole ones where the dtype has no others, and none that it does not have."""
-    if dtype.is_floating_point:
+    """Values of an op's `SAMPLES`; whole ones where the dtype has no others, and none that it does not have."""
+    if isinstance(samples, list):
+        values = torch.tensor(samples, dtype=dtype, device=device)
+        return values[torch.randint(len(samples), shape, generator=stream, device=device)]
+    low, high = (samples.start, samples.stop) if isinstance(samples, range) else samples
+    if dtype.is_floating_point and not isinstance(samples, range):
         return torch.empty(shape, dtype=dtype, device=device).uniform_(low, high, generator=stream)
-    lowest, highest = (0, 1) if dtype == torch.bool else (torch.iinfo(dtype).min, torch.iinfo(dtype).max)
-    bounds = max(math.ceil(low), lowest), min(math.ceil(high), highest + 1)
-    return torch.randint(*bounds, shape, generator=stream, device=device, dtype=torch.int64).to(dtype)
+    if not dtype.is_floating_point:
+        lowest, highest = (0, 1) if dtype == torch.bool else (torch.iinfo(dtype).min, torch.iinfo(dtype).max)
+        low, high = max(math.ceil(low), lowest), min(math.ceil(high), highest + 1)
+    return torch.randint(low, high, shape, generator=stream, device=device, dtype=torch.int64).to(dtype)
 
 
 def _random(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device, stream: torch.Generator) -> Any:

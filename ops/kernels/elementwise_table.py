@@ -38,8 +38,8 @@ class Formula:
       numbers: (params, dtype of the result) -> the numbers that the function takes after its operands.
       masks: inputs that are only asked whether they are 0.
       views: (the inputs that are there) -> the operands, views of them that broadcast to the result.
-      samples: by input, the interval that a row's random values are drawn from where a normal distribution leaves the
-        domain of the op, or leaves nearly all of its work undone.
+      samples: by input, what a row's random values are drawn from (`Op.SAMPLES`) where a normal distribution leaves the
+        domain of the op, leaves nearly all of its work undone, or gives one result for all of its values.
     """
 
     reference: Callable[..., torch.Tensor]
@@ -49,7 +49,7 @@ class Formula:
     numbers: Callable[[Params, torch.dtype], Sequence[float]] = lambda params, dtype: ()
     masks: tuple[str, ...] = ()
     views: Callable[[list[torch.Tensor]], list[torch.Tensor]] = lambda inputs: inputs
-    samples: Mapping[str, tuple[float, float]] = dataclasses.field(default_factory=dict)
+    samples: Mapping[str, tuple[float, float] | range | list[float]] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -153,6 +153,10 @@ def _replacements(params: Params, dtype: torch.dtype) -> Sequence[float]:
 
 
 _POSITIVE = {"input": (0.01, 4.0)}
+# Of normal values none is 0, no two are equal and all are finite: a result that was never computed would be right.
+_NEAR_ZERO = range(-1, 2)
+_OFTEN_EQUAL = {"input": range(-8, 9), "other": range(-8, 9)}
+_NOT_ALL_FINITE = {"input": [math.nan, math.inf, -math.inf, -1.5, 0.0, 1.0, 300.0]}
 
 UNARY = {
     "AbsFwdOp": _alike(torch.abs, "absolute"),
@@ -176,11 +180,11 @@ UNARY = {
     "RoundFwdOp": Formula(
         _rounded, _round, integer="identity", numbers=_round_numbers, samples={"input": (-8.0, 8.0)}
     ),
-    "LogicalNotFwdOp": _alike(torch.logical_not, "is_zero"),
+    "LogicalNotFwdOp": Formula(torch.logical_not, "is_zero", integer="is_zero", samples={"input": _NEAR_ZERO}),
     "BitwiseNotFwdOp": Formula(torch.bitwise_not, "bitwise_not", integer="bitwise_not", boolean="is_zero"),
-    "IsnanFwdOp": Formula(torch.isnan, "is_nan"),
-    "IsinfFwdOp": Formula(torch.isinf, "is_infinite"),
-    "IsfiniteFwdOp": Formula(torch.isfinite, "is_finite"),
+    "IsnanFwdOp": Formula(torch.isnan, "is_nan", samples=_NOT_ALL_FINITE),
+    "IsinfFwdOp": Formula(torch.isinf, "is_infinite", samples=_NOT_ALL_FINITE),
+    "IsfiniteFwdOp": Formula(torch.isfinite, "is_finite", samples=_NOT_ALL_FINITE),
     "NanToNumFwdOp": Formula(torch.nan_to_num, "nan_to_num", integer="identity", numbers=_replacements),
 }
 
@@ -231,7 +235,12 @@ def _by_rounding(plain: str, trunc: str, floor: str) -> Chosen:
 
 
 def _logical(reference: Callable[..., torch.Tensor], name: str) -> Formula:
-    return Formula(reference, name, integer=name, masks=("input", "other"))
+    near_zero = {"input": _NEAR_ZERO, "other": _NEAR_ZERO}
+    return Formula(reference, name, integer=name, masks=("input", "other"), samples=near_zero)
+
+
+def _compared(reference: Callable[..., torch.Tensor], name: str) -> Formula:
+    return Formula(reference, name, integer=name, samples=_OFTEN_EQUAL)
 
 
 _add, _subtract = _unless_one("add", "add_scaled"), _unless_one("subtract", "subtract_scaled")
@@ -253,12 +262,12 @@ BINARY = {
     "MaximumFwdOp": _alike(torch.maximum, "maximum"),
     "MinimumFwdOp": _alike(torch.minimum, "minimum"),
     "LerpFwdOp": Formula(torch.lerp, "lerp", numbers=_named("weight")),
-    "EqFwdOp": _alike(torch.eq, "equal"),
-    "NeFwdOp": _alike(torch.ne, "not_equal"),
-    "GtFwdOp": _alike(torch.gt, "greater"),
-    "GeFwdOp": _alike(torch.ge, "greater_equal"),
-    "LtFwdOp": _alike(torch.lt, "less"),
-    "LeFwdOp": _alike(torch.le, "less_equal"),
+    "EqFwdOp": _compared(torch.eq, "equal"),
+    "NeFwdOp": _compared(torch.ne, "not_equal"),
+    "GtFwdOp": _compared(torch.gt, "greater"),
+    "GeFwdOp": _compared(torch.ge, "greater_equal"),
+    "LtFwdOp": _compared(torch.lt, "less"),
+    "LeFwdOp": _compared(torch.le, "less_equal"),
     "LogicalAndFwdOp": _logical(torch.logical_and, "bit_and"),
     "LogicalOrFwdOp": _logical(torch.logical_or, "bit_or"),
     "BitwiseAndFwdOp": _alike(torch.bitwise_and, "bit_and"),
