@@ -22,7 +22,10 @@ def of_row(op: Op, record: benchmark_pb2.BenchmarkRecord) -> dict[str, Any]:
     """
     if not record.HasField("read_bytes") or not record.bytes:
         return {"flush": Flush.DIRTY}
-    # What is read and then written in place is charged twice, and lies in the cache once, written.
-    touched = record.bytes - op.last_call.bytes_of(*op.MUTATED_NAMES)
-    written = record.bytes - record.read_bytes
+    touched, written = touched_bytes(op, record), record.bytes - record.read_bytes
     return {"flush": Flush.MATCHED, "written_share": written / touched if written < touched else 1.0}
+
+
+def touched_bytes(op: Op, record: benchmark_pb2.BenchmarkRecord) -> int:
+    """What the call brings into the cache: what it reads and then writes in place is charged twice, and lies there once."""
+    return max(record.bytes - op.last_call.bytes_of(*op.MUTATED_NAMES), 0)

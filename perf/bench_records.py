@@ -134,7 +134,7 @@ def set_measurement(record: benchmark_pb2.BenchmarkRecord, found: Measurement) -
         state.cache_preparation.flush_bytes = found.flush_bytes
         if found.written_share is not None:
             state.cache_preparation.written_share = found.written_share
-        state.cache_preparation.input_sets = 1  # the flush makes rotation needless; values change in place
+        state.cache_preparation.input_sets = found.input_sets
 
 
 def refuse_impossible_time(record: benchmark_pb2.BenchmarkRecord) -> None:

@@ -48,6 +48,8 @@ def readings(device: torch.device, sizes_mb: Sequence[float], budget: Budget | N
     """Time each access of each size under each flush and in rotation; a CPU, which has no flush, as it is."""
     for size_mb in sizes_mb:
         for access, (make, written_share) in _ACCESSES.items():
+            if device.type == "cpu" and access in _NEED_GPU:
+                continue
             calls = [make(device, size_mb)]
             for flush in Flush if device.type != "cpu" else [Flush.NONE]:
                 share = written_share if flush is Flush.MATCHED else None
@@ -88,6 +90,13 @@ def _add(device: torch.device, size_mb: float) -> Callable[[], object]:
     return lambda: torch.add(one, other, out=target)
 
 
+def _add_with_hints(device: torch.device, size_mb: float) -> Callable[[], object]:
+    from tileops.perf import clock_study_kernels  # Triton is imported where there is a GPU
+
+    one, other, target = (_tensor(device, size_mb, 1 / 3, torch.bfloat16) for _ in range(3))
+    return lambda: clock_study_kernels.add_with_hints(one, other, target)
+
+
 def _compare(device: torch.device, size_mb: float) -> Callable[[], object]:
     one, other = (_tensor(device, size_mb, 4 / 9) for _ in range(2))
     target = torch.empty(one.shape, dtype=torch.bool, device=device)
@@ -119,5 +128,6 @@ def _write(device: torch.device, size_mb: float) -> Callable[[], object]:
 # place, which reads and writes each of its lines, all.
 _ACCESSES: dict[str, tuple[Callable[[torch.device, float], Callable[[], object]], float]] = {
     "read": (_read, 0.0), "compare": (_compare, 1 / 9), "add": (_add, 1 / 3), "copy": (_copy, 1 / 2),
-    "widen": (_widen, 2 / 3), "scale": (_scale, 1.0), "write": (_write, 1.0),
+    "widen": (_widen, 2 / 3), "scale": (_scale, 1.0), "write": (_write, 1.0), "hinted": (_add_with_hints, 1 / 3),
 }  # fmt: skip
+_NEED_GPU = frozenset({"hinted"})

@@ -95,6 +95,7 @@ class Measurement:
       doubts: why the median should not be trusted (bimodal, drifting); empty where nothing speaks against it.
       flush: what was done before each measured call.
       flush_bytes: size of the buffer that the flush touched. Bytes.
+      input_sets: sets of inputs that the calls took in turn; 1 for the same storage each time. A count.
       written_share: of a MATCHED flush, the share of the lines it left that were written; from 0 to 1, else None.
       start, end: the device's sensors before and after; None on a CPU.
     """
@@ -114,5 +115,6 @@ class Measurement:
     flush: Flush = Flush.NONE
     flush_bytes: int = 0
     written_share: float | None = None
+    input_sets: int = 1
     start: DeviceReading | None = None
     end: DeviceReading | None = None

@@ -26,7 +26,7 @@ def test_every_access_of_every_size_is_timed_and_its_rate_is_size_over_time():
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU: there is no cache to flush")
 def test_on_a_gpu_every_flush_is_timed_by_its_own_records():
     found = list(clock_study_flush.readings(torch.device("cuda:0"), [10.0], SHORT))
-    assert len(found) == 7 * 5 and {row.source for row in found} == {"CUPTI"}
+    assert len(found) == 8 * 5 and {row.source for row in found} == {"CUPTI"}
     assert {row.flush for row in found} == {"none", "clean", "dirty", "matched", "rotation"}
 
 

@@ -1,0 +1,24 @@
+"""A kernel that profits from a flush: an addition which marks what it reads as the first to be evicted."""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+
+_TILE = 2048
+
+
+@triton.jit
+def _add(one_ptr, other_ptr, target_ptr, count, TILE: tl.constexpr):
+    at = tl.program_id(0) * TILE + tl.arange(0, TILE)
+    mask = at < count
+    one = tl.load(one_ptr + at, mask=mask, eviction_policy="evict_first")
+    other = tl.load(other_ptr + at, mask=mask, eviction_policy="evict_first")
+    tl.store(target_ptr + at, one + other, mask=mask)
+
+
+def add_with_hints(one: torch.Tensor, other: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    """one + other into `target`, and return it: contiguous tensors of one shape, dtype and GPU, the current one."""
+    _add[(triton.cdiv(target.numel(), _TILE),)](one, other, target, target.numel(), TILE=_TILE)
+    return target
