@@ -75,7 +75,8 @@ def set_price(record: benchmark_pb2.BenchmarkRecord, op: Op) -> None:
     record.roof_key = op.roof_key() if bench_catalogue.is_hand_written(type(op)) else ""
     record.ClearField("read_bytes")
     try:
-        record.read_bytes = checks.price(op.ENTRY, "eval_roofline_read_bytes()", op.eval_roofline_read_bytes())
+        read_bytes = checks.price(op.ENTRY, "eval_roofline_read_bytes()", op.eval_roofline_read_bytes())
+        record.read_bytes = read_bytes
     except OpNotAvailableError:
         pass  # nobody declared the read half
     except OpCallError as error:
