@@ -19,10 +19,12 @@ _SHAPES: dict[str, list[tuple[dict[str, Any], list[tuple[int, ...] | None]]]] = 
         f"{name}AndMulFwdOp": [({}, [(3, 5, 14)]), ({}, [(4,)]), ({}, [(2, 6)])] for name in ("Silu", "Gelu", "GeluTanh")
     },
     "AlibiFwdOp": [
-        ({"seq_len": length, "num_heads": heads, "dtype": "float32"}, []) for length, heads in ((3, 5), (1, 8), (4, 1), (0, 2), (2, 0))
+        ({"seq_len": length, "num_heads": heads, "dtype": "float32"}, [])
+        for length, heads in ((3, 5), (1, 8), (4, 1), (1, 1), (0, 2), (2, 0))
     ],
     "SinusoidalFwdOp": [
-        ({"seq_len": length, "d_model": width, "dtype": "float32"}, []) for length, width in ((3, 5), (1, 8), (4, 1), (0, 2), (2, 0))
+        ({"seq_len": length, "d_model": width, "dtype": "float32"}, [])
+        for length, width in ((3, 5), (1, 8), (4, 1), (0, 2), (2, 0))
     ],
     "DropoutFwdOp": [
         ({"p": 0.25, "seed": 2**40 + 3}, [(3, 5)]), ({"p": 0.0}, [(7,)]), ({"p": 1.0}, [(2, 2)]), ({"training": False}, [()]),
@@ -43,12 +45,15 @@ _SHAPES: dict[str, list[tuple[dict[str, Any], list[tuple[int, ...] | None]]]] = 
 }  # fmt: skip
 
 
-# Shapes of the inputs of an elementwise op, by how many it has: two-sided broadcasts first.
+# Shapes of the inputs of an elementwise op, by how many it has: two-sided broadcasts first, no output and one element last.
 _ELEMENTWISE_SHAPES = {
     1: [[(3, 5)], [()]],
-    2: [[(4, 1), (1, 3)], [(4, 1), (3,)], [(), (5,)], [(2, 3), ()], [(0, 1), (7,)], [(7,), (0, 1)]],
-    3: [[(4, 1), (1, 3), (2, 1, 1)], [(5,), (2, 1), (5,)], [(1, 3), (7, 1, 3), (3,)], [(5,), (7, 1), (0, 1, 1)], [(0, 1), (7,), ()]],
-}
+    2: [[(4, 1), (1, 3)], [(4, 1), (3,)], [(), (5,)], [(2, 3), ()], [(0, 1), (7,)], [(7,), (0, 1)], [(1,), ()]],
+    3: [
+        [(4, 1), (1, 3), (2, 1, 1)], [(5,), (2, 1), (5,)], [(1, 3), (7, 1, 3), (3,)], [(5,), (7, 1), (0, 1, 1)],
+        [(0, 1), (7,), ()], [(1,), (), (1,)],
+    ],
+}  # fmt: skip
 # Of those whose operands do not broadcast freely.
 _OWN_SHAPES = {
     "PreluFwdOp": [[(2, 3, 5), (3,)], [(4,), (1,)], [(), (1,)], [(2, 2), ()]],
