@@ -146,6 +146,15 @@ def test_a_number_beyond_the_type_computed_in_is_refused_and_infinity_is_pytorch
         torch.testing.assert_close(found, expected, rtol=2e-5, atol=1e-7, equal_nan=True)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
+@pytest.mark.parametrize("number", [1e6, 1e39, -1e39, torch.inf])
+def test_what_stands_for_nan_is_infinite_beyond_the_range_as_pytorchs_is(number, dtype):
+    x = torch.tensor([1.0, torch.nan, torch.inf, -torch.inf], dtype=dtype)
+    for target in TARGETS:
+        found = CLASSES["NanToNumFwdOp"](number, number, number, target=target)(x)
+        assert torch.equal(found, torch.nan_to_num(x, number, number, number))
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 @pytest.mark.parametrize("beta", [1.0, 0.5, -2.0])
 def test_softplus_with_a_large_threshold_overflows_nowhere(dtype, beta):
