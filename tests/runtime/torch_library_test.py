@@ -61,11 +61,14 @@ def outputs_of(op, result):
 
 
 def same(found, wanted):
-    """Whether two lists of tensors (or None) are equal."""
-    return all(
-        one is other if one is None or other is None else one.dtype == other.dtype and torch.equal(one, other)
-        for one, other in zip(found, wanted, strict=True)
-    )
+    """Whether two lists of tensors (or None) are equal, NaN to NaN."""
+    pairs = zip(found, wanted, strict=True)
+    return all(one is other if one is None or other is None else _same(one, other) for one, other in pairs)
+
+
+def _same(one, other):
+    is_same = (one == other) | ((one != one) & (other != other)) if one.shape == other.shape else torch.tensor(False)
+    return one.dtype == other.dtype and bool(is_same.all())
 
 
 def compiled(function, **options):

@@ -1,0 +1,86 @@
+"""The page of efficiencies: what it says of a report's rows, and of what others published."""
+
+import pytest
+
+from tileops.docs import efficiency_page
+from tileops.docs.efficiency_page import Published
+from tileops.perf import paths
+
+RUN = {"file": "run.binpb", "device_name": "NVIDIA H200", "driver_version": "580", "torch_version": "2.11"}
+
+
+def _row(op, case_id, label, actual_us, sol_us, family="elementwise"):
+    return {
+        "op": op, "family": family, "case_id": case_id, "label": label, "implementation": "triton", "bound": "memory",
+        "actual_time_s": actual_us / 1e6, "sol_time_s": sol_us / 1e6, "efficiency": sol_us / actual_us,
+    }  # fmt: skip
+
+
+ROWS = [
+    _row("AddFwdOp", "big-float16-float16", "big", 20.0, 18.0),
+    _row("AddFwdOp", "mixed-float16-float32", "mixed", 40.0, 20.0),
+    _row("ExpFwdOp", "a-big-float32", "a-big", 20.0, 15.0),
+    _row("ExpFwdOp", "small-float32", "small", 4.0, 1.0),
+    _row("SumFwdOp", "loss-bfloat16", "loss", 12.0, 11.0, family="reduction"),
+    {**_row("NegFwdOp", "none-float16", "none", 4.0, 1.0), "efficiency": None},
+]
+PUBLISHED = {
+    ("AddFwdOp", "big", "float16"): Published(40e-6, "torch", 10e-6),
+    ("AddFwdOp", "mixed", "float16"): Published(1e-6, "torch", 1e-6),
+    ("ExpFwdOp", "a-big", "float32"): Published(20e-6, "", None),
+    ("ExpFwdOp", "small", "float32"): Published(1e-6, "torch", 3.96e-6),
+}
+
+
+@pytest.fixture
+def page():
+    return efficiency_page.page({"runs": [RUN], "rows": ROWS}, PUBLISHED)
+
+
+def _cells(page, section, first):
+    part = page.split(f"## {section}")[1].split("## ")[0]
+    (line,) = [line for line in part.splitlines() if line.startswith(f"| {first} |")]
+    return [cell.strip() for cell in line.strip("|").split("|")][1:]
+
+
+def test_long_rows_are_told_by_kind_of_op_and_short_ones_are_counted(page):
+    assert _cells(page, "To the hardware's limit", "two operands") == ["2", "1", "0.50", "0.54", "0.70", "0.86"]
+    assert _cells(page, "To the hardware's limit", "unary math")[:3] == ["1", "0", "0.75"]
+    assert _cells(page, "To the hardware's limit", "reduction")[:2] == ["1", "1"]
+    assert _cells(page, "To the hardware's limit", "all")[:2] == ["4", "2"]
+    assert "The other 1 rows are mostly launch" in page
+
+
+def test_a_published_row_is_that_of_the_label_whose_dtype_all_operands_have(page):
+    assert _cells(page, "To published times", "two operands") == ["1", "0.500", "2.000", "1", "1"]
+    assert _cells(page, "To published times", "unary math") == ["2", "2.000", "1.010", "1", "0"]
+    assert _cells(page, "To published times", "all")[0] == "3"
+
+
+def test_the_worst_rows_come_first(page):
+    lines = [line for line in page.split("farthest from the limit")[1].splitlines() if line.startswith("| ")][2:]
+    assert [line.split(" | ")[1] for line in lines] == [
+        "mixed-float16-float32", "a-big-float32", "big-float16-float16", "loss-bfloat16",
+    ]  # fmt: skip
+    assert "| 40.0 | 20.0 | 0.50 | memory |" in lines[0]
+
+
+def test_a_report_without_rows_is_a_page():
+    assert "To published times" in efficiency_page.page({"runs": [RUN], "rows": []}, PUBLISHED)
+
+
+def test_the_published_file_says_whose_figures_it_holds_and_is_read_whole():
+    path = paths.data_path("perf", "recorded", "published", "tileops-2026-08-22-h200.tsv")
+    lines = path.read_text().splitlines()
+    assert lines[0].startswith("# ") and "licence" in lines[0]
+    found = efficiency_page.published_rows(path)
+    assert len(found) == sum(not line.startswith("#") for line in lines) - 1
+    assert all(row.kernel_s > 0 and (row.baseline_s is None) == (row.baseline == "") for row in found.values())
+
+
+def test_the_page_that_the_build_makes_compares_rows():
+    try:
+        page = paths.data_path("docs", "efficiency.md").read_text()
+    except FileNotFoundError:
+        pytest.skip("the page is made by Bazel alone")
+    assert int(_cells(page, "To published times", "all")[0]) > 300
