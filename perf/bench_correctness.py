@@ -62,13 +62,26 @@ def check(op: Op, call: Any, inputs: Inputs, returned: Any, expected: Expected) 
     return worst
 
 
-def check_unwritten(op_class: type[Op], inputs: Inputs, pristine: Inputs) -> None:
-    """Raises WrongResultError where an input changed that the op does not declare to write."""
-    for name, tensor in inputs.items():
-        if tensor is None or name in op_class.MUTATED_NAMES:
-            continue
-        if not torch.equal(_bits(tensor), _bits(pristine[name])):
+def check_unwritten(op_class: type[Op], inputs: Inputs, pristine: Inputs) -> tuple[str, ...]:
+    """Names of the inputs that a call changed.
+
+    Args:
+      op_class: the op's.
+      inputs: as the call left them.
+      pristine: as it found them.
+
+    Raises:
+      WrongResultError: an input changed that the op does not declare to write.
+    """
+    changed = tuple(
+        name
+        for name, tensor in inputs.items()
+        if tensor is not None and not torch.equal(_bits(tensor), _bits(pristine[name]))
+    )
+    for name in changed:
+        if name not in op_class.MUTATED_NAMES:
             raise WrongResultError(f"input {name!r} was written, and the op declares to leave it alone")
+    return changed
 
 
 def poison(call: Any, device: torch.device) -> None:

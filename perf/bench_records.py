@@ -135,6 +135,8 @@ def set_measurement(record: benchmark_pb2.BenchmarkRecord, found: Measurement) -
         state.cache_preparation.flush_bytes = found.flush_bytes
         if found.written_share is not None:
             state.cache_preparation.written_share = found.written_share
+        if found.rotation_ns is not None:
+            state.cache_preparation.rotation_busy_ns = found.rotation_ns
         state.cache_preparation.input_sets = found.input_sets
 
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 import collections
 import itertools
 import math
+import random
 from typing import Any
 
 import torch
 
 from tileops.ops.op import Op
-from tileops.perf.bench_inputs import RowInputs
+from tileops.perf.bench_inputs import Inputs, RowInputs
 
 # The sets together are this many times the cache, so that nothing of a set is left when its turn comes again.
 _CACHES = 3
@@ -38,19 +39,30 @@ class Rotation:
         self._op = op
         self._turns = itertools.cycle([inputs.clone() for _ in range(sets)])
         # Held, so that each call's outputs have a place of their own, too.
-        self._results: collections.deque[Any] = collections.deque(maxlen=sets)
+        self._results: collections.deque[tuple[Inputs, Any]] = collections.deque(maxlen=sets)
 
     def call(self) -> Any:
         """What is timed: the next set's turn."""
-        self._results.append(self._op(**next(self._turns)))
-        return self._results[-1]
+        inputs = next(self._turns)
+        returned = self._op(**inputs)
+        self._results.append((inputs, returned))
+        return returned
+
+    def go_round(self) -> None:
+        """Each set's turn once: an implementation may prepare something for each address that it meets."""
+        for _ in range(self.sets):
+            self.call()
+
+    def some(self, count: int) -> list[tuple[Inputs, Any]]:
+        """Inputs and results of some of the last calls, which nobody can foresee."""
+        return random.SystemRandom().sample(list(self._results), min(count, len(self._results)))
 
 
 def of_row(op: Op, inputs: RowInputs, device: torch.device, touched: int) -> Rotation | None:
     """The rotation of a row on a GPU; None where its call is small, or memory does not suffice.
 
     Args:
-      op: has completed the row's call.
+      op: has completed the row's call, which wrote none of its inputs.
       inputs: the row's.
       device: where the calls run.
       touched: what the call brings into the cache. Bytes.
@@ -61,6 +73,12 @@ def of_row(op: Op, inputs: RowInputs, device: torch.device, touched: int) -> Rot
     sets = math.ceil(_CACHES * cache / touched) + 1
     held = sum(tensor.nbytes for tensor in inputs.tensors.values() if tensor is not None)
     held += op.last_call.bytes_of(*op.last_call.outputs)
-    if sets > _MOST_SETS or sets * held > _MEMORY_SHARE * torch.cuda.mem_get_info(device)[0]:
+    if sets > _MOST_SETS or sets * held > _MEMORY_SHARE * _free_bytes(device):
         return None
     return Rotation(op, inputs, sets)
+
+
+def _free_bytes(device: torch.device) -> int:
+    """What the device has left and what PyTorch keeps of earlier rows: the same whatever ran before."""
+    kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return torch.cuda.mem_get_info(device)[0] + kept

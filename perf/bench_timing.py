@@ -106,8 +106,8 @@ class Row:
             bench_records.set_status(record, benchmark_pb2.STATUS_ERROR, message)
             return record
         try:
-            self._check(op, implementation, record)
-            found = self._time(op, implementation, budget, record)
+            written = self._check(op, implementation, record)
+            found = self._time(op, implementation, budget, record, written)
         except WrongResultError as error:
             record.correctness.checked = True
             record.correctness.reason = str(error)
@@ -122,8 +122,12 @@ class Row:
             record.status = benchmark_pb2.STATUS_OK
         return record
 
-    def _check(self, op: Op, implementation: str, record: benchmark_pb2.BenchmarkRecord) -> None:
-        """The first call: compared with the reference on the row's own inputs; prices the row."""
+    def _check(self, op: Op, implementation: str, record: benchmark_pb2.BenchmarkRecord) -> tuple[str, ...]:
+        """The first call: compared with the reference on the row's own inputs; prices the row.
+
+        Returns:
+          Names of the inputs that it wrote.
+        """
         expected = self.expected()
         self.inputs.fill(0)
         pristine = self.inputs.clone()
@@ -133,10 +137,10 @@ class Row:
         snapshot = _copies(returned)
         bench_records.set_price(record, op)
         self._check_surroundings(op)
-        bench_correctness.check_unwritten(self.op_class, self.inputs.tensors, pristine)
+        written = bench_correctness.check_unwritten(self.op_class, self.inputs.tensors, pristine)
         if implementation == self.reference:
             record.correctness.reason = "this is the reference"
-            return
+            return written
         error = bench_correctness.check(op, op.last_call, self.inputs.tensors, returned, expected)
         try:
             bench_correctness.check(op, op.last_call, self.inputs.tensors, snapshot, expected)
@@ -144,6 +148,7 @@ class Row:
             raise WrongResultError(f"when the call returned, though not later: {wrong}") from wrong
         record.correctness.checked = True
         record.correctness.max_relative_error = error
+        return written
 
     def _check_surroundings(self, op: Op) -> None:
         """Raises ClockError where calls of `op` left something behind that others are measured by."""
@@ -151,19 +156,21 @@ class Row:
         bench_torch_state.check(self._settings)
 
     def _time(
-        self, op: Op, implementation: str, budget: Budget | None, record: benchmark_pb2.BenchmarkRecord
-    ) -> Measurement:
+        self, op: Op, implementation: str, budget: Budget | None, record: benchmark_pb2.BenchmarkRecord,
+        written: tuple[str, ...],
+    ) -> Measurement:  # fmt: skip
         for _ in range(_ATTEMPTS):
             timed = _TimedCalls(op, self.inputs, keep=0 if implementation == self.reference else _VERIFIED_CALLS)
             found = measure(
                 timed.call, device=self.device, prepare=timed.prepare, inspect=timed.inspect, budget=budget,
-                **bench_flush.of_row(op, record),
+                **bench_flush.of_row(op, record, written),
             )  # fmt: skip
             self._check_surroundings(op)
             for kept in timed.kept:
                 error = self._verify(op, kept)
                 record.correctness.max_relative_error = max(record.correctness.max_relative_error, error)
-            found = self._slower_in_rotation(op, record, found)
+            if not written:  # what a call writes in place would have to be put back, and that is traffic of its own
+                found = self._slower_in_rotation(op, record, found)
             doubts = _doubts(found)
             if not doubts:
                 return found
@@ -173,21 +180,41 @@ class Row:
         self, op: Op, record: benchmark_pb2.BenchmarkRecord, found: Measurement
     ) -> Measurement:
         """`found`, or the measurement in rotation where that is slower: a call can profit from what a flush leaves."""
-        self.inputs.fill(0)
-        touched = bench_flush.touched_bytes(op, record)
-        rotation = bench_rotation.of_row(op, self.inputs, self.device, touched)
-        if rotation is None or found.source is not TimingSource.CUPTI:
+        if found.source is not TimingSource.CUPTI:
             return found
-        rotated = measure(rotation.call, device=self.device, budget=_ROTATION_BUDGET, flush=Flush.NONE)
+        self.inputs.fill(0)
+        touched = bench_flush.touched_bytes(op, record, written=())
+        try:
+            rotation = bench_rotation.of_row(op, self.inputs, self.device, touched)
+            if rotation is None:
+                return found
+            rotation.go_round()
+            rotated = measure(rotation.call, device=self.device, budget=_ROTATION_BUDGET, flush=Flush.NONE)
+        except torch.OutOfMemoryError:
+            torch.cuda.empty_cache()
+            return found
+        except ClockError as error:
+            raise ClockError(f"in rotation: {error}") from error
         self._check_surroundings(op)
         if rotated.activity_names != found.activity_names:
             raise ClockError(
                 f"in rotation the call runs {', '.join(rotated.activity_names)}, and after a flush"
                 f" {', '.join(found.activity_names)}"
             )
-        if rotated.device_busy_ns <= found.device_busy_ns:
-            return found
-        return dataclasses.replace(rotated, input_sets=rotation.sets)
+        if record.implementation != self.reference:
+            self._verify_rotated(op, rotation)
+        rotation_ns = rotated.device_busy_ns
+        if rotation_ns <= found.device_busy_ns:
+            return dataclasses.replace(found, rotation_ns=rotation_ns)
+        return dataclasses.replace(rotated, input_sets=rotation.sets, rotation_ns=rotation_ns)
+
+    def _verify_rotated(self, op: Op, rotation: bench_rotation.Rotation) -> None:
+        """Compare some results of the rotation with the reference: all sets hold the values of the first check."""
+        for inputs, returned in rotation.some(_VERIFIED_CALLS):
+            try:
+                bench_correctness.check(op, op.last_call, inputs, returned, self.expected())
+            except WrongResultError as wrong:
+                raise WrongResultError(f"in rotation, at another address: {wrong}") from wrong
 
     def _verify(self, op: Op, kept: _KeptCall) -> float:
         """Compare a timed call with the reference on the inputs that it had."""

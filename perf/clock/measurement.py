@@ -96,6 +96,8 @@ class Measurement:
       flush: what was done before each measured call.
       flush_bytes: size of the buffer that the flush touched. Bytes.
       input_sets: sets of inputs that the calls took in turn; 1 for the same storage each time. A count.
+      rotation_ns: median device-busy time of the call over sets of inputs in turn; None where that was not measured.
+        Nanoseconds.
       written_share: of a MATCHED flush, the share of the lines it left that were written; from 0 to 1, else None.
       start, end: the device's sensors before and after; None on a CPU.
     """
@@ -116,5 +118,6 @@ class Measurement:
     flush_bytes: int = 0
     written_share: float | None = None
     input_sets: int = 1
+    rotation_ns: float | None = None
     start: DeviceReading | None = None
     end: DeviceReading | None = None

@@ -8,6 +8,7 @@ import torch
 
 from tileops.ops import workloads
 from tileops.perf import bench_integrity, bench_records, bench_rotation, bench_timing
+from tileops.perf.bench_expected import WrongResultError
 from tileops.perf.bench_inputs import RowInputs
 from tileops.perf.clock.activities import ClockError
 from tileops.perf.clock.measurement import Flush, Measurement, TimingSource
@@ -36,7 +37,9 @@ def gpu(monkeypatch):
         torch.cuda, "get_device_properties", lambda device: types.SimpleNamespace(L2_cache_size=60 * MB)
     )
     free = {"bytes": 100_000 * MB}
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free["bytes"], 141_000 * MB))
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free["bytes"] - MB, 141_000 * MB))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 3 * MB)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: 2 * MB)
     return free
 
 
@@ -83,42 +86,85 @@ FLUSHED = Measurement(
 def row(gpu, monkeypatch):
     """A row whose two measurements are given: `row(flushed, rotated)` is its time."""
 
-    def timed(flushed, rotated):
+    def timed(flushed, rotated, implementation="torch", rotation=None):
         op_class = toys.load("implementations")["ScaleFwdOp"]
         case = toys.case(op_class, "small")
         found = bench_timing.Row(op_class, case, CPU, bench_integrity.Guard([op_class]))
         op = workloads.construct(op_class, case, target="torch", device=CPU)
         op(**found.inputs.tensors)
-        record = bench_records.new_record(op_class, case, "torch")
+        record = bench_records.new_record(op_class, case, implementation)
         bench_records.set_price(record, op)
-        rotation = bench_rotation.Rotation(op, found.inputs, 5)
+        rotation = rotation or bench_rotation.Rotation(op, found.inputs, 5)
         monkeypatch.setattr(bench_rotation, "of_row", lambda *args: rotation)
         asked = []
-        monkeypatch.setattr(bench_timing, "measure", lambda call, **settings: asked.append(settings) or rotated)
+
+        def measure(call, **settings):
+            asked.append(settings["flush"])
+            if isinstance(rotated, Exception):
+                raise rotated
+            return rotated
+
+        monkeypatch.setattr(bench_timing, "measure", measure)
         monkeypatch.setattr(found, "_check_surroundings", lambda op: None)
         time = found._slower_in_rotation(op, record, flushed)
-        assert [settings["flush"] for settings in asked] == ([] if rotated is None else [Flush.NONE])
+        assert asked == ([] if rotated is None else [Flush.NONE])
         return time
 
     return timed
 
 
+def _rotated(nanoseconds, **change):
+    return dataclasses.replace(FLUSHED, device_busy_ns=nanoseconds, flush=Flush.NONE, **change)
+
+
 def test_a_call_that_profits_from_what_the_flush_leaves_has_the_time_that_it_takes_in_rotation(row):
-    rotated = dataclasses.replace(FLUSHED, device_busy_ns=108.0, flush=Flush.NONE)
-    found = row(FLUSHED, rotated)
+    found = row(FLUSHED, _rotated(108.0))
     assert (found.device_busy_ns, found.flush, found.input_sets) == (108.0, Flush.NONE, 5)
 
 
-def test_a_call_that_is_no_slower_in_rotation_keeps_the_time_after_a_flush(row):
-    found = row(FLUSHED, dataclasses.replace(FLUSHED, device_busy_ns=100.0, flush=Flush.NONE))
-    assert found is FLUSHED and found.input_sets == 1
+def test_a_call_that_is_no_slower_in_rotation_keeps_the_time_after_a_flush_and_tells_the_other(row):
+    found = row(FLUSHED, _rotated(97.0))
+    assert (found.device_busy_ns, found.flush, found.input_sets, found.rotation_ns) == (100.0, Flush.MATCHED, 1, 97.0)
 
 
 def test_a_call_that_does_something_else_in_rotation_is_an_error(row):
     with pytest.raises(ClockError, match="in rotation the call runs copy, and after a flush k"):
-        row(FLUSHED, dataclasses.replace(FLUSHED, device_busy_ns=90.0, activity_names=("copy",)))
+        row(FLUSHED, _rotated(90.0, activity_names=("copy",)))
+
+
+def test_what_cannot_be_timed_in_rotation_is_an_error_that_says_so(row):
+    with pytest.raises(ClockError, match="in rotation: it ran no device work"):
+        row(FLUSHED, ClockError("it ran no device work"))
+
+
+def test_memory_that_does_not_suffice_after_all_leaves_the_time_after_the_flush(row):
+    assert row(FLUSHED, torch.OutOfMemoryError("no room")) is FLUSHED
 
 
 def test_times_of_another_clock_are_not_held_against_a_rotation(row):
     events = dataclasses.replace(FLUSHED, source=TimingSource.CUDA_EVENTS)
     assert row(events, None) is events
+
+
+def test_a_result_that_is_wrong_at_another_address_is_an_error(row):
+    class Lazy(bench_rotation.Rotation):
+        def __init__(self):
+            op_class = toys.load("implementations")["ScaleFwdOp"]
+            case = toys.case(op_class, "small")
+            op = workloads.construct(op_class, case, target="torch", device=CPU)
+            super().__init__(op, RowInputs(op_class, case, CPU), 3)
+
+        def some(self, count):
+            return [(inputs, torch.zeros_like(returned)) for inputs, returned in super().some(count)]
+
+    assert row(FLUSHED, _rotated(90.0), "other").device_busy_ns == 100.0
+    with pytest.raises(WrongResultError, match="in rotation, at another address: output 'output' has a relative error of 1"):
+        row(FLUSHED, _rotated(90.0), "other", rotation=Lazy())
+
+
+def test_each_set_has_its_turn_before_any_is_timed(called):
+    op, inputs = called
+    rotation = bench_rotation.Rotation(op, inputs, 4)
+    rotation.go_round()
+    chosen = rotation.some(10)
+    assert len({id(one["x"]) for one, _ in chosen}) == 4 and len(rotation.some(2)) == 2
