@@ -95,7 +95,12 @@ def share_storage(one: torch.Tensor | None, other: torch.Tensor | None) -> bool:
     """Whether two tensors, both there and not empty, are in one storage."""
     if one is None or other is None or not one.numel() or not other.numel():
         return False
-    return one.untyped_storage().data_ptr() == other.untyped_storage().data_ptr()
+    return _address(one) == _address(other)
+
+
+def _address(tensor: torch.Tensor) -> int:
+    # By way of the classes: a storage is one object for all tensors in it, and takes attributes as they do.
+    return torch.UntypedStorage.data_ptr(torch.Tensor.untyped_storage(tensor))
 
 
 @dataclasses.dataclass(frozen=True)

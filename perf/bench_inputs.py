@@ -21,7 +21,9 @@ class RowInputs:
     where the op writes one, it is restored.
 
     Attributes:
-      tensors: the inputs by name, in signature order; None for the absent ones.
+      tensors: the inputs by name, in signature order; None for the absent ones. For the bench alone: an implementation
+        could hide a method of what it gets by an attribute.
+      lent: aliases of them, for calls.
       variant: which values they hold now.
       is_folded: whether floating-point data are absolute values. Random values are of either sign, and some ops are
         not defined for both: a variance is not negative, nor what a logarithm is taken of.
@@ -35,11 +37,12 @@ class RowInputs:
             case, tensors=tuple(tensor for tensor in case.tensors if tensor.name not in fixed)
         )
         self.tensors: Inputs = workloads.build_inputs(op_class, case, device)
+        self.lent: Inputs = self.lend()
         self.variant = 0
         self.is_folded = False
         # Only what the op writes is restored: a checked call vouches for metadata that nobody has touched.
         self._pristine = {
-            name: self.tensors[name].clone()
+            name: torch.Tensor.clone(self.tensors[name])
             for name in fixed.intersection(op_class.MUTATED_NAMES)
             if self.tensors[name] is not None
         }
@@ -50,11 +53,18 @@ class RowInputs:
         for name, tensor in self.tensors.items():
             source = fresh[name] if fresh[name] is not None else self._pristine.get(name)
             if tensor is not None and source is not None:
-                tensor.copy_(source)
-                if self.is_folded and name not in self._pristine and tensor.is_floating_point():
-                    tensor.abs_()
+                torch.Tensor.copy_(tensor, source)
+                if self.is_folded and name not in self._pristine and torch.Tensor.is_floating_point(tensor):
+                    torch.Tensor.abs_(tensor)
         self.variant = variant
+
+    def lend(self) -> Inputs:
+        """New aliases, on which nobody can have left anything; they count writes together with the tensors."""
+        self.lent = {
+            name: None if tensor is None else torch.Tensor.detach(tensor) for name, tensor in self.tensors.items()
+        }
+        return self.lent
 
     def clone(self) -> Inputs:
         """Copies that share no storage with the tensors."""
-        return {name: None if tensor is None else tensor.clone() for name, tensor in self.tensors.items()}
+        return {name: None if tensor is None else torch.Tensor.clone(tensor) for name, tensor in self.tensors.items()}

@@ -13,7 +13,8 @@ from tileops.ops.cases import WorkloadCase
 from tileops.ops.errors import OpNotAvailableError
 from tileops.ops.op import Op
 from tileops.perf import (
-    bench_correctness, bench_expected, bench_flush, bench_integrity, bench_records, bench_rotation, bench_torch_state,
+    bench_border, bench_correctness, bench_expected, bench_flush, bench_integrity, bench_records, bench_rotation,
+    bench_torch_state,
 )  # fmt: skip
 from tileops.perf.bench_expected import Expected, NotFiniteError, WrongResultError
 from tileops.perf.bench_inputs import Inputs, RowInputs
@@ -96,7 +97,7 @@ class Row:
         self._settings = bench_torch_state.read()
         op = workloads.construct(self.op_class, self.case, target=implementation, device=self.device)
         self.inputs.fill(0)
-        call = op.check(**self.inputs.tensors)
+        call = op.check(**self.inputs.lend())
         try:
             op.select(call)  # asks this implementation's `when` alone: another's may raise
         except OpNotAvailableError:
@@ -131,11 +132,15 @@ class Row:
         expected = self.expected()
         self.inputs.fill(0)
         pristine = self.inputs.clone()
-        bench_correctness.poison(op.check(**self.inputs.tensors), self.device)
-        returned = op(**self.inputs.tensors)
-        # Before anything waits: a result must be complete for whoever goes on working on the same stream.
-        snapshot = _copies(returned)
-        bench_records.set_price(record, op)
+        bench_correctness.poison(op.check(**self.inputs.lent), self.device)
+        returned = op(**self.inputs.lent)
+        try:
+            returned = bench_border.taken(op, returned)
+            # Before anything waits: a result must be complete for whoever goes on working on the same stream.
+            snapshot = bench_border.copies(returned)
+            bench_border.check_lent(self.inputs.lent)
+        finally:  # a row has its price whatever came of the call
+            bench_records.set_price(record, op)
         self._check_surroundings(op)
         written = bench_correctness.check_unwritten(self.op_class, self.inputs.tensors, pristine)
         if implementation == self.reference:
@@ -265,32 +270,36 @@ class _TimedCalls:
 
     def call(self) -> Any:
         """What is timed."""
-        return self._op(**self._inputs.tensors)
+        return self._op(**self._inputs.lent)
 
     def inspect(self, returned: Any) -> None:
         """Keep the call with the chance that gives every call the same one in the end (reservoir sampling)."""
+        outputs = bench_border.taken(self._op, returned)
+        bench_border.check_lent(self._inputs.lent)
         self._inspected += 1
         if len(self.kept) < self._keep:
-            self.kept.append(self._copy(returned))
+            self.kept.append(self._copy(returned, outputs))
         elif self._keep and (slot := self._choose.randrange(self._inspected)) < self._keep:
-            self.kept[slot] = self._copy(returned)
+            self.kept[slot] = self._copy(returned, outputs)
 
-    def _copy(self, returned: Any) -> _KeptCall:
-        tensors, snapshot = self._inputs.tensors, _copies(returned)
-        inputs = set(map(id, tensors.values()))
-        outputs = returned if isinstance(returned, tuple) else (returned,)
+    def _copy(self, returned: Any, outputs: tuple[torch.Tensor | None, ...]) -> _KeptCall:
+        tensors, snapshot = self._inputs.tensors, bench_border.copies(outputs)
+        inputs = set(map(id, self._inputs.lent.values()))
+        given = returned if isinstance(returned, tuple) else (returned,)
         return _KeptCall(
             variant=self._inputs.variant,
             call=self._op.last_call,
-            returned=tuple(copy if id(own) in inputs else own for own, copy in zip(outputs, snapshot, strict=True)),
+            returned=tuple(
+                copy if id(one) in inputs else output
+                for one, output, copy in zip(given, outputs, snapshot, strict=True)
+            ),
             snapshot=snapshot,
-            mutated={name: tensors[name].clone() for name in self._op.MUTATED_NAMES if tensors.get(name) is not None},
+            mutated={
+                name: torch.Tensor.clone(tensors[name])
+                for name in self._op.MUTATED_NAMES
+                if tensors.get(name) is not None
+            },
         )
-
-
-def _copies(returned: Any) -> tuple[torch.Tensor | None, ...]:
-    outputs = returned if isinstance(returned, tuple) else (returned,)
-    return tuple(None if output is None else output.clone() for output in outputs)
 
 
 def _doubts(found: Measurement) -> list[str]:
