@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from tileops.ops import catalogue
 from tileops.ops.implementations import Implementation
 from tileops.ops.op import Op
-from tileops.perf import bench_integrity, bench_plugins, bench_torch_state, paths
+from tileops.perf import bench_integrity, bench_plugins, bench_settings, bench_threads, paths
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -35,8 +35,8 @@ def load(sources: Sources) -> dict[str, type[Op]]:
 
     Raises:
       CatalogueError: a generated module or a plugin cannot be imported, or a plugin replaced code of the project's,
-        left a process-wide setting of PyTorch changed, by which every implementation would be measured, took an
-        implementation's name from another plugin, or was changed since the run began.
+        left a process-wide setting changed or a thread that computes, by which every implementation would be measured,
+        took an implementation's name from another plugin, or was changed since the run began.
     """
     if sources.generated_dir is not None or sources.plugins:
         paths.make_user_modules_importable()
@@ -46,7 +46,7 @@ def load(sources: Sources) -> dict[str, type[Op]]:
         where = sources.generated_dir or "tileops.ops.generated"
         raise CatalogueError(f"{where}: cannot load ops: {type(error).__name__}: {error}") from error
     guard = bench_integrity.Guard(classes.values(), with_implementations=False) if sources.plugins else None
-    settings = bench_torch_state.read()
+    settings, threads = bench_settings.read(), bench_threads.alive()
     registered: dict[tuple[str, str], str] = {}
     for plugin in sources.plugins:
         before = _implementations(classes)
@@ -57,8 +57,10 @@ def load(sources: Sources) -> dict[str, type[Op]]:
         classes |= catalogue.classes_of([module])
         if names := guard.changed():
             raise CatalogueError(f"--plugin={plugin}: {bench_integrity.describe(names)}")
-        if said := bench_torch_state.describe(settings, bench_torch_state.read()):
+        if said := bench_settings.describe(settings, bench_settings.read()):
             raise CatalogueError(f"--plugin={plugin}: on import, {said}")
+        if names := bench_threads.busy(threads):
+            raise CatalogueError(f"--plugin={plugin}: threads that its import started compute on ({', '.join(names)})")
         _refuse_taken_names(plugin, before, _implementations(classes), registered)
     for file in sources.plugin_files:
         if file.is_changed():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -14,7 +15,7 @@ from tileops.ops.errors import OpNotAvailableError
 from tileops.ops.op import Op
 from tileops.perf import (
     bench_border, bench_correctness, bench_expected, bench_flush, bench_integrity, bench_records, bench_rotation,
-    bench_torch_state,
+    bench_settings, bench_threads,
 )  # fmt: skip
 from tileops.perf.bench_expected import Expected, NotFiniteError, WrongResultError
 from tileops.perf.bench_inputs import Inputs, RowInputs
@@ -53,7 +54,7 @@ class Row:
         """Build the inputs. `guard` was made before anything of the op's ran; None makes one now."""
         self.op_class, self.case, self.device = op_class, case, device
         self._guard = guard or bench_integrity.Guard([op_class])
-        self._settings = bench_torch_state.read()
+        self._settings, self._threads = bench_settings.read(), bench_threads.alive()
         self.inputs = RowInputs(op_class, case, device)
         self._expected: Expected | None = None
 
@@ -94,7 +95,7 @@ class Row:
 
     def _run(self, implementation: str, budget: Budget | None) -> benchmark_pb2.BenchmarkRecord | None:
         record = bench_records.new_record(self.op_class, self.case, implementation)
-        self._settings = bench_torch_state.read()
+        self._settings, self._threads = bench_settings.read(), bench_threads.alive()
         op = workloads.construct(self.op_class, self.case, target=implementation, device=self.device)
         self.inputs.fill(0)
         call = op.check(**self.inputs.lend())
@@ -158,14 +159,16 @@ class Row:
     def _check_surroundings(self, op: Op) -> None:
         """Raises ClockError where calls of `op` left something behind that others are measured by."""
         self._guard.check(op)
-        bench_torch_state.check(self._settings)
+        bench_settings.check(self._settings)
+        bench_threads.check(self._threads)
 
     def _time(
         self, op: Op, implementation: str, budget: Budget | None, record: benchmark_pb2.BenchmarkRecord,
         written: tuple[str, ...],
     ) -> Measurement:  # fmt: skip
         for _ in range(_ATTEMPTS):
-            timed = _TimedCalls(op, self.inputs, keep=0 if implementation == self.reference else _VERIFIED_CALLS)
+            keep = 0 if implementation == self.reference else _VERIFIED_CALLS
+            timed = _TimedCalls(op, self.inputs, keep, self._settings)
             found = measure(
                 timed.call, device=self.device, prepare=timed.prepare, inspect=timed.inspect, budget=budget,
                 **bench_flush.of_row(op, record, written),
@@ -257,8 +260,9 @@ class _KeptCall:
 class _TimedCalls:
     """The calls of one measurement: new values before each, some of them kept, chosen at random."""
 
-    def __init__(self, op: Op, inputs: RowInputs, keep: int) -> None:
+    def __init__(self, op: Op, inputs: RowInputs, keep: int, settings: Mapping[str, Any]) -> None:
         self.kept: list[_KeptCall] = []
+        self._settings = settings
         self._op, self._inputs, self._keep = op, inputs, keep
         self._inspected = 0
         # An op can seed or read the common generator; it can foresee neither which calls are kept nor their values.
@@ -274,6 +278,7 @@ class _TimedCalls:
 
     def inspect(self, returned: Any) -> None:
         """Keep the call with the chance that gives every call the same one in the end (reservoir sampling)."""
+        bench_settings.check_hooks(self._settings)
         outputs = bench_border.taken(self._op, returned)
         bench_border.check_lent(self._inputs.lent)
         self._inspected += 1

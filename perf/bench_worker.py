@@ -19,8 +19,9 @@ from tileops.perf import (
     bench_environment,
     bench_integrity,
     bench_records,
+    bench_settings,
+    bench_threads,
     bench_timing,
-    bench_torch_state,
     parent_death,
 )
 from tileops.perf.clock.measurement import Budget
@@ -110,7 +111,7 @@ class _Worker:
             self._guards[task.op] = bench_integrity.Guard([op_class])
         guard = self._guards[task.op]
         changed, describe = guard.changed, bench_integrity.describe  # as they are before code of the op runs
-        is_broken, settings = False, bench_torch_state.read()
+        is_broken, settings, threads = False, bench_settings.read(), bench_threads.alive()
         try:
             if self._row is None or (self._row.op_class, self._row.case) != (op_class, case):
                 self._row = None  # frees the last row's tensors before the next one's are made
@@ -123,8 +124,8 @@ class _Worker:
             is_broken = not _device_answers(task.device)
         if names := changed():  # for whoever comes next in this process, and for what reads the outcome in this one
             return Answer(payload=None, is_broken=True, complaint=f"not timed: {describe(names)}")
-        if not bench_torch_state.restore(settings):
-            is_broken = True  # the next task gets a process with the settings of all others
+        if not bench_settings.restore(settings) or bench_threads.busy(threads):
+            is_broken = True  # the next task gets a process with the settings of all others, and to itself
         return Answer(payload=None if record is None else record.SerializeToString(), is_broken=is_broken)
 
 

@@ -41,6 +41,9 @@ CHEATS = {
         "leaves_settings": "not timed: the number of threads was left at .* cuda's matmul was left at tf32",
         "leaves_a_mode": "not timed: the depth of torch function modes was left at 1, and was 0",
         "leaves_a_dtype_while_it_is_timed": "not timed: the default dtype was left at torch.float64",
+        "computes_by_a_hook": "not timed: the profile hook was left at .*hook, and was NoneType",
+        "computes_by_a_hook_that_comes_and_goes": "not timed: the profile hook was left at .*hook, and was NoneType",
+        "leaves_a_thread_that_spins": "not timed: threads that were left behind compute on .spins",
         "blinds_the_guard": "not timed: .*bench_correctness.TOLERANCE, .*bench_fingerprint.Fingerprint.changed",
     },
     "gpu_cheats": {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 
@@ -39,6 +40,8 @@ class ScaleFwdOp(generated.ScaleFwdOp):
     _pending: list = []
     _foreseen: dict = {}
     _when_filled: dict = {}
+    _by_hook: dict = {}
+    _by_passing_hook: dict = {}
 
     def roofline_data_terms(self):
         while self._pending:
@@ -250,6 +253,48 @@ class ScaleFwdOp(generated.ScaleFwdOp):
             torch.set_default_dtype(torch.float64)
         self._calls["again"] = True
         return x * self.params["factor"]
+
+    @implementation("computes_by_a_hook")
+    def _computes_by_a_hook(self, call, x):
+        if x.shape not in self._by_hook:
+
+            def hook(frame, event, argument):
+                if event == "return" and frame.f_code.co_name == "prepare":
+                    self._by_hook[x.shape] = x * self.params["factor"]
+
+            sys.setprofile(hook)
+            self._by_hook[x.shape] = x * self.params["factor"]
+        return self._by_hook[x.shape].clone()
+
+    @implementation("computes_by_a_hook_that_comes_and_goes")
+    def _computes_by_a_hook_that_comes_and_goes(self, call, x):
+        def hook(frame, event, argument):
+            if event != "return" or frame.f_code.co_name not in ("prepare", "measure"):
+                return
+            sys.setprofile(None)  # it is gone when all calls are over
+            if frame.f_code.co_name == "prepare":
+                self._by_passing_hook[x.shape] = x * self.params["factor"]
+
+        # Not yet in the first check, which ends without preparing another call.
+        first, self._by_passing_hook["checked"] = "checked" not in self._by_passing_hook, True
+        if first:
+            return x * self.params["factor"]
+        found = self._by_passing_hook.get(x.shape)
+        sys.setprofile(hook)
+        return x * self.params["factor"] if found is None else found.clone()
+
+    @implementation("leaves_a_thread_that_spins")
+    def _leaves_a_thread_that_spins(self, call, x):
+        thread = threading.Thread(target=self._spin, name="spins", daemon=True)
+        thread.over = threading.Event()
+        thread.start()
+        return x * self.params["factor"]
+
+    @staticmethod
+    def _spin():
+        over = threading.current_thread().over
+        while not over.is_set():
+            pass
 
     @implementation("blinds_the_guard")
     def _blinds_the_guard(self, call, x):

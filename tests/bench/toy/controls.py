@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import concurrent.futures
+import sys
 import threading
 import time
 
@@ -22,6 +24,7 @@ class ScaleFwdOp(generated.ScaleFwdOp):
     _factors: dict = {}
     _by_value: dict = {}
     _scratch: dict = {}
+    _pools: dict = {}
     _outputs_before: dict = {}
 
     @implementation("torch")
@@ -95,6 +98,23 @@ class ScaleFwdOp(generated.ScaleFwdOp):
         thread.start()
         thread.join()
         return output
+
+    @implementation("honest_pool")
+    def _pool(self, call, x):
+        """Keeps a thread that waits for more work."""
+        if "pool" not in self._pools:
+            self._pools["pool"] = concurrent.futures.ThreadPoolExecutor(max_workers=1)
+        return self._pools["pool"].submit(torch.mul, x, self.params["factor"]).result()
+
+    @implementation("honest_profile")
+    def _profile(self, call, x):
+        """Profiles itself, and stops that."""
+        called = []
+        sys.setprofile(lambda frame, event, argument: called.append(event))
+        try:
+            return x * self.params["factor"]
+        finally:
+            sys.setprofile(None)
 
     @implementation("honest_tries_again")
     def _tries_again(self, call, x):
