@@ -30,15 +30,15 @@ def ncu(tmp_path):
 
 @pytest.fixture
 def start(tmp_path, ncu):
-    """Starts the command with the toy ops; `fake` is what the stand-in does."""
+    """Starts the command with the toy ops of a plugin; `fake` is what the stand-in does."""
 
-    def started(*flags, fake=None, program=ncu):
+    def started(*flags, fake=None, program=ncu, plugin="implementations"):
         environment = dict(os.environ, BUILD_WORKING_DIRECTORY=str(tmp_path), FAKE_NCU=json.dumps(fake or {}))
         environment["PYTHONPATH"] = os.pathsep.join(sys.path)
         return subprocess.Popen(
             [
                 sys.executable, "-m", "tileops.audit.bytes", f"--generated_dir={toys.GENERATED}",
-                f"--plugin={toys.plugin('implementations')}", f"--ncu={program}", *flags,
+                f"--plugin={toys.plugin(plugin)}", f"--ncu={program}", *flags,
             ],
             env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
         )  # fmt: skip
@@ -129,7 +129,7 @@ def test_no_verdict_is_no_success(audit):
 
 
 def test_a_row_that_dies_is_an_error_that_quotes_it(audit):
-    _, _, _, report = audit(*ROW, f"--plugin={toys.plugin('trouble')}", "--implementation=raises", fake={"read": 1, "write": 1})
+    _, _, _, report = audit(*ROW, "--implementation=raises", fake={"read": 1, "write": 1}, plugin="trouble")
     assert report.rows[0].verdict == audit_pb2.VERDICT_ERROR
     assert "error code (1)" in report.rows[0].reason and "Error" in report.rows[0].reason
 
