@@ -34,13 +34,22 @@ def bar(total: int) -> Iterator[Progress]:
     if not sys.stderr.isatty():
         yield Progress()
         return
-    from rich import console, progress  # only a terminal needs it
+    from rich import console, progress, table, text  # only a terminal needs it
+
+    class CurrentStep(progress.ProgressColumn):
+        """The current step on one line; the one column that gives way where a terminal is narrow."""
+
+        def render(self, task: progress.Task) -> text.Text:
+            return text.Text(task.description, no_wrap=True, overflow="ellipsis")
+
+    def whole() -> table.Column:
+        return table.Column(no_wrap=True)
 
     columns = (
-        progress.BarColumn(bar_width=20), progress.MofNCompleteColumn(),
-        progress.TextColumn("{task.fields[errors]} errors"), progress.TimeElapsedColumn(),
-        progress.TimeRemainingColumn(), progress.TextColumn("left"),
-        progress.TextColumn("{task.description}", markup=False),
+        progress.BarColumn(bar_width=10, table_column=whole()), progress.MofNCompleteColumn(table_column=whole()),
+        progress.TextColumn("{task.fields[errors]} errors", table_column=whole()),
+        progress.TimeElapsedColumn(table_column=whole()), progress.TimeRemainingColumn(table_column=whole()),
+        progress.TextColumn("left", table_column=whole()), CurrentStep(),
     )  # fmt: skip
     # The time left is told from the pace of the last minutes: rows differ by two orders of magnitude.
     with progress.Progress(
