@@ -29,7 +29,7 @@ TOLERANCE = {
 _ELEMENT_FACTOR = 8.0
 # And its own error may be the tolerance of its own size plus this many times what honest rounding costs there. Few may
 # be off by more: this share of the elements, or this many where that is fewer.
-_NOISE_FACTOR = 4.0
+_NOISE_FACTOR = 3.5
 _WRONG_SHARE = 1 / 1000
 _FEW_WRONG = 2
 _POISON_BYTE = 0xFF  # a NaN in every float type, -1 in signed integers
@@ -166,16 +166,17 @@ def wrong_elements(found: torch.Tensor, wanted: Wanted, tolerance: float) -> int
     Where that was not measured, `tolerance` of the size of an element's neighbours is allowed for it.
     """
     reference, noise = wanted.tensor.detach().reshape(-1), wanted.noise
-    if noise is None:
-        allowance = bench_noise.of_size(reference, tolerance)
-    else:
-        allowance = noise * _NOISE_FACTOR
+    neighbours = bench_noise.of_size(reference, tolerance) if noise is None else None
     given, wrong, dtype = found.detach().reshape(-1), 0, bench_noise.working_dtype(reference)
+    least = bench_noise.smallest(found.dtype)
     for part in bench_noise.chunks(given.numel()):
         true = reference[part].to(dtype)
-        error = given[part].to(dtype).sub(true).abs_()
-        allowed = bench_noise.spread(allowance, part, true.numel()).add_(true.abs().mul_(tolerance))
-        wrong += int((error > allowed).sum())
+        error, size = given[part].to(dtype).sub(true).abs_(), true.abs()
+        if noise is None:
+            allowed = bench_noise.spread(neighbours, part, size.numel())
+        else:
+            allowed = noise.of(part, size).mul_(_NOISE_FACTOR)
+        wrong += int((error > allowed.add_(size.mul_(tolerance)).add_(least)).sum())
     return wrong
 
 

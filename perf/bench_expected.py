@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
@@ -30,12 +31,12 @@ class Wanted:
 
     Attributes:
       tensor: its values, in the reference's precision.
-      noise: by how much an honest result is off in each of its blocks (bench_noise.py), in the tensor's dtype and unit;
-        None where that could not be measured, and where the tensor holds no floating-point values.
+      noise: by how much an honest result is off (bench_noise.py), in the tensor's unit; None where that could not be
+        measured, and where the tensor holds no floating-point values.
     """
 
     tensor: torch.Tensor
-    noise: torch.Tensor | None = None
+    noise: bench_noise.Noise | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -56,9 +57,10 @@ class Expected:
 def expect(op_class: type[Op], case: WorkloadCase, inputs: Inputs) -> Expected:
     """Run the reference on copies of `inputs`, in float32 (float64 where the inputs are float32) if it can be.
 
-    Where the signature does not admit the higher precision the reference's function is called past the checks; where
-    that fails too, or memory does not suffice, it runs in the inputs' own precision. A second run, as coarse as an
-    implementation may be, says how large honest errors are.
+    Integers are float64 where all outputs are floating-point. Where the signature does not admit the higher precision
+    the reference's function is called past the checks; where that fails too, or memory does not suffice, it runs in the
+    inputs' own precision. Further runs, one as coarse as an implementation may be and one on inputs that are half a step
+    off, say how large honest errors are.
 
     Raises:
       NotFiniteError: the reference's own result is not finite where it is specified.
@@ -67,9 +69,10 @@ def expect(op_class: type[Op], case: WorkloadCase, inputs: Inputs) -> Expected:
     device = next((tensor.device for tensor in inputs.values() if tensor is not None), torch.get_default_device())
     op = workloads.construct(op_class, case, target=op_class.implementation_names()[0], device=device)
     call = op.check(**inputs)
-    is_fine = _has_floats(inputs, torch.float32)
+    raised = _raised(op, call, inputs)
+    is_fine = raised is not None
     try:
-        found = _run(op, call, _each(inputs, _raised(inputs)))
+        found = _run(op, call, _each(inputs, raised or torch.Tensor.clone))
     except Exception as error:  # any: a reference need not support a precision that its op does not declare
         _forget(error)
         is_fine, found = False, _run(op, call, _each(inputs, torch.Tensor.clone))
@@ -79,11 +82,12 @@ def expect(op_class: type[Op], case: WorkloadCase, inputs: Inputs) -> Expected:
                 f"the reference's {name!r} is not finite on the row's own inputs, so nothing can be compared with it"
             )
     coarse = _coarse(op, call, inputs) if is_fine else None
-    return Expected(
-        outputs=_wanted(found.outputs, None if coarse is None else coarse.outputs),
-        mutated=_wanted(found.mutated, None if coarse is None else coarse.mutated),
-        alias_pairs=found.alias_pairs,
-    )
+    moved = _moved(op, call, inputs) if coarse is not None and _has_low(inputs) else None
+
+    def wanted(kind: str) -> dict[str, Wanted | None]:
+        return _wanted(*(None if run is None else getattr(run, kind) for run in (found, coarse, moved)))
+
+    return Expected(outputs=wanted("outputs"), mutated=wanted("mutated"), alias_pairs=found.alias_pairs)
 
 
 def outputs_by_name(op: Op, returned: Any) -> dict[str, torch.Tensor | None]:
@@ -142,20 +146,41 @@ def _coarse(op: Op, call: Any, inputs: Inputs) -> _Ran | None:
     def lowered(tensor: torch.Tensor) -> torch.Tensor:
         return bench_noise.as_tf32(tensor) if _is_float32(tensor) and not is_low else tensor.clone()
 
+    return _run_beside(op, call, inputs, lowered)
+
+
+def _moved(op: Op, call: Any, inputs: Inputs) -> _Ran | None:
+    """The reference in float32 on 16- and 8-bit floats that are half a step off; None where memory does not suffice."""
+
+    seeds = itertools.count()  # each input its own: equal shares of two summands would cancel with them
+
+    def moved(tensor: torch.Tensor) -> torch.Tensor:
+        return bench_noise.moved(tensor, seed=next(seeds)) if _is_low(tensor) else tensor.clone()
+
+    return _run_beside(op, call, inputs, moved)
+
+
+def _run_beside(op: Op, call: Any, inputs: Inputs, change: Any) -> _Ran | None:
+    """The reference on changed copies of its inputs; None where memory does not suffice beside an earlier result."""
     try:
-        return _run(op, call, _each(inputs, lowered))
+        return _run(op, call, _each(inputs, change))
     except (torch.OutOfMemoryError, MemoryError) as error:
         _forget(error)
         return None
 
 
 def _wanted(
-    fine: Mapping[str, torch.Tensor | None], coarse: Mapping[str, torch.Tensor | None] | None
+    fine: Mapping[str, torch.Tensor | None],
+    coarse: Mapping[str, torch.Tensor | None] | None,
+    moved: Mapping[str, torch.Tensor | None] | None,
 ) -> dict[str, Wanted | None]:
     def wanted(name: str, tensor: torch.Tensor) -> Wanted:
-        if coarse is None or not tensor.is_floating_point():
+        if coarse is None or not tensor.is_floating_point() or not tensor.numel():
             return Wanted(tensor=tensor)
-        return Wanted(tensor=tensor, noise=bench_noise.between(coarse[name], tensor))
+        return Wanted(
+            tensor=tensor,
+            noise=bench_noise.measured(tensor, coarse[name], None if moved is None else moved[name]),
+        )
 
     return {name: None if tensor is None else wanted(name, tensor) for name, tensor in fine.items()}
 
@@ -164,12 +189,21 @@ def _each(inputs: Inputs, change: Any) -> Inputs:
     return {name: None if tensor is None else change(tensor) for name, tensor in inputs.items()}
 
 
-def _raised(inputs: Inputs) -> Any:
-    """To higher precision: 16- and 8-bit floats to float32; where the inputs have none, float32 to float64. Copies."""
+def _raised(op: Op, call: Any, inputs: Inputs) -> Any:
+    """What copies a tensor into higher precision: 16- and 8-bit floats into float32, where there are none float32 into
+    float64, and where there are no floats at all integers into float64. None where there is no higher precision."""
     is_low = _has_low(inputs)
+    data = [tensor for name, tensor in inputs.items() if tensor is not None and name not in op.METADATA_NAMES]
+    if not any(tensor.is_floating_point() for tensor in data):
+        if not data or not all(getattr(torch, record.dtype).is_floating_point for record in call.outputs.values()):
+            return None
+        kept = {id(tensor) for name, tensor in inputs.items() if name in op.METADATA_NAMES}
+        return lambda tensor: tensor.clone() if id(tensor) in kept else tensor.to(torch.float64)
+    if not is_low and not any(map(_is_float32, data)):
+        return None
 
     def raised(tensor: torch.Tensor) -> torch.Tensor:
-        if tensor.is_floating_point() and tensor.itemsize < 4:
+        if _is_low(tensor):
             return tensor.to(torch.float32)
         return tensor.to(torch.float64) if _is_float32(tensor) and not is_low else tensor.clone()
 
@@ -177,19 +211,15 @@ def _raised(inputs: Inputs) -> Any:
 
 
 def _has_low(inputs: Inputs) -> bool:
-    return any(tensor is not None and tensor.is_floating_point() and tensor.itemsize < 4 for tensor in inputs.values())
+    return any(tensor is not None and _is_low(tensor) for tensor in inputs.values())
+
+
+def _is_low(tensor: torch.Tensor) -> bool:
+    return tensor.is_floating_point() and tensor.itemsize < 4
 
 
 def _is_float32(tensor: torch.Tensor) -> bool:
     return tensor.dtype == torch.float32
-
-
-def _has_floats(inputs: Inputs, highest: torch.dtype) -> bool:
-    """Whether some input has a higher precision than its own to be computed in."""
-    return any(
-        tensor is not None and tensor.is_floating_point() and tensor.itemsize <= highest.itemsize
-        for tensor in inputs.values()
-    )
 
 
 def _forget(error: BaseException) -> None:

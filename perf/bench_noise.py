@@ -6,10 +6,16 @@ between the two is the size of honest errors there. A block of neighbours shares
 results is chance: the median, over groups of the block, of a group's largest. About one element in twelve is off by more.
 A mean would be that of the largest alone where sizes differ widely, as in powers, and a plain median that of small
 columns where a block has large ones beside them.
+
+Neighbours say too much where an element is no sum: its error goes with its own size, and a small one among large ones is
+allowed theirs. So elements of like size, anywhere in the tensor, share a second size of error, and the smaller of the two
+holds. The second comes from the coarse run and from one on inputs that are off by half a step of their dtype. That
+moves a sum by the size of its summands, however small it is itself, and anything else by a share of itself.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterator
 
@@ -20,8 +26,75 @@ BLOCK = 256
 GROUP = 8
 # Elements worked on at a time, so that a large tensor needs no second one of twice its size. A count, of whole blocks.
 CHUNK = 1 << 26
+# Elements of a tensor that are looked at for errors by size, the classes of size they fall into, and the least number in
+# a class: its largest error is to show the few that are sums of large summands. Counts.
+SAMPLE, CLASSES, LEAST = 1 << 18, 64, 256
 # Bits of a float32 mantissa that operands of a tensor core in tf32 do not have.
 _TF32_DROPS = 13
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Noise:
+    """How far an honest result is off, in the unit of its tensor.
+
+    Attributes:
+      blocks: in each block of neighbours, in memory order.
+      edges: largest size of an element in each class but the last, ascending.
+      errors: in each class of size; infinite where it is not known.
+    """
+
+    blocks: torch.Tensor
+    edges: torch.Tensor
+    errors: torch.Tensor
+
+    def of(self, part: slice, sizes: torch.Tensor) -> torch.Tensor:
+        """The noise of each of the elements in a chunk, `part`, whose sizes are `sizes`."""
+        by_size = self.errors[torch.searchsorted(self.edges, sizes, out_int32=True)]
+        return torch.minimum(spread(self.blocks, part, sizes.numel()), by_size)
+
+
+def measured(fine: torch.Tensor, coarse: torch.Tensor, moved: torch.Tensor | None) -> Noise:
+    """What lies between the reference's result and a coarse one, and one on inputs that are a little off.
+
+    Args:
+      fine: the result in high precision.
+      coarse: as coarsely as an implementation may compute it.
+      moved: in high precision, of inputs that are half a step off; None where `coarse` is of such inputs.
+    """
+    flat, stride = fine.detach().reshape(-1), _stride(fine.numel())
+    sizes, order = flat[::stride].to(working_dtype(fine)).abs().sort()
+    errors = torch.zeros_like(sizes)
+    for other in (coarse, moved):
+        if other is not None:
+            found = other.detach().reshape(-1)[::stride].to(sizes.dtype)
+            # What is not finite on moved inputs is at the border of its domain: nothing is known there.
+            error = found.sub(flat[::stride].to(sizes.dtype)).abs_().nan_to_num_(math.inf, math.inf)
+            errors = torch.maximum(errors, error[order])
+    count = sizes.numel()
+    members = max(LEAST, math.ceil(count / CLASSES))
+    largest = torch.nn.functional.pad(errors, (0, -count % members)).view(-1, members).amax(dim=1)
+    return Noise(
+        blocks=between(coarse, fine),
+        edges=sizes[members - 1 : count - 1 : members].contiguous(),
+        errors=largest.cummax(dim=0).values,
+    )
+
+
+def smallest(dtype: torch.dtype) -> float:
+    """What a result may be off by because it is next to nothing: flushed to 0, or in a step of the smallest numbers.
+
+    Devices flush numbers below the smallest normal one where that is 2^-126 or less, and nowhere else.
+    """
+    info = torch.finfo(dtype)
+    return info.smallest_normal if info.smallest_normal < 1e-30 else info.smallest_normal * info.eps
+
+
+def moved(tensor: torch.Tensor, seed: int) -> torch.Tensor:
+    """Floating-point values that are off by up to half a step of their dtype, at random, in float32."""
+    generator = torch.Generator(tensor.device).manual_seed(seed)
+    change = torch.rand(tensor.shape, generator=generator, device=tensor.device).mul_(2).sub_(1)
+    change.mul_(torch.finfo(tensor.dtype).eps / 2).add_(1)
+    return change.mul_(tensor.to(torch.float32))
 
 
 def chunks(count: int) -> Iterator[slice]:
@@ -65,6 +138,11 @@ def as_tf32(tensor: torch.Tensor) -> torch.Tensor:
     """Float32 values rounded to the mantissa that tensor cores read, in float32."""
     half = 1 << (_TF32_DROPS - 1)
     return tensor.contiguous().view(torch.int32).add(half).bitwise_and_(-(1 << _TF32_DROPS)).view(torch.float32)
+
+
+def _stride(count: int) -> int:
+    """Of elements that are looked at; odd, since columns come in even numbers."""
+    return max(1, count // SAMPLE) | 1
 
 
 def _typical(values: torch.Tensor) -> torch.Tensor:

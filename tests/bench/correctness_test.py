@@ -166,7 +166,10 @@ def test_sums_that_cancel_have_honest_errors_of_their_summands(dtype, tolerance)
         coarse = (bench_noise.as_tf32(a.float()) @ bench_noise.as_tf32(b.float())).to(torch.float32)
     else:
         coarse = a @ b
-    noise = bench_noise.between(coarse, fine)
+    moved = None
+    if dtype in ("float16", "bfloat16"):
+        moved = bench_noise.moved(a, seed=0).double() @ bench_noise.moved(b, seed=1).double()
+    noise = bench_noise.measured(fine, coarse, moved)
     found = coarse if dtype != "float64" else a @ b
     wanted = Wanted(tensor=fine, noise=noise)
     assert bench_correctness.wrong_elements(found, wanted, tolerance) <= found.numel() / 1000
