@@ -56,7 +56,7 @@ class Fingerprint:
           with_implementations: whether theirs must stay, too.
           names: further names of other people's functions.
         """
-        self._values: list[tuple[str, Mapping[str, Any], Any, Any]] = []  # what is called so, where, its key, the value
+        self._values: list[tuple[str, Mapping[str, Any] | _Attributes, Any, Any]] = []  # what is called so, where, its key, the value
         self._functions: list[tuple[str, types.FunctionType, tuple[Any, ...]]] = []
         self._cells: list[tuple[str, types.CellType, Any]] = []
         # What is called so, the names in it, and which others may not come to it; None for any.
@@ -160,9 +160,10 @@ class Fingerprint:
             for key, item in value.items():
                 self._values.append((path, value, key, item))
                 self._value(path, item, is_constant)
-        elif dataclasses.is_dataclass(value) and value.__dataclass_params__.frozen and hasattr(value, "__dict__"):
-            for name, item in vars(value).items():
-                self._values.append((path, vars(value), name, item))
+        elif dataclasses.is_dataclass(value) and value.__dataclass_params__.frozen:
+            for field in dataclasses.fields(value):
+                item = getattr(value, field.name)
+                self._values.append((path, _Attributes(value), field.name, item))
                 self._value(path, item, is_constant)
         else:
             for part in _WRAPPERS.get(type(value), ()):
@@ -209,6 +210,18 @@ class Fingerprint:
                     self._values.append((f"{path}.{name}", own, name, _NOTHING))
             if base.__module__.startswith("tileops"):
                 self._class(f"{base.__module__}.{base.__qualname__}", base)
+
+
+class _Attributes:
+    """Those of an object, looked up as in a mapping: where it has slots, it has no other."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+
+    def get(self, name: str, default: Any) -> Any:
+        return getattr(self._value, name, default)
 
 
 def _is_method(value: Any) -> bool:

@@ -29,6 +29,8 @@ class RowInputs:
         not defined for both: a variance is not negative, nor what a logarithm is taken of.
     """
 
+    __slots__ = ("_device", "_op_class", "_pristine", "_varying", "is_folded", "lent", "tensors", "variant")
+
     def __init__(self, op_class: type[Op], case: WorkloadCase, device: torch.device) -> None:
         """Build variant 0."""
         self._op_class, self._device = op_class, device

@@ -48,6 +48,9 @@ class UnstableError(RuntimeError):
 class Row:
     """A case on a device: its inputs and what the reference makes of them, shared by its implementations."""
 
+    # No instance of what measures takes a method of another's: a word's change, for code that finds it in a frame.
+    __slots__ = ("_expected", "_guard", "_settings", "_threads", "case", "device", "inputs", "op_class")
+
     def __init__(
         self, op_class: type[Op], case: WorkloadCase, device: torch.device, guard: bench_integrity.Guard | None = None
     ) -> None:
@@ -237,7 +240,7 @@ class Row:
         return error
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class _KeptCall:
     """A timed call to be verified.
 
@@ -259,6 +262,8 @@ class _KeptCall:
 
 class _TimedCalls:
     """The calls of one measurement: new values before each, some of them kept, chosen at random."""
+
+    __slots__ = ("_choose", "_inputs", "_inspected", "_keep", "_op", "_settings", "kept")
 
     def __init__(self, op: Op, inputs: RowInputs, keep: int, settings: Mapping[str, Any]) -> None:
         self.kept: list[_KeptCall] = []

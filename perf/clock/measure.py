@@ -77,7 +77,7 @@ def measure(
         return _on_gpu(steps, budget, ColdCache(device, flush, written_share), device)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class _Steps:
     call: Callable[[], Any]
     prepare: Callable[[], None]
@@ -142,7 +142,7 @@ def _warm_up(steps: _Steps, budget: Budget, cache: ColdCache) -> int:
     return calls
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class _Batch:
     """What one profiler session saw.
 

@@ -29,7 +29,7 @@ class Flush(enum.Enum):
     MATCHED = "CACHE_FLUSH_MATCHED"
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Budget:
     """How long a row may take. Times are of the host and cover preparation and flushes too.
 
@@ -54,7 +54,7 @@ MIN_WARMUP = 2
 """Calls made before anything is recorded, however short the budget. A count."""
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class DeviceReading:
     """One reading of a device's sensors; None where the driver does not report the value.
 
@@ -76,7 +76,7 @@ class DeviceReading:
     throttle_reasons: tuple[str, ...] = ()
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Measurement:
     """Time of one call. Fields of the same name in the run file's `Timing` mean the same.
 

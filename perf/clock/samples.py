@@ -18,7 +18,7 @@ _FEWEST_JUDGED = 10
 _TIMER_STEP_NS = 200.0
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Summary:
     """Order statistics of a row's samples, in the samples' unit.
 

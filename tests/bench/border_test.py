@@ -4,9 +4,11 @@ import pytest
 import torch
 import torch._dynamo
 
-from tileops.perf import bench_border, bench_expected
+from tileops.perf import bench_border, bench_expected, bench_timing
 from tileops.perf.bench_expected import WrongResultError
 from tileops.perf.bench_inputs import RowInputs
+from tileops.perf.clock import measure
+from tileops.perf.clock.measurement import Budget
 from tileops.tests.bench import toys
 
 CPU = torch.device("cpu")
@@ -73,3 +75,14 @@ def test_a_storage_cannot_deny_that_it_is_shared(inputs):
     other = torch.ones(4)
     other.untyped_storage().data_ptr = iter((1, 2)).__next__
     assert bench_expected.share_storage(other, other[1:])
+
+
+def test_no_instance_of_what_measures_takes_another_method(op_class, inputs):
+    row = bench_timing.Row(op_class, toys.case(op_class, "small"), CPU)
+    timed = bench_timing._TimedCalls(op_class(), inputs, 0, {})
+    steps = measure._Steps(timed.call, timed.prepare, timed.inspect)
+    for instance in (row, inputs, timed, steps, Budget()):
+        method = next(name for name in ("fill", "run", "prepare", "samples") if hasattr(instance, name))
+        assert not hasattr(instance, "__dict__")
+        with pytest.raises((AttributeError, TypeError)):
+            setattr(instance, method, print)

@@ -19,6 +19,11 @@ class _Setting:
     limit: int
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Slotted:
+    limit: int
+
+
 def _module():
     """A module with something of everything."""
     source = '''
@@ -28,6 +33,7 @@ import math
 LIMITS = {"a": 1.0}
 PARTS = (({"b": 2},),)
 SETTING = Setting(3)
+SLOTTED = Slotted(3)
 cache = {}
 queue = []
 count = 0
@@ -70,7 +76,7 @@ class Other(Thing):
     pass
 '''
     module = types.ModuleType("ours")
-    module.Setting = _Setting
+    module.Setting, module.Slotted = _Setting, _Slotted
     exec(source, vars(module))
     return module
 
@@ -94,6 +100,7 @@ def _other(*args, **kwargs):
         (lambda m: m.LIMITS.clear(), "ours.LIMITS"),
         (lambda m: m.PARTS[0][0].update(b=3), "ours.PARTS"),
         (lambda m: object.__setattr__(m.SETTING, "limit", 9), "ours.SETTING"),
+        (lambda m: object.__setattr__(m.SLOTTED, "limit", 9), "ours.SLOTTED"),
         (lambda m: setattr(m, "math", object()), "ours.math"),
         (lambda m: setattr(m, "count", 1), "ours.count"),
         (lambda m: setattr(m, "sum", _other), "ours.sum"),

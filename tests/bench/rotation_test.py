@@ -105,7 +105,7 @@ def row(gpu, monkeypatch):
             return rotated
 
         monkeypatch.setattr(bench_timing, "measure", measure)
-        monkeypatch.setattr(found, "_check_surroundings", lambda op: None)
+        monkeypatch.setattr(bench_timing.Row, "_check_surroundings", lambda self, op: None)
         time = found._slower_in_rotation(op, record, flushed)
         assert asked == ([] if rotated is None else [Flush.NONE])
         return time
