@@ -2,7 +2,8 @@
 
 The clock binds what it calls when it is imported, so that most replacements change nothing for it; what is found is an
 error all the same: whoever replaces a clock means to, and what else was changed is not known. Python lets code in the
-same process do anything in the end; this finds what it does to functions, classes and constants.
+same process do anything in the end, to the bench's instances by way of frames, say; this finds what it does to
+functions, classes and constants.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import os
 import pathlib
 import sys
 import sysconfig
@@ -13,6 +14,8 @@ from collections.abc import Iterable, Iterator
 from tileops.ops import catalogue
 from tileops.proto import benchmark_pb2
 
+# Sources of kernels, which a plugin reads or has compiled: what they become is no module of Python's.
+_KERNEL_SOURCES = frozenset({".c", ".cc", ".cpp", ".cu", ".cuh", ".cxx", ".h", ".hip", ".hpp"})
 _PACKAGE_FOLDERS = frozenset({"site-packages", "dist-packages"})
 
 
@@ -39,8 +42,9 @@ class SourceFile:
 def described(plugin: str, name: str) -> tuple[benchmark_pb2.Plugin, list[SourceFile]]:
     """What a run header says of an imported plugin, and its files for those who watch them.
 
-    Counted are the plugin's own file and the modules that are loaded by now from the same folder or below it (of a
-    plugin that is named as a module: from the same top-level package); not what a call imports later.
+    Counted are the plugin's own file, the modules that are loaded by now from the same folder or below it, and sources
+    of kernels that lie beside one of these. Of a plugin that is named as a module: the modules of the same top-level
+    package. Not counted is what a call imports later, and any file of another kind.
 
     Args:
       plugin: as `catalogue.import_plugin` took it.
@@ -61,6 +65,10 @@ def described(plugin: str, name: str) -> tuple[benchmark_pb2.Plugin, list[Source
         told.sources[shown] = _sha256(content)
         if path.is_file():  # not within a zip, which nobody edits
             files.append(SourceFile(str(path), told.sources[shown]))
+    for path in _kernel_sources({pathlib.Path(file.path).parent for file in files}) if is_file else ():
+        shown = path.relative_to(folder).as_posix()
+        told.sources[shown] = _sha256(path.read_bytes())
+        files.append(SourceFile(str(path), told.sources[shown]))
     return told, files
 
 
@@ -83,6 +91,12 @@ def _beside(plugin: types.ModuleType, folder: pathlib.Path) -> Iterator[types.Mo
             continue
         if getattr(module, "__file__", None) and _is_users(pathlib.Path(module.__file__), folder):
             yield module
+
+
+def _kernel_sources(folders: Iterable[pathlib.Path]) -> list[pathlib.Path]:
+    """Those that can be read; what cannot, no plugin read either."""
+    found = (path for folder in folders for path in folder.iterdir() if path.suffix in _KERNEL_SOURCES)
+    return sorted(path for path in found if path.is_file() and os.access(path, os.R_OK))
 
 
 def _of_package(plugin: types.ModuleType, top: str) -> Iterator[types.ModuleType]:

@@ -63,6 +63,27 @@ def test_the_header_names_the_plugins_and_what_was_in_them(tmp_path, bench, mine
     assert told.name == "mine.py" and dict(told.sources) == {"mine.py": digest}
 
 
+def test_resume_refuses_another_source_of_a_kernel_beside_a_plugin_s_modules(tmp_path, bench, mine):
+    (tmp_path / "kernels").mkdir()
+    (tmp_path / "kernels" / "loads.py").write_text("")
+    mine.write_text(f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\nimport kernels.loads\n{MINE}")
+    sources = [tmp_path / "fast.cuh", tmp_path / "kernels" / "fast.cu"]
+    for source in sources:
+        source.write_text("// one")
+    (tmp_path / "notes.txt").write_text("one")
+    flags = (*FLAGS, "--plugin=mine.py", "--out=run.binpb")
+    status, _, err = bench(*flags)
+    assert status == 0, err
+    told = _header(tmp_path / "run.binpb").plugins[1]
+    assert {"mine.py", "fast.cuh", "kernels/fast.cu", "kernels/loads.py"} == set(told.sources)
+    for source in sources:
+        source.write_text("// another")
+        _refused(bench(*flags, "--resume"), "mine.py is not the same", source.name)
+        source.write_text("// one")
+    (tmp_path / "notes.txt").write_text("another")
+    assert bench(*flags, "--resume")[0] == 0
+
+
 def test_resume_refuses_another_content_of_a_plugin_and_takes_the_old_one_back(tmp_path, bench, mine):
     flags = (*FLAGS, "--plugin=mine.py", "--out=run.binpb")
     assert bench(*flags)[0] == 0
