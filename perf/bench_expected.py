@@ -82,7 +82,7 @@ def expect(op_class: type[Op], case: WorkloadCase, inputs: Inputs) -> Expected:
                 f"the reference's {name!r} is not finite on the row's own inputs, so nothing can be compared with it"
             )
     coarse = _coarse(op, call, inputs) if is_fine else None
-    moved = _moved(op, call, inputs) if coarse is not None and _has_low(inputs) else None
+    moved = _moved(op, call, inputs) if coarse is not None and _has_low(inputs) else coarse
 
     def wanted(kind: str) -> dict[str, Wanted | None]:
         return _wanted(*(None if run is None else getattr(run, kind) for run in (found, coarse, moved)))

@@ -59,17 +59,17 @@ def measured(fine: torch.Tensor, coarse: torch.Tensor, moved: torch.Tensor | Non
     Args:
       fine: the result in high precision.
       coarse: as coarsely as an implementation may compute it.
-      moved: in high precision, of inputs that are half a step off; None where `coarse` is of such inputs.
+      moved: of inputs that are half a step off, which may be `coarse` itself; None where that is not known, and an
+        element's neighbours count alone: a sum that cancels and anything else would look alike.
     """
     flat, stride = fine.detach().reshape(-1), _stride(fine.numel())
     sizes, order = flat[::stride].to(working_dtype(fine)).abs().sort()
-    errors = torch.zeros_like(sizes)
-    for other in (coarse, moved):
-        if other is not None:
-            found = other.detach().reshape(-1)[::stride].to(sizes.dtype)
-            # What is not finite on moved inputs is at the border of its domain: nothing is known there.
-            error = found.sub(flat[::stride].to(sizes.dtype)).abs_().nan_to_num_(math.inf, math.inf)
-            errors = torch.maximum(errors, error[order])
+    errors = torch.full_like(sizes, math.inf) if moved is None else torch.zeros_like(sizes)
+    for other in () if moved is None else (coarse, moved):
+        found = other.detach().reshape(-1)[::stride].to(sizes.dtype)
+        # What is not finite on moved inputs is at the border of its domain: nothing is known there.
+        error = found.sub(flat[::stride].to(sizes.dtype)).abs_().nan_to_num_(math.inf, math.inf)
+        errors = torch.maximum(errors, error[order])
     count = sizes.numel()
     members = max(LEAST, math.ceil(count / CLASSES))
     largest = torch.nn.functional.pad(errors, (0, -count % members)).view(-1, members).amax(dim=1)
@@ -94,7 +94,7 @@ def moved(tensor: torch.Tensor, seed: int) -> torch.Tensor:
     generator = torch.Generator(tensor.device).manual_seed(seed)
     change = torch.rand(tensor.shape, generator=generator, device=tensor.device).mul_(2).sub_(1)
     change.mul_(torch.finfo(tensor.dtype).eps / 2).add_(1)
-    return change.mul_(tensor.to(torch.float32))
+    return change.mul_(tensor.to(torch.float32) if tensor.itemsize == 1 else tensor)  # 8 bits have no arithmetic
 
 
 def chunks(count: int) -> Iterator[slice]:

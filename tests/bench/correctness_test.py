@@ -166,7 +166,7 @@ def test_sums_that_cancel_have_honest_errors_of_their_summands(dtype, tolerance)
         coarse = (bench_noise.as_tf32(a.float()) @ bench_noise.as_tf32(b.float())).to(torch.float32)
     else:
         coarse = a @ b
-    moved = None
+    moved = coarse
     if dtype in ("float16", "bfloat16"):
         moved = bench_noise.moved(a, seed=0).double() @ bench_noise.moved(b, seed=1).double()
     noise = bench_noise.measured(fine, coarse, moved)

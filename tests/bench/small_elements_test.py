@@ -137,7 +137,7 @@ def test_float32_may_be_computed_with_approximate_instructions(name):
 
 def test_what_a_device_flushes_to_zero_is_not_wrong():
     fine = torch.cat([torch.full((500,), 1e-39), torch.randn(500).abs().add(1)]).to(torch.float64)
-    noise = bench_noise.measured(fine, fine.to(torch.float32), None)
+    noise = bench_noise.measured(fine, fine.to(torch.float32), fine)
     flushed = torch.where(fine < 2**-126, 0.0, fine)
     for dtype, tolerance in ((torch.float32, 1e-3), (torch.bfloat16, 1.6e-2)):
         assert bench_correctness.wrong_elements(flushed.to(dtype), Wanted(tensor=fine, noise=noise), tolerance) == 0
@@ -163,6 +163,16 @@ def test_where_moved_inputs_leave_the_domain_the_neighbours_count_alone():
     noise = bench_noise.measured(fine, fine + 0.01, moved)
     assert noise.errors[0] == math.inf
     assert noise.of(slice(0, 1024), fine)[:8].tolist() == pytest.approx([0.01] * 8, rel=1e-3)
+
+
+def test_without_memory_for_moved_inputs_the_neighbours_count_alone(monkeypatch):
+    """Only they tell that parts of a product may be rounded."""
+    monkeypatch.setattr(bench_noise, "moved", lambda *args, **kwargs: _no_memory())
+    _own("GemmFwdOp", "bfloat16", _gemm_in_parts)
+
+
+def _no_memory():
+    raise MemoryError
 
 
 def test_moved_values_are_off_by_half_a_step_at_most_and_leave_the_random_state_alone():
