@@ -59,8 +59,8 @@ def expect(op_class: type[Op], case: WorkloadCase, inputs: Inputs) -> Expected:
 
     Integers are float64 where all outputs are floating-point. Where the signature does not admit the higher precision
     the reference's function is called past the checks; where that fails too, or memory does not suffice, it runs in the
-    inputs' own precision. Further runs, one as coarse as an implementation may be and one on inputs that are half a step
-    off, say how large honest errors are.
+    inputs' own precision. Further runs, one as coarse as an implementation may be and one on inputs that are half a
+    step off, say how large honest errors are.
 
     Raises:
       NotFiniteError: the reference's own result is not finite where it is specified.

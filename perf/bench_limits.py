@@ -13,13 +13,14 @@ from tileops.proto import benchmark_pb2
 
 # What a core surely manages: vectorized code reaches several times as much.
 _FLOPS_PER_CORE_S = 4e9
-# By roof key: products of halves, which few CPUs have instructions for. 7e8 was seen on two cores.
-_SLOW_FLOPS_PER_CORE_S = {"tensor_core.fp16": 3e8}
+# By roof key: products of 16-bit floats, which few CPUs have instructions for. 7e8 of halves was seen on two cores, and
+# 3.5e8 of bfloat16 on two that others used as well.
+_SLOW_FLOPS_PER_CORE_S = {"tensor_core.fp16": 3e8, "tensor_core.bf16": 1.5e8}
 _BYTES_PER_CORE_S = 5e8
 # Random values come from one core, whatever the machine has.
 _RANDOM_BYTES_S = 3e8
-# Calls that a row makes: the first check and its reference, 2 to warm up, 10 samples, 2 references for verified ones.
-_CALLS = 16
+# Calls that a row makes: the first check, 2 to warm up, 10 samples, and 3 runs of the reference for each of 3 checks.
+_CALLS = 22
 # The same on a GPU, where calls are recorded before any is a sample: 2 and 2 references, 2 to warm up, 3 recorded, 10.
 _GPU_CALLS = 19
 # The reference runs in twice the width, beside the result, the inputs' copies and the comparison's chunks. A ratio.

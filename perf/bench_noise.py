@@ -7,9 +7,9 @@ results is chance: the median, over groups of the block, of a group's largest. A
 A mean would be that of the largest alone where sizes differ widely, as in powers, and a plain median that of small
 columns where a block has large ones beside them.
 
-Neighbours say too much where an element is no sum: its error goes with its own size, and a small one among large ones is
-allowed theirs. So elements of like size, anywhere in the tensor, share a second size of error, and the smaller of the two
-holds. The second comes from the coarse run and from one on inputs that are off by half a step of their dtype. That
+Neighbours say too much where an element is no sum: its error goes with its own size, and a small one among large ones
+is allowed theirs. So elements of like size, anywhere in the tensor, share a second size of error, and the smaller of the
+two holds. The second comes from the coarse run and from one on inputs that are off by half a step of their dtype. That
 moves a sum by the size of its summands, however small it is itself, and anything else by a share of itself.
 """
 
@@ -26,8 +26,8 @@ BLOCK = 256
 GROUP = 8
 # Elements worked on at a time, so that a large tensor needs no second one of twice its size. A count, of whole blocks.
 CHUNK = 1 << 26
-# Elements of a tensor that are looked at for errors by size, the classes of size they fall into, and the least number in
-# a class: its largest error is to show the few that are sums of large summands. Counts.
+# Elements of a tensor that are looked at for errors by size, the classes of size they fall into, and the least number
+# in a class: its largest error is to show the few that are sums of large summands. Counts.
 SAMPLE, CLASSES, LEAST = 1 << 18, 64, 256
 # Bits of a float32 mantissa that operands of a tensor core in tf32 do not have.
 _TF32_DROPS = 13

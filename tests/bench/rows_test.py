@@ -2,6 +2,7 @@
 
 import pytest
 
+from tileops.ops import catalogue
 from tileops.perf import bench_limits, bench_plan, bench_pricing, bench_rows, bench_run
 from tileops.perf.bench_rows import Selection, SelectionError
 from tileops.perf.bench_shards import Shard
@@ -108,10 +109,18 @@ def test_a_cpu_is_judged_by_price_and_size_before_anything_runs(classes):
         "too large for this machine: about 52 TiB; a row may take 50% of the memory that is available, 4 GiB of 8 GiB"
     )
     assert bench_limits.too_much(price, huge, endless, 2.0) == (
-        "too long for this machine: about 4.4 days; --max_row_seconds=2 is the limit"
+        "too long for this machine: about 6 days; --max_row_seconds=2 is the limit"
     )
     assert bench_limits.too_much(price, huge, endless, 0.0) is None
     assert bench_limits.too_much(bench_pricing.price_case(scale, small), small, little, 2.0) is None
+
+
+def test_the_estimate_of_a_bfloat16_product_is_no_shorter_than_one_took():
+    """148 s for a row of 1024^3 on two cores, which others used as well."""
+    gemm = catalogue.load()["GemmFwdOp"]
+    case = next(case for case in gemm.CASES if case.case_id == "square-1k-nn-bfloat16")
+    two = bench_limits.Machine(cores=2, memory_bytes=8 << 30)
+    assert bench_limits.estimate_s(bench_pricing.price_case(gemm, case), case, two) >= 148
 
 
 def test_a_gpu_is_judged_by_its_profile_and_says_what_a_row_takes_at_least(classes):
