@@ -17,6 +17,7 @@ import torch
 
 from tileops.ops.op import Op
 from tileops.perf.bench_inputs import Inputs, RowInputs
+from tileops.perf.clock import cold_cache
 
 # The sets together are this many times the cache, so that nothing of a set is left when its turn comes again.
 _CACHES = 3
@@ -34,7 +35,8 @@ class Rotation:
     """
 
     def __init__(self, op: Op, inputs: RowInputs, sets: int) -> None:
-        """Make the sets."""
+        """Make the sets, of the values of the first check."""
+        inputs.fill(0)
         self.sets = sets
         self._op = op
         self._turns = itertools.cycle([inputs.clone() for _ in range(sets)])
@@ -69,8 +71,7 @@ def of_row(op: Op, inputs: RowInputs, device: torch.device, touched: int) -> Rot
     """
     if device.type != "cuda" or not touched:
         return None
-    cache = torch.cuda.get_device_properties(device).L2_cache_size
-    sets = math.ceil(_CACHES * cache / touched) + 1
+    sets = math.ceil(_CACHES * cold_cache.cache_bytes(device) / touched) + 1
     held = sum(tensor.nbytes for tensor in inputs.tensors.values() if tensor is not None)
     held += op.last_call.bytes_of(*op.last_call.outputs)
     if sets > _MOST_SETS or sets * held > _MEMORY_SHARE * _free_bytes(device):

@@ -56,8 +56,7 @@ class ColdCache:
         self._empty: Callable[[], object] = lambda: None
         if flush is Flush.NONE:
             return
-        cache = getattr(torch.cuda.get_device_properties(device), "L2_cache_size", 0) or _UNREPORTED_L2_BYTES
-        self.buffer_bytes = _CACHES * cache
+        self.buffer_bytes = _CACHES * cache_bytes(device)
         # Never zeros: a device may hold a constant line compressed, in less of the cache than its size.
         buffer = torch.randint(0, 2**31, (self.buffer_bytes // 4,), dtype=torch.int32, device=device)
         reads, writes = {Flush.DIRTY: (0, 1), Flush.CLEAN: (1, 0)}.get(flush) or shares(written_share)
@@ -68,6 +67,11 @@ class ColdCache:
     def empty(self) -> None:
         """Launch the flush; the caller synchronizes."""
         self._empty()
+
+
+def cache_bytes(device: torch.device) -> int:
+    """Size of a CUDA device's last-level cache, or what it surely has no more than. Bytes."""
+    return getattr(torch.cuda.get_device_properties(device), "L2_cache_size", 0) or _UNREPORTED_L2_BYTES
 
 
 def shares(written_share: float) -> tuple[int, int]:

@@ -162,6 +162,18 @@ def test_a_result_that_is_wrong_at_another_address_is_an_error(row):
         row(FLUSHED, _rotated(90.0), "other", rotation=Lazy())
 
 
+def test_a_result_that_answers_for_its_own_contents_is_refused_in_rotation_too(row, called):
+    class Answering(bench_rotation.Rotation):
+        def some(self, count):
+            found = super().some(count)
+            for _, returned in found:
+                returned.clone = lambda: returned
+            return found
+
+    with pytest.raises(WrongResultError, match="in rotation, at another address: output 'output' carries attributes"):
+        row(FLUSHED, _rotated(90.0), "other", rotation=Answering(*called, 3))
+
+
 def test_each_set_has_its_turn_before_any_is_timed(called):
     op, inputs = called
     rotation = bench_rotation.Rotation(op, inputs, 4)
