@@ -106,9 +106,7 @@ def _audit() -> int:
 
 def _sources() -> bench_catalogue.Sources:
     generated = None if _GENERATED_DIR.value is None else str(paths.user_path(_GENERATED_DIR.value))
-    plugins = tuple(
-        str(paths.user_path(name).absolute()) if name.endswith(".py") else name for name in _PLUGIN.value
-    )
+    plugins = tuple(paths.plugin_path(name) for name in _PLUGIN.value)
     return bench_catalogue.Sources(generated_dir=generated, plugins=plugins)
 
 

@@ -126,8 +126,12 @@ def _runs(report: Mapping[str, Any]) -> str:
 def _by_kind(rows: Iterable[Row]) -> list[tuple[str, list[Row]]]:
     found: dict[str, list[Row]] = {}
     for row in rows:
-        found.setdefault(_KINDS.get(row["op"], row["family"]), []).append(row)
+        found.setdefault(_kind(row), []).append(row)
     return list(found.items())
+
+
+def _kind(row: Row) -> str:
+    return _KINDS.get(row["op"], row["family"])
 
 
 def _distribution(rows: Sequence[Row]) -> str:
@@ -139,10 +143,11 @@ def _distribution(rows: Sequence[Row]) -> str:
 
 def _comparisons(rows: Iterable[Row], published: Mapping[tuple[str, str, str], Published]) -> list[str]:
     matched = [(row, found) for row in rows if (found := _match(row, published)) is not None]
-    theirs = dict(_by_kind(row for row, _ in matched))
+    by_kind: dict[str, list[tuple[Row, Published]]] = {}
+    for row, found in matched:
+        by_kind.setdefault(_kind(row), []).append((row, found))
     lines = []
-    for kind, members in [*theirs.items(), *([("all", [row for row, _ in matched])] if matched else [])]:
-        chosen = [(row, found) for row, found in matched if row in members]
+    for kind, chosen in [*by_kind.items(), *([("all", matched)] if matched else [])]:
         to_kernel = statistics.geometric_mean(row["actual_time_s"] / found.kernel_s for row, found in chosen)
         to_best = [row["actual_time_s"] / found.baseline_s for row, found in chosen if found.baseline_s is not None]
         best = f"{statistics.geometric_mean(to_best):.3f}" if to_best else ""

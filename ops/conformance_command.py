@@ -23,7 +23,7 @@ _FORMAT = flags.DEFINE_enum("format", "text", ["text", "json"], "How to print wh
 def main(argv: list[str]) -> int:
     """Exit status: 0 the code conforms, 1 it does not, 2 bad usage or a manifest with defects."""
     del argv
-    plugins = [str(paths.user_path(name).absolute()) if name.endswith(".py") else name for name in _PLUGIN.value]
+    plugins = [paths.plugin_path(name) for name in _PLUGIN.value]
     if plugins or _SPEC_DIR.value:
         paths.make_user_modules_importable()
     try:

@@ -159,13 +159,10 @@ def _sources() -> Iterator[bench_catalogue.Sources]:
 
 
 def _plugin(name: str) -> str:
-    """A file by its absolute path, since children stand elsewhere; a module by its name."""
-    if not name.endswith(".py"):
-        return name
-    path = paths.user_path(name).absolute()
-    if not path.is_file():
+    path = paths.plugin_path(name)
+    if name.endswith(".py") and not os.path.isfile(path):
         raise app.UsageError(f"--plugin={name}: there is no file {path}; a .py file or the name of a module is wanted")
-    return str(path)
+    return path
 
 
 def _run(sources: bench_catalogue.Sources) -> int:

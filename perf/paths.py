@@ -25,6 +25,11 @@ def make_user_modules_importable() -> None:
         sys.path.append(folder)
 
 
+def plugin_path(name: str) -> str:
+    """A plugin's .py file by its absolute path, since other processes stand elsewhere; a module by its name."""
+    return str(user_path(name).absolute()) if name.endswith(".py") else name
+
+
 def data_path(*parts: str) -> pathlib.Path:
     """Returns the path of a file or folder of the project.
 

@@ -74,12 +74,16 @@ def truncated(x):
 
 
 @triton.jit
+def _instruction(x, PTX: tl.constexpr):
+    """What one instruction of PTX makes of a float32."""
+    return tl.inline_asm_elementwise(PTX, "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1)
+
+
+@triton.jit
 def exp2_flushed(x):
     """2**x within 2**-22 of itself; 0 where it would be subnormal (PTX ISA, ex2.approx.ftz)."""
     if _PTX:
-        return tl.inline_asm_elementwise(
-            "ex2.approx.ftz.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1
-        )
+        return _instruction(x, "ex2.approx.ftz.f32 $0, $1;")
     else:
         return tl.exp2(x)
 
@@ -93,9 +97,7 @@ def exp_flushed(x):
 def reciprocal_flushed(x):
     """1 / x within 2**-23 of itself, of x from 2**-126 to 2**126; 0 beyond (PTX ISA, rcp.approx.ftz)."""
     if _PTX:
-        return tl.inline_asm_elementwise(
-            "rcp.approx.ftz.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1
-        )
+        return _instruction(x, "rcp.approx.ftz.f32 $0, $1;")
     else:
         return 1.0 / x
 
@@ -111,7 +113,7 @@ def expm1(x):
 def log2_half(x):
     """log2 within 2**-22, absolutely where x is in (0.5, 2) and relatively elsewhere (PTX ISA, lg2.approx)."""
     if _PTX:
-        return tl.inline_asm_elementwise("lg2.approx.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1)
+        return _instruction(x, "lg2.approx.f32 $0, $1;")
     else:
         return tl.log2(x)
 
