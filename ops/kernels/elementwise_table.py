@@ -23,7 +23,7 @@ _INTEGERS = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torc
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32)
 COMPUTED = (*_INTEGERS, *_FLOATS)  # the dtypes of operands that kernels serve
 # Scalar functions that have a cheaper form for results of 16 bits, by the name with _half.
-HALF = frozenset({"cosine", "error_function", "floor_divide", "gelu", "log1p", "logarithm", "power", "sine", "softplus"})
+HALF = frozenset({"cosine", "error_function", "gelu", "log1p", "logarithm", "power", "sine", "softplus"})
 
 
 @dataclasses.dataclass(frozen=True)

@@ -21,12 +21,15 @@ error_function_half = sm.erf_half
 sine_half = sm.sin_half
 cosine_half = sm.cos_half
 truncate = sm.truncated
+floor = sm.floor
+ceil = sm.ceil
+square_root = sm.square_root
+reciprocal_root = sm.reciprocal_root
 round_even = sm.nearest
 clip = sm.clip
 power = scalar_power.power
 power_half = scalar_power.power_half
 floor_divide = sm.floor_divide
-floor_divide_half = sm.floor_divide_half
 remainder = sm.remainder
 
 
@@ -45,7 +48,7 @@ def absolute(x):
 
 @triton.jit
 def negative(x):
-    return -x
+    return x * -1  # -x is 0 - x in Triton, which is +0 of +0
 
 
 @triton.jit
@@ -56,16 +59,6 @@ def sign(x):
 @triton.jit
 def reciprocal(x):
     return 1.0 / x
-
-
-@triton.jit
-def square_root(x):
-    return tl.sqrt(x)
-
-
-@triton.jit
-def reciprocal_root(x):
-    return tl.rsqrt(x)
 
 
 @triton.jit
@@ -91,16 +84,6 @@ def cosine(x):
 @triton.jit
 def error_function(x):
     return tl.erf(x)
-
-
-@triton.jit
-def floor(x):
-    return tl.floor(x)
-
-
-@triton.jit
-def ceil(x):
-    return tl.ceil(x)
 
 
 @triton.jit

@@ -70,6 +70,18 @@ def truncated(x):
     return tl.where(x < 0, tl.ceil(x), tl.floor(x))
 
 
+@triton.jit
+def floor(x):
+    down = tl.floor(x)
+    return tl.where(down > x, down - 1.0, down)  # compiled, tl.floor takes a subnormal number for 0
+
+
+@triton.jit
+def ceil(x):
+    up = tl.ceil(x)
+    return tl.where(up < x, up + 1.0, up)
+
+
 # ---- exponentials and logarithms
 
 
@@ -100,6 +112,24 @@ def reciprocal_flushed(x):
         return _instruction(x, "rcp.approx.ftz.f32 $0, $1;")
     else:
         return 1.0 / x
+
+
+@triton.jit
+def square_root(x):
+    """Within 2**-23 of itself, of subnormal numbers too, which tl.sqrt takes for 0 (PTX ISA, sqrt.approx)."""
+    if _PTX:
+        return _instruction(x, "sqrt.approx.f32 $0, $1;")
+    else:
+        return tl.sqrt(x)
+
+
+@triton.jit
+def reciprocal_root(x):
+    """1 / sqrt(x) within 2**-22.9 of itself, of subnormal numbers too (PTX ISA, rsqrt.approx)."""
+    if _PTX:
+        return _instruction(x, "rsqrt.approx.f32 $0, $1;")
+    else:
+        return tl.rsqrt(x)
 
 
 @triton.jit
@@ -141,53 +171,39 @@ def log1p_half(x):
 
 
 @triton.jit
-def _divided(x, y):
-    """(x / y within 2 ulp, the nearest whole number, what it leaves of x), the last two of |x / y| < 2**21.
-
-    The rest is exact: it has no more bits than x and y, and the product is not rounded before it is taken off.
-    """
-    quotient = x / y
-    whole = (quotient + SHIFT) - SHIFT
-    if COMPILED:
-        rest = tl.fma(-whole, y, x)
-    else:
-        rest = (x.to(tl.float64) - whole.to(tl.float64) * y.to(tl.float64)).to(tl.float32)
-    return quotient, whole, tl.where(whole == 0.0, x, rest)  # 0 times an infinite y is none
-
-
-@triton.jit
 def _have_other_signs(x, y):
     return (x.to(tl.int32, bitcast=True) ^ y.to(tl.int32, bitcast=True)) < 0
 
 
 @triton.jit
-def floor_divide_half(x, y):
-    """floor(x / y) of the exact quotient; from 2**21 on x / y within 2 ulp, with a fraction below half a last place."""
-    quotient, whole, rest = _divided(x, y)
+def floor_divide(x, y):
+    """floor(x / y) of the exact quotient below 2**24, and from there x / y rounded to the nearest, which is whole.
+
+    What the nearest whole number leaves of x tells whether it lies above: it has no more bits than x and y, and the
+    product is not rounded before it is taken off.
+    """
+    quotient = tl.div_rn(x, y)
+    whole = nearest(quotient)
+    if COMPILED:
+        rest = tl.fma(-whole, y, x)
+    else:
+        rest = (x.to(tl.float64) - whole.to(tl.float64) * y.to(tl.float64)).to(tl.float32)
+    rest = tl.where(whole == 0.0, x, rest)  # 0 times an infinite y is none
     down = tl.where((rest != 0.0) & _have_other_signs(rest, y), whole - 1.0, whole)
-    floored = tl.where((tl.abs(quotient) < 2097152.0) & (x != 0.0), down, quotient)  # a zero keeps its sign
+    floored = tl.where(tl.abs(quotient) < 16777216.0, down, quotient)
     return tl.where((tl.abs(x) == float("inf")) & (y != 0.0), float("nan"), floored)
 
 
 @triton.jit
 def _fmod(x, y):
-    """C's: exact. Triton's % takes off the product of the rounded quotient, which is wrong of a large one."""
+    """C's: exact. Triton's % takes off the product of the rounded quotient, which is wrong of a large one.
+
+    Compiled, it takes a subnormal y for 0, and there is no remainder of that.
+    """
     if COMPILED:
         return libdevice.fmod(x, y)
     else:
         return x % y
-
-
-@triton.jit
-def floor_divide(x, y):
-    """floor(x / y) as PyTorch computes it, by the exact remainder: a rounded quotient may be whole by accident."""
-    rest = _fmod(x, y)
-    found = tl.div_rn(x - rest, y)
-    found = tl.where((rest != 0.0) & _have_other_signs(rest, y), found - 1.0, found)
-    down = tl.floor(found)
-    down = tl.where(found - down > 0.5, down + 1.0, down)
-    # A zero has the sign of the quotient.
-    return tl.where(y == 0.0, x / y, tl.where(found == 0.0, (x / y) * 0.0, down))
 
 
 @triton.jit

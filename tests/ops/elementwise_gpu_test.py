@@ -65,6 +65,24 @@ def test_integers_meet_bfloat16_rounded_to_the_nearest(op, whole):
         torch.testing.assert_close(_on_gpu(op, {}, *given), expected, rtol=0, atol=0)
 
 
+@pytest.mark.parametrize("op", ["SqrtFwdOp", "RsqrtFwdOp", "FloorFwdOp", "CeilFwdOp", "NegFwdOp", "AbsFwdOp", "SignFwdOp"])
+def test_subnormals_of_float32_are_numbers_like_others(op):
+    x = torch.tensor([0.0, 1e-45, 1e-40, 1.1e-38]).repeat(2)
+    x[:4] *= -1
+    exact = CLASSES[op](target="torch")(x.double()).float()
+    found = _on_gpu(op, {}, x)
+    torch.testing.assert_close(found, exact, rtol=1e-6, atol=0, equal_nan=True)
+    assert_zeros_have_the_same_sign(found, exact)
+
+
+@pytest.mark.parametrize("op", ["FloorDivideFwdOp", "DivFwdOp"])
+def test_a_subnormal_divisor_divides(op):
+    x, y = torch.tensor([0.0, 3e-40, -3e-40, 1.0]), torch.tensor([1e-40, -1e-40, 2e-40, 1e-38])
+    params = {"rounding_mode": "floor"} if op == "DivFwdOp" else {}
+    exact = CLASSES[op](**params, target="torch")(x.double(), y.double()).float()
+    torch.testing.assert_close(_on_gpu(op, params, x, y), exact, rtol=1e-6, atol=0)
+
+
 def test_subnormals_of_bfloat16_are_added_and_multiplied():
     x = _every_bfloat16()
     small = x[(x.abs() < 8 * torch.finfo(x.dtype).tiny) & (x != 0)]
@@ -91,7 +109,7 @@ def test_a_large_quotient_is_rounded_down_as_pytorch_rounds_it(op, params):
     x, y = _large_quotients()
     expected = CLASSES[op](**params, target="torch")(x, y)
     found = _on_gpu(op, params, x, y)
-    is_exact = expected.abs() < 2**22
+    is_exact = expected.abs() < 2**22  # beyond, PyTorch rounds what it divides
     assert torch.equal(found[is_exact], expected[is_exact])
     torch.testing.assert_close(found, expected, rtol=TOLERANCE[torch.float32] / 10, atol=0)
 
