@@ -9,12 +9,11 @@ from __future__ import annotations
 import contextlib
 import re
 import secrets
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from torch.profiler import ProfilerActivity, profile, record_function
+from torch.autograd.profiler import profile, record_function
 
 from tileops.perf.clock.activities import Activity, Kind, Launch, Range, Trace
 
@@ -38,16 +37,11 @@ class Session:
     @contextlib.contextmanager
     def recording(self) -> Iterator[None]:
         """Record host and device activities while the block runs; device work in flight at its end is waited for."""
-        with warnings.catch_warnings():
-            # That a session keeps the events of one cycle only is what is wanted.
-            warnings.filterwarnings("ignore", message=".*Profiler clears events at the end of each cycle")
-            self._profile = profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])
-            self._profile.start()
-        try:
+        # Not torch.profiler's, which is this with schedules and loads torch.compile: seconds of a new process.
+        self._profile = profile(use_device="cuda", use_kineto=True)
+        with self._profile:
             yield
             _synchronize()
-        finally:
-            self._profile.stop()
 
     def range(self, name: str, any_thread: bool = False) -> Any:
         """A context manager: launches inside it belong to `name`, of all threads or of this one alone."""
@@ -57,7 +51,7 @@ class Session:
     def trace(self) -> Trace:
         """What the session recorded."""
         ranges, launches, activities = [], [], []
-        for event in self._profile.profiler.kineto_results.events():
+        for event in self._profile.kineto_results.events():
             name = event.name()
             if event.device_type() == torch.autograd.DeviceType.CPU:
                 if event.is_user_annotation():

@@ -1,7 +1,9 @@
 """From torch's profiler events to a trace: the events below are what an H200's profiler gave (torch 2.11)."""
 
+import sys
 import types
 
+import pytest
 import torch
 
 from tileops.perf.clock import profiler
@@ -23,7 +25,7 @@ def session(events, ranges):
     for name, any_thread in ranges.items():
         made.range(name, any_thread)
     results = types.SimpleNamespace(events=lambda: events(made._prefix))
-    made._profile = types.SimpleNamespace(profiler=types.SimpleNamespace(kineto_results=results))
+    made._profile = types.SimpleNamespace(kineto_results=results)
     return made
 
 
@@ -60,3 +62,14 @@ def test_a_recorded_session():
 
 def test_an_op_cannot_name_a_session_s_ranges():
     assert profiler.Session()._prefix != profiler.Session()._prefix
+
+
+@pytest.mark.filterwarnings("ignore:CUDA is not available")
+def test_a_session_does_not_load_torch_compile(monkeypatch):
+    monkeypatch.setattr(profiler, "_synchronize", lambda: None)
+    were_loaded = "torch._inductor" in sys.modules
+    made = profiler.Session()
+    with made.recording(), made.range("a"):
+        torch.ones(3)
+    assert [found.name for found in made.trace().ranges] == ["a"]
+    assert ("torch._inductor" in sys.modules) == were_loaded
