@@ -140,6 +140,15 @@ def expm1(x):
 
 
 @triton.jit
+def log2_flushed(x):
+    """log2 as log2_half has it; of subnormals as of 0 (PTX ISA, lg2.approx.ftz)."""
+    if _PTX:
+        return _instruction(x, "lg2.approx.ftz.f32 $0, $1;")
+    else:
+        return tl.log2(x)
+
+
+@triton.jit
 def log2_half(x):
     """log2 within 2**-22, absolutely where x is in (0.5, 2) and relatively elsewhere (PTX ISA, lg2.approx)."""
     if _PTX:
