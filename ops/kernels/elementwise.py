@@ -20,7 +20,7 @@ _OPERANDS = 3
 # Outer axes that the strided kernel decodes; operands that need more are copied first.
 _OUTER_AXES = 4
 # Functions that hold so much of an element at a time that 16 of them a thread leave multiprocessors half empty.
-_MANY_REGISTERS = (scalar_functions.power_half, scalar_functions.remainder)
+_MANY_REGISTERS = (scalar_functions.power_half, scalar_functions.remainder, scalar_functions.floor_divide)
 _TYPES = {
     torch.bool: tl.int1, torch.uint8: tl.uint8, torch.int8: tl.int8, torch.int16: tl.int16, torch.int32: tl.int32,
     torch.int64: tl.int64, torch.float16: tl.float16, torch.bfloat16: tl.bfloat16, torch.float32: tl.float32,
@@ -189,7 +189,7 @@ def apply(
 
 
 def _most_elements(tensors: Sequence[torch.Tensor], function: object) -> int:
-    """Elements of a program: two 16-byte loads of the widest operand a thread, or one where registers are short."""
+    """Elements of a flat program: two 16-byte loads of the widest operand a thread, or one where registers are short."""
     is_wide = max(one.element_size() for one in tensors) >= 4
     return 1024 if is_wide or function in _MANY_REGISTERS else 2048
 
@@ -227,7 +227,7 @@ def _launch_strided(views: list[torch.Tensor], out: torch.Tensor, numbers: Seque
     unused = _OPERANDS - len(views)
     inputs = strides[:-1] + [(0,) * (_OUTER_AXES + 1)] * unused
     rows = out.numel() // cols
-    tile_rows, tile_cols, warps = elementwise_tile(rows, cols, _most_elements((*views, out), called["FUNCTION"]))
+    tile_rows, tile_cols, warps = elementwise_tile(rows, cols)  # where a row starts is worked out once for many elements
     col_blocks = ceil_div(cols, tile_cols)
     fixed = [one[-1] == 0 for one in inputs]
     _strided[(ceil_div(rows, tile_rows) * col_blocks,)](
