@@ -15,7 +15,7 @@ from tileops.ops.errors import OpNotAvailableError
 from tileops.ops.op import Op
 from tileops.perf import (
     bench_border, bench_correctness, bench_expected, bench_flush, bench_integrity, bench_records, bench_rotation,
-    bench_settings, bench_threads,
+    bench_settings, bench_threads, bench_verified,
 )  # fmt: skip
 from tileops.perf.bench_expected import Expected, NotFiniteError, WrongResultError
 from tileops.perf.bench_inputs import Inputs, RowInputs
@@ -24,8 +24,6 @@ from tileops.perf.clock.measure import measure
 from tileops.perf.clock.measurement import Budget, Flush, Measurement, TimingSource
 from tileops.proto import benchmark_pb2
 
-# Timed calls of each measurement whose results are verified afterwards. A count.
-_VERIFIED_CALLS = 2
 # Sets of values that a timed call's inputs are chosen from. A count.
 _VARIANTS = 2**48
 # A measurement that gives reasons to doubt it is repeated this often in all before its row is given up. A count.
@@ -169,8 +167,8 @@ class Row:
         self, op: Op, implementation: str, budget: Budget | None, record: benchmark_pb2.BenchmarkRecord,
         written: tuple[str, ...],
     ) -> Measurement:  # fmt: skip
+        keep = 0 if implementation == self.reference else bench_verified.calls(self.expected(), self.case)
         for _ in range(_ATTEMPTS):
-            keep = 0 if implementation == self.reference else _VERIFIED_CALLS
             timed = _TimedCalls(op, self.inputs, keep, self._settings)
             found = measure(
                 timed.call, device=self.device, prepare=timed.prepare, inspect=timed.inspect, budget=budget,
@@ -220,7 +218,7 @@ class Row:
 
     def _verify_rotated(self, op: Op, rotation: bench_rotation.Rotation) -> None:
         """Compare some results of the rotation with the reference: all sets hold the values of the first check."""
-        for inputs, returned in rotation.some(_VERIFIED_CALLS):
+        for inputs, returned in rotation.some(bench_verified.FEWEST):
             try:
                 bench_correctness.check(op, op.last_call, inputs, bench_border.taken(op, returned), self.expected())
             except WrongResultError as wrong:
