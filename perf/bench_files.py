@@ -25,7 +25,21 @@ def writer(path: pathlib.Path, header: benchmark_pb2.RunHeader, resume: bool) ->
     except BaseException:
         lock.release()
         raise
-    return run_writer.RunWriter(path, header, append=resume, lock=lock)
+    opened = run_writer.RunWriter(path, header, append=resume, lock=lock)
+    if opened.damage is not None:
+        _tell(path, opened.damage)
+    return opened
+
+
+def _tell(path: pathlib.Path, damage: run_writer.Damage) -> None:
+    """Say what a run that is continued has lost: its rows are missing, and so measured like all that are."""
+    for place in damage.places:
+        command.say(f"{path}: {place}")
+    if damage.records is None:
+        command.say(f"{path} is damaged: rows whose records are lost are measured again where this run has them")
+    else:
+        lost = runfile.records_counted(damage.records)
+        command.say(f"{path} has lost {lost}; the rows are measured again where this run has them")
 
 
 def _make_way(path: pathlib.Path) -> bool:

@@ -58,7 +58,10 @@ def scan(file) -> Iterator[run_framing.Whole | run_framing.Broken]:
                 # A line end that was damaged makes one line of two entries.
                 cuts = [0, *(found.start() for found in _ENTRY.finditer(text, 1)), len(text)]
                 for begin, end in itertools.pairwise(cuts):
-                    yield _read(start + begin, text[begin:end])
+                    piece = _read(start + begin, text[begin:end])
+                    if isinstance(piece, run_framing.Broken) and end < len(text):
+                        piece = piece._replace(torn=False)  # its writer went on
+                    yield piece
         start += len(text)
 
 

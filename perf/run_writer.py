@@ -1,6 +1,7 @@
 """Run files, written entry by entry, so that nothing ends more than the entry in flight."""
 
 import contextlib
+import dataclasses
 import os
 import pathlib
 
@@ -25,6 +26,20 @@ _COUNTER_OF_STATUS = {
 }
 
 
+@dataclasses.dataclass(frozen=True)
+class Damage:
+    """What a run file that is continued has lost.
+
+    Attributes:
+      places: Where it holds no whole entry, with the reason.
+      records: How many records its footer counts and nobody can read. None where that
+        is not known, since it has no footer.
+    """
+
+    places: tuple[runfile.Problem, ...]
+    records: int | None
+
+
 class RunWriter:
     """Writes a run file, each entry on disk before the next is made.
 
@@ -34,6 +49,7 @@ class RunWriter:
     Attributes:
       path: The file.
       counts: What the footer will say so far.
+      damage: What was lost of the run that is continued; None where nothing was.
     """
 
     def __init__(
@@ -69,6 +85,7 @@ class RunWriter:
 
     def _open(self, header: benchmark_pb2.RunHeader, append: bool) -> None:
         self.counts = benchmark_pb2.RunFooter()
+        self.damage: Damage | None = None
         self._timed = header.HasField("started_at")
         continued = append and self.path.exists() and self.path.stat().st_size > 0
         self._is_json = run_json.is_json(self.path)
@@ -169,6 +186,8 @@ class RunWriter:
                 self.path, file.read(run_json.HEAD_BYTES)
             )
         end = 0
+        places = []
+        footer = None
         for piece in run_scan.scan(self.path):
             if end < piece.start:
                 raise RunFileError(
@@ -177,11 +196,17 @@ class RunWriter:
             if isinstance(piece, run_framing.Broken):
                 if piece.torn:
                     break
+                places.append(runfile.Problem(piece.start, piece.reason))
             elif piece.entry.HasField("footer"):
+                footer = piece.entry.footer
                 continue
             elif piece.entry.HasField("record"):
                 count_record(self.counts, piece.entry.record)
             end = piece.end
+        lost = None if footer is None else max(0, footer.records - self.counts.records)
+        # A footer that counts no more than is there was written after the damage.
+        if lost or (places and footer is None):
+            self.damage = Damage(tuple(places), lost)
         return end
 
 

@@ -417,6 +417,53 @@ def test_resuming_keeps_damage_in_the_midst(tmp_path):
     assert [problem.offset for problem in reader.problems] == [ends[1]]
 
 
+@BOTH_FORMATS
+def test_resuming_knows_what_was_lost_until_it_is_there_again(tmp_path, suffix):
+    path, records = whole_run(tmp_path / f"run.{suffix}")
+    data = path.read_bytes()
+    pieces = list(run_scan.scan(path))
+    for piece in pieces[1:3]:
+        data = damaged(data, piece.start + 2, 0x01)
+    path.write_bytes(data)
+    with run_writer.RunWriter(path, builders.header(), append=True) as writer:
+        assert writer.damage.records == 2
+        assert writer.damage.places[0].offset == pieces[1].start
+        for record in records[:2]:
+            writer.write(record)
+    with run_writer.RunWriter(path, builders.header(), append=True) as writer:
+        assert writer.damage is None
+
+
+@BOTH_FORMATS
+def test_resuming_knows_of_damage_where_no_footer_counts(tmp_path, suffix):
+    path, _ = whole_run(tmp_path / f"run.{suffix}")
+    pieces = list(run_scan.scan(path))
+    data = damaged(path.read_bytes(), pieces[1].start + 2, 0x01)
+    path.write_bytes(data[: pieces[-1].start])
+    with run_writer.RunWriter(path, builders.header(), append=True) as writer:
+        assert writer.damage.records is None
+        assert [place.offset for place in writer.damage.places] == [pieces[1].start]
+
+
+def test_resuming_whole_or_interrupted_runs_finds_no_damage(tmp_path):
+    path, _ = whole_run(tmp_path / "run.binpb")
+    data = path.read_bytes()
+    for size in (len(data), list(run_scan.scan(path))[-2].end, list(run_scan.scan(path))[-2].end - 1):
+        path.write_bytes(data[:size])
+        with run_writer.RunWriter(path, builders.header(), append=True) as writer:
+            assert writer.damage is None
+
+
+def test_resuming_json_lines_keeps_what_stands_behind_a_damaged_line_end(tmp_path):
+    path, records = whole_run(tmp_path / "run.jsonl")
+    second = list(run_scan.scan(path))[1]
+    path.write_bytes(damaged(path.read_bytes(), second.end - 1, 0x01))
+    assert records_of(path) == records[1:]
+    with run_writer.RunWriter(path, builders.header(), append=True) as writer:
+        assert writer.damage.records == 1
+    assert records_of(path) == records[1:]
+
+
 def test_resuming_what_is_not_there_starts_a_run(tmp_path):
     path = tmp_path / "run.binpb"
     with run_writer.RunWriter(path, builders.header(), append=True) as writer:
