@@ -2,22 +2,20 @@
 
 Without flags: all rows on the GPU, or where there is none the cheapest row of each op on the CPU. `--device=meta`
 prices every row without a GPU. //perf:roofline reports the file. Exits 1 where a row failed, gave a wrong result or
-timed out.
+timed out, and where nothing was measured since every row was skipped.
 """
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import dataclasses
 import math
 import os
 import pathlib
-import shlex
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 # The status that shells give a program ended by Ctrl-C.
 _EXIT_INTERRUPTED = 130
@@ -40,6 +38,7 @@ from tileops.perf import (
     bench_catalogue,
     bench_devices,
     bench_emit,
+    bench_ending,
     bench_environment,
     bench_files,
     bench_header,
@@ -212,7 +211,7 @@ def _price(cases: list[bench_rows.Case], choice: bench_plan.Choice, plugins: Seq
                 records.append(record)
                 outcomes[record.op, record.case_id, ""] = record.status
                 progress.end(record.status in bench_run.FAILED)
-    return _finish(writer.path, records, outcomes, choice.shard, f' --predict --profile="{_PREDICTED_DEVICE}"')
+    return bench_ending.finish(writer.path, records, outcomes, choice.shard, f' --predict --profile="{_PREDICTED_DEVICE}"')
 
 
 def _measure(
@@ -252,53 +251,18 @@ def _measure(
                         writer.write(record)
                         records.append(record)
                         outcomes[unit.key] = record.status
-                    progress.end(record is not None and record.status in bench_run.FAILED)
+                    is_counted = record is not None  # the summary counts records, too
+                    progress.end(is_counted and record.status in bench_run.FAILED, is_counted)
         except KeyboardInterrupt:
             writer.interrupt()
             command.say(f"interrupted; {writer.path} holds {writer.counts.records} records, --resume continues it")
             return _EXIT_INTERRUPTED
     command.say(f"took {time.monotonic() - began:.0f} s")
-    return _finish(writer.path, records, outcomes, choice.shard)
-
-
-def _say_next(path: pathlib.Path, flags: str = "") -> None:
-    """Say how the run is reported: here, or from a zip where the repository is."""
-    is_here = "BUILD_WORKING_DIRECTORY" in os.environ or pathlib.Path(__file__).absolute().parents[1].joinpath("bazelw").exists()
-    command.say("report it with" if is_here else f"copy {path} to a machine with the repository, and report it there with")
-    run = shlex.quote(str(path if is_here else path.name))
-    command.say(f"  ./bazelw run //perf:roofline -- --run={run}{flags}")
+    return bench_ending.finish(writer.path, records, outcomes, choice.shard)
 
 
 def _writer(header: benchmark_pb2.RunHeader, default: str) -> run_writer.RunWriter:
     return bench_files.writer(paths.user_path(_OUT.value or default), header, resume=_RESUME.value)
-
-
-def _finish(
-    path: pathlib.Path, records: list[benchmark_pb2.BenchmarkRecord], outcomes: Mapping[bench_run.Key, int],
-    shard: bench_shards.Shard, report_flags: str = "",
-) -> int:  # fmt: skip
-    """Say what became of the rows and what to do next; returns the exit status.
-
-    Args:
-      path: the run file.
-      records: what this command measured or priced.
-      outcomes: the last status of everything in the file.
-      shard: which part of the rows these are.
-      report_flags: what the report of such a run needs.
-    """
-    for line in bench_run.summary(records):
-        command.say(line)
-    counts = collections.Counter(outcomes.values())
-    command.say(
-        f"{len(outcomes)} records: {counts[benchmark_pb2.STATUS_OK]} ok, {counts[benchmark_pb2.STATUS_SKIPPED]} skipped,"
-        f" {counts[benchmark_pb2.STATUS_ERROR]} errors, {counts[benchmark_pb2.STATUS_TIMEOUT]} timeouts; written to {path}"
-    )
-    if outcomes:
-        _say_next(path, report_flags)
-    elif shard.count > 1:
-        part = f"part {shard.index} of {shard.count}"
-        command.say(f"{part} holds no row: there are fewer rows than parts; merge it with the others")
-    return command.EXIT_FOUND if any(counts[status] for status in bench_run.FAILED) else command.EXIT_OK
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
 from tileops.ops.cases import WorkloadCase
-from tileops.perf import bench_limits, bench_pricing, bench_rows, bench_run, bench_shards
+from tileops.perf import bench_limits, bench_pricing, bench_rows, bench_run, bench_shards, command
 from tileops.proto import benchmark_pb2
 
 Record = benchmark_pb2.BenchmarkRecord
@@ -63,7 +63,10 @@ def units(
     is_cpu = environment.device_kind == "cpu"
     machine = bench_limits.this_machine()
     if (choice.rows or ("quick" if is_cpu else "all")) == "quick":
+        count = len(cases)
         cases = bench_rows.quick(cases, lambda row: bench_limits.estimate_s(prices[id(row[1])], row[1], machine))
+        if choice.rows is None and len(cases) < count:
+            command.say(f"on the CPU the cheapest row of each op runs, {len(cases)} of {count}; --rows=all runs all")
     limit = _limit(choice, environment)
     is_named = bench_rows.ALL not in choice.implementations
     planned = []

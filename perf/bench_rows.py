@@ -37,26 +37,30 @@ def select(classes: Mapping[str, type[Op]], selection: Selection) -> list[Case]:
     """
     _check_globs("op", selection.ops, classes)
     _check_globs("family", selection.families, {op_class.FAMILY for op_class in classes.values()})
-    _check_globs("label", selection.labels, {case.label for op_class in classes.values() for case in op_class.CASES})
-    cases = [
-        (op_class, case)
-        for name, op_class in classes.items()
+    chosen = [
+        op_class for name, op_class in classes.items()
         if _fits(name, selection.ops) and _fits(op_class.FAMILY, selection.families)
-        for case in op_class.CASES
-        if _fits(case.label, selection.labels)
+    ]  # fmt: skip
+    labels = {case.label for op_class in chosen for case in op_class.CASES}
+    every_label = {case.label for op_class in classes.values() for case in op_class.CASES}
+    _check_globs("label", selection.labels, every_label, told=labels or every_label)
+    cases = [
+        (op_class, case) for op_class in chosen for case in op_class.CASES if _fits(case.label, selection.labels)
     ]
     if not cases:
-        raise SelectionError("no row fits --op, --family and --label together")
+        there_are = f"; the labels of these ops: {', '.join(sorted(labels))}" if labels else ""
+        raise SelectionError(f"no row fits --op, --family and --label together{there_are}")
     return cases
 
 
 def quick(cases: Sequence[Case], cost: Callable[[Case], float]) -> list[Case]:
-    """The cheapest case of each op, in the given order."""
-    best: dict[str, tuple[float, int]] = {}
+    """The cheapest case of each op, in the given order; one without elements where there is no other: it shows little."""
+    best: dict[str, tuple[bool, float, int]] = {}
     for at, (op_class, case) in enumerate(cases):
-        price = (cost((op_class, case)), at)
+        is_empty = not case.output_bytes or any(0 in tensor.shape for tensor in case.tensors)
+        price = (is_empty, cost((op_class, case)), at)
         best[op_class.ENTRY] = min(price, best.get(op_class.ENTRY, price))
-    return [cases[at] for at in sorted(at for _, at in best.values())]
+    return [cases[at] for at in sorted(at for _, _, at in best.values())]
 
 
 def check_implementations(classes: Iterable[type[Op]], wanted: Sequence[str]) -> None:
@@ -95,11 +99,12 @@ def serving(op_class: type[Op], case: WorkloadCase, device: str) -> tuple[str, .
     return tuple(names)
 
 
-def _check_globs(flag: str, globs: Sequence[str], names: Iterable[str]) -> None:
+def _check_globs(flag: str, globs: Sequence[str], names: Iterable[str], told: Iterable[str] | None = None) -> None:
+    """Raises SelectionError where a glob fits none of the names; `told` are those that help, all of them by default."""
     known = sorted(names)
     for glob in globs:
         if not any(fnmatch.fnmatchcase(name, glob) for name in known):
-            raise SelectionError(f"--{flag}={glob} fits none of: {', '.join(known)}")
+            raise SelectionError(f"--{flag}={glob} fits none of: {', '.join(sorted(told or known))}")
 
 
 def _fits(name: str, globs: Sequence[str]) -> bool:

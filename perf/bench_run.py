@@ -104,29 +104,6 @@ def run(
             yield unit, record
 
 
-def summary(records: Sequence[Record]) -> list[str]:
-    """What a person wants to know of a run at its end: why rows were skipped, by reason, and what failed."""
-    lines = []
-    skipped: dict[tuple[str, str], list[tuple[Record, str]]] = {}
-    for record in records:
-        if record.status == benchmark_pb2.STATUS_SKIPPED:
-            reason, _, detail = record.message.partition(": ")
-            amount, _, rule = detail.rpartition("; ")
-            skipped.setdefault((reason, rule), []).append((record, f" ({amount})" if amount else ""))
-    for (reason, rule), found in skipped.items():
-        lines.append(f"skipped {len(found)}, {reason}: {rule}".rstrip())
-        ops: dict[str, dict[str, None]] = {}
-        for record, amount in found:
-            ops.setdefault(record.op, {})[record.case_id + amount] = None
-        lines.extend(f"  {op}: {', '.join(cases)}" for op, cases in ops.items())
-    for record in records:
-        if record.status in FAILED:
-            what = benchmark_pb2.Status.Name(record.status).removeprefix("STATUS_").lower()
-            who = f" {record.implementation}" if record.implementation else ""
-            lines.append(f"{what}: {record.op} {record.case_id}{who}: {record.message}")
-    return lines
-
-
 def _task(unit: Unit, worker: Worker) -> bench_worker.RunRow:
     return bench_worker.RunRow(
         op=unit.op_class.ENTRY, case_id=unit.case.case_id, implementation=unit.implementation, device=worker.device

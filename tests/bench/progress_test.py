@@ -3,6 +3,7 @@
 import io
 import re
 import sys
+import time
 
 import pytest
 
@@ -47,10 +48,46 @@ def test_a_wide_terminal_shows_the_whole_name(monkeypatch):
     assert _shown(monkeypatch, 200).rstrip().endswith(STEP)
 
 
-def test_what_is_no_terminal_gets_nothing(monkeypatch):
+def test_what_leaves_no_record_is_none_of_the_steps(monkeypatch):
+    stream = Terminal()
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stderr", stream)
+    with bench_progress.bar(3) as progress:
+        progress.end()
+        progress.end(is_counted=False)
+        progress.end()
+        progress.begin("none")
+        assert " 2/2 0 errors" in re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", stream.getvalue())
+
+
+def _said(monkeypatch, every_s, steps):
+    """What a stream that is no terminal gets while the steps are taken."""
     stream = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stream)
-    with bench_progress.bar(2) as progress:
+    monkeypatch.setattr(bench_progress, "_LINE_EVERY_S", every_s)
+    with bench_progress.bar(4) as progress:
+        steps(progress)
+        deadline = time.monotonic() + 30
+        while every_s < 1 and "left" not in stream.getvalue() and time.monotonic() < deadline:
+            time.sleep(0.01)
+    return stream.getvalue()
+
+
+def test_what_is_no_terminal_gets_a_line_now_and_then_however_long_a_step_takes(monkeypatch):
+    def steps(progress):
+        progress.end(is_error=True)
+        progress.end(is_counted=False)
         progress.begin(STEP)
-        progress.end()
-    assert stream.getvalue() == ""
+
+    first = _said(monkeypatch, 0.3, steps).splitlines()[0]
+    assert re.search(rf": 1 of 3 done, 1 errors, about \d+ s left; now {STEP}$", first), first
+
+
+def test_the_time_left_is_not_known_before_a_step_is_done(monkeypatch):
+    said = _said(monkeypatch, 0.3, lambda progress: progress.begin(STEP))
+    assert "0 of 4 done, 0 errors, unknown time left; now" in said
+
+
+def test_what_is_no_terminal_gets_nothing_of_a_short_run(monkeypatch):
+    assert _said(monkeypatch, 30.0, lambda progress: progress.begin(STEP)) == ""

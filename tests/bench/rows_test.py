@@ -1,9 +1,11 @@
 """Which rows are selected, priced, skipped; and what a record says of them."""
 
+import dataclasses
+
 import pytest
 
 from tileops.ops import catalogue
-from tileops.perf import bench_limits, bench_plan, bench_pricing, bench_rows, bench_run
+from tileops.perf import bench_limits, bench_plan, bench_pricing, bench_rows
 from tileops.perf.bench_rows import Selection, SelectionError
 from tileops.perf.bench_shards import Shard
 from tileops.proto import benchmark_pb2
@@ -46,8 +48,9 @@ def test_globs_select(classes):
     [
         (Selection(ops=("Gemm*",)), "--op=Gemm. fits none of: ScaleFwdOp, ScatterCountFwdOp"),
         (Selection(families=("attention",)), "--family=attention fits none of: toy"),
-        (Selection(labels=("small", "tiny")), "--label=tiny fits none"),
-        (Selection(ops=("Scatter*",), labels=("small",)), "together"),
+        (Selection(labels=("small", "tiny")), "--label=tiny fits none of: few, huge, middle, small$"),
+        (Selection(ops=("Scatter*",), labels=("few", "tiny")), "--label=tiny fits none of: few$"),
+        (Selection(ops=("Scatter*",), labels=("small",)), "--op, --family and --label together; the labels of these ops: few$"),
     ],
 )
 def test_a_glob_that_selects_nothing_is_an_error(classes, selection, what):
@@ -59,6 +62,30 @@ def test_quick_takes_the_cheapest_row_of_each_op(classes):
     cases = bench_pricing.all_cases(classes)
     assert names(bench_rows.quick(cases, lambda row: row[1].input_bytes)) == ["small-float32", "few-float32"]
     assert names(bench_rows.quick(cases, lambda row: -row[1].input_bytes)) == ["huge-float32", "few-float32"]
+
+
+@pytest.mark.parametrize("empty", ["input", "output"])
+def test_quick_takes_a_row_without_elements_only_where_there_is_no_other(classes, empty):
+    scale = classes["ScaleFwdOp"]
+    small = toys.case(scale, "small")
+    none = dataclasses.replace(
+        small, case_id="none",
+        **({"output_bytes": 0} if empty == "output" else {"tensors": (dataclasses.replace(small.tensors[0], shape=(0, 64)),)}),
+    )  # fmt: skip
+    assert names(bench_rows.quick([(scale, none), (scale, small)], lambda row: 1.0)) == ["small-float32"]
+    assert names(bench_rows.quick([(scale, none)], lambda row: 1.0)) == ["none"]
+
+
+@pytest.mark.parametrize(
+    ("device_kind", "rows", "labels", "is_told"),
+    [("cpu", None, (), True), ("cpu", None, ("small", "few"), False), ("cpu", "quick", (), False), ("cuda", None, (), False)],
+)
+def test_the_quick_run_that_nobody_asked_for_says_how_all_rows_are_run(classes, capsys, device_kind, rows, labels, is_told):
+    choice = bench_plan.Choice(implementations=["torch"], rows=rows, shard=Shard(), max_row_s=None, row_timeout_s=9.0)
+    environment = benchmark_pb2.Environment(device_kind=device_kind)
+    bench_plan.units(bench_rows.select(classes, Selection(labels=labels)), choice, environment)
+    told = "on the CPU the cheapest row of each op runs, 2 of 4; --rows=all runs all"
+    assert (told in capsys.readouterr().err) == is_told
 
 
 def test_implementations_by_name(classes):
@@ -176,31 +203,3 @@ def test_a_time_is_told_in_units_of_people(classes, monkeypatch, seconds, words)
     monkeypatch.setattr(bench_limits, "estimate_s", lambda price, case, machine: seconds)
     machine = bench_limits.Machine(cores=2, memory_bytes=8 << 30)
     assert f" about {words};" in bench_limits.too_much(bench_pricing.price_case(scale, small), small, machine, 2.0)
-
-
-def test_the_summary_groups_what_was_skipped_and_names_what_failed():
-    def record(op, case_id, status, message, implementation=""):
-        return benchmark_pb2.BenchmarkRecord(
-            op=op, case_id=case_id, status=status, message=message, implementation=implementation
-        )
-
-    skipped, error = benchmark_pb2.STATUS_SKIPPED, benchmark_pb2.STATUS_ERROR
-    lines = bench_run.summary(
-        [
-            record("A", "one", skipped, "too long for this machine: about 9 s; 5 is the limit"),
-            record("A", "two", skipped, "too long for this machine: about 12 s; 5 is the limit"),
-            record("B", "one", skipped, "no implementation: bring one"),
-            record("B", "four", skipped, "does not serve this row"),
-            record("B", "two", error, "wrong result", "fast"),
-            record("B", "three", benchmark_pb2.STATUS_OK, ""),
-        ]
-    )
-    assert lines == [
-        "skipped 2, too long for this machine: 5 is the limit",
-        "  A: one (about 9 s), two (about 12 s)",
-        "skipped 1, no implementation: bring one",
-        "  B: one",
-        "skipped 1, does not serve this row:",
-        "  B: four",
-        "error: B two fast: wrong result",
-    ]
