@@ -239,6 +239,8 @@ def _measure(
         outcomes = bench_files.recorded(writer)
         to_do = bench_files.to_do([unit.key for unit in units], outcomes)
         units = [unit for unit in units if unit.key in to_do]
+        if outcomes and environment.device_kind == "cpu":
+            units = bench_plan.served(units)
         try:
             with bench_progress.bar(len(units)) as progress:
                 ended = bench_run.run(

@@ -88,6 +88,22 @@ def units(
     return planned
 
 
+def served(units: Sequence[bench_run.Unit]) -> list[bench_run.Unit]:
+    """Those of units for the CPU that leave a record: a process for each op is too much to find out that none does.
+
+    What a resumed run lacks may be what serves no row there. A GPU is not asked: `when` may touch it, and this process
+    must not.
+    """
+    names: dict[int, tuple[str, ...]] = {}
+    for unit in units:
+        if id(unit.case) not in names:
+            names[id(unit.case)] = bench_rows.serving(unit.op_class, unit.case, "cpu")
+    return [
+        unit for unit in units
+        if unit.is_named or unit.skip is not None or unit.implementation in names[id(unit.case)]
+    ]  # fmt: skip
+
+
 def _limit(
     choice: Choice, environment: benchmark_pb2.Environment
 ) -> Callable[[Record, WorkloadCase], str | None]:

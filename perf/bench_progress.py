@@ -69,7 +69,8 @@ def bar(total: int) -> Iterator[Progress]:
         return table.Column(no_wrap=True)
 
     columns = (
-        progress.BarColumn(bar_width=10, table_column=whole()), progress.TextColumn("{task.fields[counted]}", table_column=whole()),
+        progress.BarColumn(bar_width=10, table_column=whole()),
+        progress.TextColumn("{task.fields[counted]}", table_column=whole()),
         progress.TextColumn("{task.fields[errors]} errors", table_column=whole()),
         progress.TimeElapsedColumn(table_column=whole()), progress.TimeRemainingColumn(table_column=whole()),
         progress.TextColumn("left", table_column=whole()), CurrentStep(),

@@ -50,7 +50,7 @@ def test_globs_select(classes):
         (Selection(families=("attention",)), "--family=attention fits none of: toy"),
         (Selection(labels=("small", "tiny")), "--label=tiny fits none of: few, huge, middle, small$"),
         (Selection(ops=("Scatter*",), labels=("few", "tiny")), "--label=tiny fits none of: few$"),
-        (Selection(ops=("Scatter*",), labels=("small",)), "--op, --family and --label together; the labels of these ops: few$"),
+        (Selection(ops=("Scatter*",), labels=("small",)), "--label together; the labels of these ops: few$"),
     ],
 )
 def test_a_glob_that_selects_nothing_is_an_error(classes, selection, what):
@@ -68,17 +68,21 @@ def test_quick_takes_the_cheapest_row_of_each_op(classes):
 def test_quick_takes_a_row_without_elements_only_where_there_is_no_other(classes, empty):
     scale = classes["ScaleFwdOp"]
     small = toys.case(scale, "small")
-    none = dataclasses.replace(
-        small, case_id="none",
-        **({"output_bytes": 0} if empty == "output" else {"tensors": (dataclasses.replace(small.tensors[0], shape=(0, 64)),)}),
-    )  # fmt: skip
+    no_input = (dataclasses.replace(small.tensors[0], shape=(0, 64)),)
+    change = {"output_bytes": 0} if empty == "output" else {"tensors": no_input}
+    none = dataclasses.replace(small, case_id="none", **change)
     assert names(bench_rows.quick([(scale, none), (scale, small)], lambda row: 1.0)) == ["small-float32"]
     assert names(bench_rows.quick([(scale, none)], lambda row: 1.0)) == ["none"]
 
 
 @pytest.mark.parametrize(
     ("device_kind", "rows", "labels", "is_told"),
-    [("cpu", None, (), True), ("cpu", None, ("small", "few"), False), ("cpu", "quick", (), False), ("cuda", None, (), False)],
+    [
+        ("cpu", None, (), True),
+        ("cpu", None, ("small", "few"), False),
+        ("cpu", "quick", (), False),
+        ("cuda", None, (), False),
+    ],
 )
 def test_the_quick_run_that_nobody_asked_for_says_how_all_rows_are_run(classes, capsys, device_kind, rows, labels, is_told):
     choice = bench_plan.Choice(implementations=["torch"], rows=rows, shard=Shard(), max_row_s=None, row_timeout_s=9.0)
@@ -86,6 +90,15 @@ def test_the_quick_run_that_nobody_asked_for_says_how_all_rows_are_run(classes, 
     bench_plan.units(bench_rows.select(classes, Selection(labels=labels)), choice, environment)
     told = "on the CPU the cheapest row of each op runs, 2 of 4; --rows=all runs all"
     assert (told in capsys.readouterr().err) == is_told
+
+
+@pytest.mark.parametrize(("wanted", "left"), [("all", ["torch", "honest"]), ("gpu", ["gpu"])])
+def test_what_serves_no_row_on_the_cpu_is_not_asked_again_unless_it_is_named(classes, wanted, left):
+    choice = bench_plan.Choice(implementations=[wanted], rows="all", shard=Shard(), max_row_s=None, row_timeout_s=9.0)
+    cases = bench_rows.select(classes, Selection(labels=("small",)))
+    planned = bench_plan.units(cases, choice, benchmark_pb2.Environment(device_kind="cpu"))
+    assert "gpu" in [unit.implementation for unit in planned]
+    assert [unit.implementation for unit in bench_plan.served(planned)] == left
 
 
 def test_implementations_by_name(classes):
