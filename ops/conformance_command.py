@@ -25,7 +25,7 @@ def main(argv: list[str]) -> int:
     del argv
     plugins = [paths.plugin_path(name) for name in _PLUGIN.value]
     if plugins or _SPEC_DIR.value:
-        paths.make_user_modules_importable()
+        paths.make_user_modules_importable(plugins)
     try:
         with _generated() as generated_dir:
             report = conformance.check(generated_dir, plugins, _OP.value)

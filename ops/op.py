@@ -149,7 +149,8 @@ class Op:
     def register(cls, name: str, function: Any, when: When | None = None) -> None:
         """Add (or replace) an implementation from outside; it is preferred to those registered before it.
 
-        One of the reference's name takes its place: it is the reference then, and no more preferred than that was.
+        One of the reference's name takes its place: it is the reference then, and no more preferred than that was. (The
+        bench refuses a plugin that takes a name: what it measures would be one thing and its reports would say another.)
 
         Raises:
           TypeError: `function` or `when` cannot be called.

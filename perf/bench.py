@@ -165,7 +165,7 @@ def _plugin(name: str) -> str:
 
 
 def _run(sources: bench_catalogue.Sources) -> int:
-    classes = bench_catalogue.load(sources)
+    classes = bench_catalogue.load(sources, on_idle=_say_idle)
     plugins, files = bench_header.plugins(sources, _PLUGIN.value, _SPEC_DIR.value)
     sources = dataclasses.replace(sources, plugin_files=files)
     selection = bench_rows.Selection(
@@ -186,6 +186,13 @@ def _run(sources: bench_catalogue.Sources) -> int:
         return _price(bench_plan.part(cases, choice), choice, plugins)
     with contextlib.ExitStack() as pools:
         return _measure(cases, choice, plugins, lambda: pools.enter_context(bench_pool.pool(sources)))
+
+
+def _say_idle(plugin: str) -> None:
+    command.say(
+        f"--plugin={plugin}: registers no implementation of an op of this run; one is registered by a line such as"
+        ' catalogue.load()["RMSNormFwdOp"].register("mine", function)'
+    )
 
 
 def _globs(values: list[str]) -> tuple[str, ...]:
@@ -259,6 +266,13 @@ def _measure(
             writer.interrupt()
             command.say(f"interrupted; {writer.path} holds {writer.counts.records} records, --resume continues it")
             return _EXIT_INTERRUPTED
+        except bench_pool.RunEndedError as error:
+            writer.interrupt()
+            command.say(
+                f"{error}; {writer.path} holds {runfile.records_counted(writer.counts.records)}: begin another run, or put"
+                " the file back and continue this one with --resume"
+            )
+            return command.EXIT_FOUND
     command.say(f"took {time.monotonic() - began:.0f} s")
     return bench_ending.finish(writer.path, records, outcomes, choice.shard)
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Iterable, Mapping
 
 from tileops.ops import catalogue
 from tileops.ops.implementations import Implementation
 from tileops.ops.op import Op
-from tileops.perf import bench_integrity, bench_plugins, bench_settings, bench_threads, paths
+from tileops.perf import bench_integrity, bench_load_errors, bench_plugins, bench_settings, bench_threads, paths
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -30,30 +31,40 @@ class CatalogueError(Exception):
     """Ops could not be loaded; the message says which file or module, and why."""
 
 
-def load(sources: Sources) -> dict[str, type[Op]]:
+class SourceChangedError(CatalogueError):
+    """A file that ops come from is not what it was when the run began; the message says which."""
+
+
+def load(sources: Sources, on_idle: Callable[[str], None] = lambda plugin: None) -> dict[str, type[Op]]:
     """Op classes by entry name. A plugin's own class of an entry's name stands in for the generated one.
 
+    Args:
+      sources: where they come from.
+      on_idle: called with each plugin that brings neither an implementation of one of these ops nor a class.
+
     Raises:
+      SourceChangedError: one of `sources.plugin_files` holds something else.
       CatalogueError: a generated module or a plugin cannot be imported, or a plugin replaced code of the project's,
         left a process-wide setting changed or a thread that computes, by which every implementation would be measured,
-        took an implementation's name from another plugin, or was changed since the run began.
+        took the name of an implementation that the op had, or the reference's place, or shares the name of a module
+        with another plugin.
     """
+    _refuse_changed(sources.plugin_files)  # before an import, which may fail in the midst of an edit
     if sources.generated_dir is not None or sources.plugins:
-        paths.make_user_modules_importable()
+        paths.make_user_modules_importable(sources.plugins)
     try:
         classes = catalogue.load(sources.generated_dir)
     except Exception as error:
-        where = sources.generated_dir or "tileops.ops.generated"
-        raise CatalogueError(f"{where}: cannot load ops: {type(error).__name__}: {error}") from error
+        raise CatalogueError(bench_load_errors.of_generated(sources.generated_dir, error)) from error
     guard = bench_integrity.Guard(classes.values(), with_implementations=False) if sources.plugins else None
     settings, threads = bench_settings.read(), bench_threads.alive()
     registered: dict[tuple[str, str], str] = {}
     for plugin in sources.plugins:
-        before = _implementations(classes)
+        before, classes_before, loaded = _implementations(classes), dict(classes), set(sys.modules)
         try:
             module = catalogue.import_plugin(plugin)
         except (Exception, SystemExit) as error:  # a script that was not written to be imported may end itself
-            raise CatalogueError(f"--plugin={plugin}: {type(error).__name__}: {error}") from error
+            raise CatalogueError(bench_load_errors.of_plugin(plugin, error)) from error
         classes |= catalogue.classes_of([module])
         if names := guard.changed():
             raise CatalogueError(f"--plugin={plugin}: {bench_integrity.describe(names)}")
@@ -61,13 +72,26 @@ def load(sources: Sources) -> dict[str, type[Op]]:
             raise CatalogueError(f"--plugin={plugin}: on import, {said}")
         if names := bench_threads.busy(threads):
             raise CatalogueError(f"--plugin={plugin}: threads that its import started compute on ({', '.join(names)})")
-        _refuse_taken_names(plugin, before, _implementations(classes), registered)
-    for file in sources.plugin_files:
-        if file.is_changed():
+        for name, file in bench_plugins.namesakes(plugin, sources.plugins):
             raise CatalogueError(
-                f"{file.path} was changed while the run went on, whose header says what is in it; begin another run"
+                f"--plugin={plugin}: the module {name!r} beside it is not the one that is loaded, which is {file}: give one"
+                " of them another name, or measure the plugins in two runs"
             )
+        after = _implementations(classes)
+        _refuse_taken_names(plugin, before, after, registered)
+        _refuse_another_reference(plugin, before, after)
+        # One that is loaded already brought what it brings when another plugin imported it.
+        if module.__name__ not in loaded and after == before and classes == classes_before:
+            on_idle(plugin)
+    _refuse_changed(sources.plugin_files)  # what was imported is what the header says
     return classes
+
+
+def _refuse_changed(files: Iterable[bench_plugins.SourceFile]) -> None:
+    """Raises SourceChangedError where a file holds something else than at the run's beginning."""
+    for file in files:
+        if file.is_changed():
+            raise SourceChangedError(f"{file.path} was changed while the run went on, whose header says what is in it")
 
 
 def _refuse_taken_names(
@@ -76,7 +100,7 @@ def _refuse_taken_names(
     after: Mapping[tuple[str, str], Implementation],
     registered: dict[tuple[str, str], str],
 ) -> None:
-    """Raises CatalogueError where a plugin gave an implementation the name of another plugin's; notes its own.
+    """Raises CatalogueError where a plugin gave an implementation the name of one that the op had; notes its own.
 
     Args:
       plugin: which was imported.
@@ -84,12 +108,37 @@ def _refuse_taken_names(
       registered: by op and name the plugin whose implementation it is.
     """
     for key, found in after.items():
-        if before.get(key) is not found and registered.setdefault(key, plugin) != plugin:
+        if before.get(key) is found:
+            continue
+        owner = registered.setdefault(key, plugin)
+        if owner != plugin or key in before:
             op, name = key
+            whose = "that the op has already" if owner == plugin else f"in {owner}"
             raise CatalogueError(
-                f"--plugin={plugin}: its implementation {name!r} of {op} takes the place of the one of that name in"
-                f" {registered[key]}; a record could be of either: give one of them another name"
+                f"--plugin={plugin}: its implementation {name!r} of {op} takes the place of the one of that name {whose};"
+                " a record could be of either: give one of them another name"
             )
+
+
+def _refuse_another_reference(
+    plugin: str, before: Mapping[tuple[str, str], Implementation], after: Mapping[tuple[str, str], Implementation]
+) -> None:
+    """Raises CatalogueError where a plugin's class has another reference than the op had, which judges all others."""
+    references = _references(after)
+    for op, name in _references(before).items():
+        if references.get(op) != name:
+            raise CatalogueError(
+                f"--plugin={plugin}: {op} has the reference {references.get(op, 'none')!r} now, in place of {name!r}: subclass"
+                " the op's own class rather than the generated one, or register the implementation"
+            )
+
+
+def _references(implementations: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Name of each op's reference: its first implementation."""
+    found: dict[str, str] = {}
+    for op, name in implementations:
+        found.setdefault(op, name)
+    return found
 
 
 def _implementations(classes: Mapping[str, type[Op]]) -> dict[tuple[str, str], Implementation]:

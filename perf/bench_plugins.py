@@ -12,11 +12,11 @@ import types
 from collections.abc import Iterable, Iterator
 
 from tileops.ops import catalogue
+from tileops.perf import bench_errors
 from tileops.proto import benchmark_pb2
 
 # Sources of kernels, which a plugin reads or has compiled: what they become is no module of Python's.
 _KERNEL_SOURCES = frozenset({".c", ".cc", ".cpp", ".cu", ".cuh", ".cxx", ".h", ".hip", ".hpp"})
-_PACKAGE_FOLDERS = frozenset({"site-packages", "dist-packages"})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,6 +72,32 @@ def described(plugin: str, name: str) -> tuple[benchmark_pb2.Plugin, list[Source
     return told, files
 
 
+def namesakes(plugin: str, others: Iterable[str]) -> list[tuple[str, str]]:
+    """Modules that were loaded from beside another plugin's file while one of their name stands beside this one's.
+
+    Whoever imports such a name gets what is loaded: Python has one module of a name, whichever folder it came from.
+
+    Args:
+      plugin: as `catalogue.import_plugin` takes it, and so are the others.
+      others: plugins of the same run.
+
+    Returns:
+      The name of each, and the file that it was loaded from.
+    """
+    if not plugin.endswith(".py"):
+        return []
+    folder = pathlib.Path(plugin).parent
+    elsewhere = {pathlib.Path(other).parent for other in others if other.endswith(".py")} - {folder}
+    found = []
+    for name, module in list(sys.modules.items()) if elsewhere else ():
+        path = pathlib.Path(getattr(module, "__file__", None) or "")
+        if "." in name or not {path.parent, path.parent.parent} & elsewhere or path.is_relative_to(folder):
+            continue
+        if (folder / f"{name}.py").is_file() or (folder / name / "__init__.py").is_file():
+            found.append((name, str(path)))
+    return found
+
+
 def manifest(name: str, files: Iterable[pathlib.Path]) -> tuple[benchmark_pb2.Plugin, list[SourceFile]]:
     """What a run header says of a manifest outside the project, and its files for those who watch them.
 
@@ -108,7 +134,7 @@ def _of_package(plugin: types.ModuleType, top: str) -> Iterator[types.ModuleType
 
 def _is_users(path: pathlib.Path, folder: pathlib.Path) -> bool:
     """Whether a module's file is one of those beside a plugin, and no installed package's or the interpreter's."""
-    if not path.is_relative_to(folder) or _PACKAGE_FOLDERS & set(path.parts):
+    if not path.is_relative_to(folder) or bench_errors.PACKAGE_FOLDERS & set(path.parts):
         return False
     return not any(path.is_relative_to(sysconfig.get_path(which)) for which in ("stdlib", "platstdlib"))
 

@@ -29,6 +29,10 @@ class TaskError(Exception):
     """The child could not take the task up, or is not to be believed; the message says why."""
 
 
+class RunEndedError(Exception):
+    """No child of this run can take up a task any more; the message says why."""
+
+
 class ChildTimeoutError(Exception):
     """The child gave no answer in time and was killed."""
 
@@ -83,6 +87,7 @@ class Pool:
           ChildDiedError: it crashed, exited or was killed from outside.
           ChildTimeoutError: it gave no answer in time.
           TaskError: it could not load the ops, has no such device, or something in it was replaced.
+          RunEndedError: the files that ops come from are not what they were when the run began.
         """
         try:
             if not self._connection.poll():
@@ -94,6 +99,8 @@ class Pool:
             raise ChildDiedError(self._bury()) from error
         if answer.is_broken:
             self.replace()
+        if answer.ends_run:
+            raise RunEndedError(answer.complaint)
         if answer.complaint:
             raise TaskError(answer.complaint)
         return answer.payload

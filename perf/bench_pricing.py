@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from tileops.ops import workloads
 from tileops.ops.cases import WorkloadCase
 from tileops.ops.op import Op
-from tileops.perf import bench_catalogue, bench_records, bench_roofs
+from tileops.perf import bench_catalogue, bench_errors, bench_records, bench_roofs
 from tileops.proto import benchmark_pb2
 
 Case = tuple[type[Op], WorkloadCase]
@@ -45,5 +45,5 @@ def price_case(op_class: type[Op], case: WorkloadCase) -> benchmark_pb2.Benchmar
         record.status = benchmark_pb2.STATUS_OK
         bench_roofs.refuse_unknown(record)
     except Exception as error:  # formulas and generators are anybody's code; one that fails costs its row
-        bench_records.set_status(record, benchmark_pb2.STATUS_ERROR, bench_records.describe_error(error))
+        bench_records.set_status(record, benchmark_pb2.STATUS_ERROR, bench_errors.describe(error))
     return record

@@ -12,7 +12,7 @@ from tileops.ops import checks
 from tileops.ops.cases import WorkloadCase
 from tileops.ops.errors import OpCallError, OpNotAvailableError
 from tileops.ops.op import Op
-from tileops.perf import bench_catalogue
+from tileops.perf import bench_catalogue, bench_errors
 from tileops.perf.clock.measurement import DeviceReading, Measurement
 from tileops.perf.clock.samples import summarize
 from tileops.proto import benchmark_pb2
@@ -69,7 +69,7 @@ def set_price(record: benchmark_pb2.BenchmarkRecord, op: Op) -> None:
         raise FormulaError(str(error)) from error
     except Exception as error:
         where = _formula(error)
-        message = f"{op.ENTRY}: the flops/bytes formula{where} raised {describe_error(error)}"
+        message = f"{op.ENTRY}: the flops/bytes formula{where} raised {bench_errors.describe(error)}"
         raise FormulaError(message) from error
     record.flops, record.bytes = flops, nbytes
     record.roof_key = op.roof_key() if bench_catalogue.is_hand_written(type(op)) else ""
@@ -151,12 +151,6 @@ def refuse_impossible_time(record: benchmark_pb2.BenchmarkRecord) -> None:
         message = f"not timed: the median is said to be {said}, and that of its samples is {median:g} ns"
         record.ClearField("timing")
         set_status(record, benchmark_pb2.STATUS_ERROR, message)
-
-
-def describe_error(error: BaseException) -> str:
-    """Type and message of an exception."""
-    text = str(error)
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def _formula(error: BaseException) -> str:

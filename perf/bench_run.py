@@ -74,6 +74,9 @@ def run(
 
     Yields:
       Each unit as it ends, with its record; None where its implementation does not serve the row and nobody named it.
+
+    Raises:
+      RunEndedError: what is left cannot be run, since files that ops come from were changed meanwhile.
     """
     queue = bench_queue.Queue(units)
     busy: dict[bench_pool.Pool, tuple[Worker, Unit, float]] = {}

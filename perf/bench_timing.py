@@ -14,8 +14,8 @@ from tileops.ops.cases import WorkloadCase
 from tileops.ops.errors import OpNotAvailableError
 from tileops.ops.op import Op
 from tileops.perf import (
-    bench_border, bench_correctness, bench_expected, bench_flush, bench_integrity, bench_records, bench_rotation,
-    bench_settings, bench_threads, bench_verified,
+    bench_border, bench_correctness, bench_errors, bench_expected, bench_flush, bench_integrity, bench_records,
+    bench_rotation, bench_settings, bench_threads, bench_verified,
 )  # fmt: skip
 from tileops.perf.bench_expected import Expected, NotFiniteError, WrongResultError
 from tileops.perf.bench_inputs import Inputs, RowInputs
@@ -105,7 +105,7 @@ class Row:
         except OpNotAvailableError:
             return None
         except (Exception, SystemExit) as error:
-            message = f"when of {implementation!r} raised {bench_records.describe_error(error)}"
+            message = f"when of {implementation!r} raised {bench_errors.describe(error)}"
             bench_records.set_status(record, benchmark_pb2.STATUS_ERROR, message)
             return record
         try:

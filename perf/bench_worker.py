@@ -17,6 +17,7 @@ import torch
 from tileops.perf import (
     bench_catalogue,
     bench_environment,
+    bench_errors,
     bench_integrity,
     bench_records,
     bench_settings,
@@ -63,11 +64,13 @@ class Answer:
       is_broken: whether this process can run nothing more (a CUDA error outlives the call that caused it).
       complaint: why there can be no record from here (ops that cannot be loaded, a device that is not there, code that
         changed what measures); "".
+      ends_run: whether that will be so in every process from now on.
     """
 
     payload: bytes | None
     is_broken: bool = False
     complaint: str = ""
+    ends_run: bool = False
 
 
 def serve(connection: Connection, sources: bench_catalogue.Sources, budget: Budget | None) -> None:
@@ -84,8 +87,10 @@ def serve(connection: Connection, sources: bench_catalogue.Sources, budget: Budg
             return
         try:
             answer = worker.answer(task)
+        except bench_catalogue.SourceChangedError as error:
+            answer = Answer(payload=None, is_broken=True, complaint=str(error), ends_run=True)
         except Exception as error:
-            answer = Answer(payload=None, is_broken=True, complaint=bench_records.describe_error(error))
+            answer = Answer(payload=None, is_broken=True, complaint=bench_errors.describe(error))
         connection.send(answer)
         if answer.is_broken:
             return
@@ -131,8 +136,8 @@ class _Worker:
 
 def _described(error: BaseException) -> str:
     if isinstance(error, (MemoryError, torch.OutOfMemoryError)) or _CPU_OUT_OF_MEMORY in str(error):
-        return f"out of memory: {error}"
-    return bench_records.describe_error(error)
+        return f"out of memory: {error}{bench_errors.place(error)}"
+    return bench_errors.describe(error)
 
 
 def _device_answers(device: str) -> bool:

@@ -10,7 +10,7 @@ import torch
 from tileops.ops import workloads
 from tileops.ops.cases import WorkloadCase
 from tileops.ops.op import Op
-from tileops.perf import bench_pricing, bench_records
+from tileops.perf import bench_errors, bench_pricing
 from tileops.perf.clock.measure import measure
 from tileops.perf.clock.measurement import Budget, Flush
 
@@ -73,7 +73,7 @@ def readings(
                 yield _reading(row, op_class, case, device, budget)
         except Exception as error:  # an op may raise anything, and not every call can be captured
             torch.cuda.synchronize(device)
-            yield dataclasses.replace(row, note=" ".join(bench_records.describe_error(error).split())[:200])
+            yield dataclasses.replace(row, note=" ".join(bench_errors.describe(error).split())[:200])
 
 
 def _reading(

@@ -10,6 +10,7 @@ that a Python zip unpacks itself to.
 import os
 import pathlib
 import sys
+from collections.abc import Sequence
 
 
 def user_path(path: str | os.PathLike) -> pathlib.Path:
@@ -18,11 +19,18 @@ def user_path(path: str | os.PathLike) -> pathlib.Path:
     return pathlib.Path(base, os.path.expanduser(path))
 
 
-def make_user_modules_importable() -> None:
-    """Lets modules in the folder that the user stands in be imported, where no installed module has their name."""
-    folder = str(user_path(".").absolute())
-    if folder not in sys.path:
-        sys.path.append(folder)
+def make_user_modules_importable(plugins: Sequence[str] = ()) -> None:
+    """Lets modules beside plugins' files, then those where the user stands, be imported.
+
+    An installed module of the same name comes before either.
+
+    Args:
+      plugins: As `plugin_path` names them.
+    """
+    folders = [os.path.dirname(plugin) for plugin in plugins if plugin.endswith(".py")]
+    for folder in (*folders, str(user_path(".").absolute())):
+        if folder not in sys.path:
+            sys.path.append(folder)
 
 
 def plugin_path(name: str) -> str:

@@ -28,7 +28,7 @@ def test_accidents_cost_their_row(tmp_path, bench):
         "is_killed": (ERROR, "killed by SIGKILL"),
         "hangs": (TIMEOUT, "no answer within 8 s"),
         "wants_memory": (ERROR, "out of memory"),
-        "raises": (ERROR, "ValueError: a line and another"),
+        "raises": (ERROR, "ValueError: a line and another (trouble.py:50, in _raises)"),
         "wrong_shape": (ERROR, "the signature declares float32[32, 64]"),
         "survivor": (OK, ""),
     }

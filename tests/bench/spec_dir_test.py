@@ -147,6 +147,28 @@ def test_a_formula_that_is_not_written_yet_costs_its_own_row_alone(tmp_path, ben
     assert priced == {"NegateFwdOp": benchmark_pb2.STATUS_OK, "LaterFwdOp": benchmark_pb2.STATUS_ERROR}
 
 
+@pytest.mark.parametrize(("code", "said"), [
+    (None, "No module named 'ours_formulas'; it has to be in {folder}, where the command is run, or be installed"),
+    ("import nowhere\n", "No module named 'nowhere' (ours_formulas.py:1)"),
+])  # fmt: skip
+def test_a_formula_whose_module_cannot_be_imported_is_told_with_its_line_in_the_manifest(tmp_path, bench, code, said):
+    (tmp_path / "spec" / "private.yaml").write_text(_with_func("ours_formulas.negate").replace("spec-only", "implemented"))
+    if code is not None:
+        (tmp_path / "ours_formulas.py").write_text(code)
+    status, err = bench("--device=meta")
+    assert status == 2 and "tileops-generated" not in err and len(err.splitlines()) == 1
+    assert "private.yaml:14: func: ours_formulas cannot be imported: ModuleNotFoundError: " in err
+    assert err.rstrip().endswith(said.format(folder=tmp_path))
+
+
+def test_a_formula_that_raises_is_told_with_its_line(tmp_path, bench):
+    (tmp_path / "spec" / "private.yaml").write_text(_with_func("ours_formulas.negate"))
+    (tmp_path / "ours_formulas.py").write_text("def negate(call):\n    return 1 // 0, 7\n")
+    status, err = bench("--device=meta")
+    assert status == 1 and "(private.yaml:14: func) raised ZeroDivisionError" in err
+    assert "(ours_formulas.py:2, in negate)" in err
+
+
 def test_an_op_without_inputs_is_priced_without_code(tmp_path, bench):
     spec = SPEC.replace('{S: Shape, T: "DType[float16 | float32]"}', "{}").replace('inputs:\n      x: {dtype: T, shape: "[*S]"}', "inputs: {}")
     spec = spec.replace("    inputs:", '    params: {S: {type: "list[int]"}}\n    inputs:').replace("dtype: T,", "dtype: float32,")
