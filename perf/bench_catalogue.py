@@ -128,8 +128,8 @@ def _refuse_another_reference(
     for op, name in _references(before).items():
         if references.get(op) != name:
             raise CatalogueError(
-                f"--plugin={plugin}: {op} has the reference {references.get(op, 'none')!r} now, in place of {name!r}: subclass"
-                " the op's own class rather than the generated one, or register the implementation"
+                f"--plugin={plugin}: {op} has the reference {references.get(op, 'none')!r} now, in place of {name!r}:"
+                " subclass the op's own class rather than the generated one, or register the implementation"
             )
 
 
