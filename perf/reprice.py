@@ -5,7 +5,9 @@ roof key).
 of rows that were measured. Which formulas changed, which rows that moved and by how
 much, which it made impossible, and what vanished or appeared is said on stderr.
 Exits 1 if a row is impossible at today's price and was not, if one had a reading and
-has none, or if a recorded case is still a workload row and cannot be priced.
+has none, if a workload row cannot be priced, or if no recorded row could be. Recorded
+cases that are no workload rows any more are left out and named, and no failure while
+others remain: rows come and go with the manifest.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,6 +22,7 @@ from tileops.perf import output
 from tileops.perf import paths
 from tileops.perf import profiles
 from tileops.perf import report_runs
+from tileops.perf import report_text
 from tileops.perf import reprice_effect
 from tileops.perf import reprice_join
 from tileops.perf import run_framing
@@ -71,11 +74,12 @@ def main(argv: Sequence[str]) -> int:
     for line in reprice_join.describe(joined) + reprice_effect.describe(effects):
         command.say(line)
     command.say(
-        f"{len(joined.records)} records priced again, written to"
+        f"{report_text.counted(len(joined.records), 'record')} priced again, written to"
         f" {paths.user_path(_OUT.value)}"
     )
     broken = any(effect.is_impossible or effect.is_lost for effect in effects)
-    return command.EXIT_FOUND if joined.unpriced or broken else command.EXIT_OK
+    failed = broken or joined.unpriced or not joined.records
+    return command.EXIT_FOUND if failed else command.EXIT_OK
 
 
 def _lost(readers: Sequence[runfile.RunReader]) -> int:

@@ -5,6 +5,9 @@ from collections.abc import Iterable, Sequence
 
 from tileops.proto import benchmark_pb2
 
+# Cases that are named, of an op or in all; more of them are a count.
+_MOST_NAMED = 5
+
 # Fields of a record that the op states and no clock measures.
 _PRICE_FIELDS = ("flops", "bytes", "read_bytes", "roof_key", "data_terms")
 
@@ -37,7 +40,9 @@ class Joined:
     Attributes:
       records: The recorded ones that still have a price, in their order.
       changes: What differs from the recorded prices, once a case and field.
-      vanished: Recorded cases, (op, case_id), that nothing prices today.
+      vanished: Recorded cases, (op, case_id), that nothing prices today, of ops that
+        have workload rows.
+      unknown: Recorded cases of ops that have none.
       appeared: Cases priced today that were not recorded.
       unpriced: Cases that are there today and failed to be priced, with the
         message; they count neither as vanished nor as appeared.
@@ -46,6 +51,7 @@ class Joined:
     records: Sequence[benchmark_pb2.BenchmarkRecord]
     changes: Sequence[Change]
     vanished: Sequence[_CaseKey]
+    unknown: Sequence[_CaseKey]
     appeared: Sequence[_CaseKey]
     unpriced: Sequence[tuple[_CaseKey, str]]
 
@@ -62,7 +68,8 @@ def join(
 
     Returns:
       The joined records and what differs. A record keeps everything but its
-      price. Neither argument's records are modified.
+      price and its family, which are its op's: what a run is converted from may
+      know neither. Neither argument's records are modified.
     """
     today: dict[_CaseKey, benchmark_pb2.BenchmarkRecord] = {}
     failed: dict[_CaseKey, str] = {}
@@ -82,13 +89,17 @@ def join(
             continue
         joined = benchmark_pb2.BenchmarkRecord()
         joined.CopyFrom(record)
+        joined.family = today[key].family
         for change in _reprice(joined, today[key]):
             changes.setdefault((key, change.field), change)
         records.append(joined)
+    ops = {op for op, _ in (*today, *failed)}
+    unpriceable = [k for k in recorded_keys if k not in today and k not in failed]
     return Joined(
         records=records,
         changes=list(changes.values()),
-        vanished=[k for k in recorded_keys if k not in today and k not in failed],
+        vanished=[k for k in unpriceable if k[0] in ops],
+        unknown=[k for k in unpriceable if k[0] not in ops],
         appeared=[k for k in today if k not in recorded_keys],
         unpriced=[(k, message) for k, message in failed.items() if k not in today],
     )
@@ -108,11 +119,43 @@ def describe(joined: Joined) -> list[str]:
         )
     for (op, case_id), message in joined.unpriced:
         lines.append(f"{op} {case_id}: cannot be priced today: {message}")
-    for op, case_id in joined.vanished:
-        lines.append(f"{op} {case_id}: recorded, and no longer a workload row; left out")
-    for op, case_id in joined.appeared:
-        lines.append(f"{op} {case_id}: a workload row that was not recorded")
+    for op, case_ids in _by_op(joined.vanished).items():
+        lines.append(f"{op}: recorded, and no workload row of today, left out: {_named(case_ids)}")
+    for op, case_ids in _by_op(joined.unknown).items():
+        lines.append(f"{op}: recorded, and no op of this project, left out: {_named(case_ids)}")
+    if joined.appeared:
+        lines.append(_appeared(joined.appeared))
+    if not joined.records:
+        lines.append(
+            "no recorded row could be priced: rows are known by op and case id, which in JUnit is what stands in the"
+            " brackets of a test's name, as in test_x[llama-8b-decode-bfloat16]"
+        )
     return lines
+
+
+def _by_op(cases: Iterable[_CaseKey]) -> dict[str, list[str]]:
+    """Returns the case ids of each op, ops and ids in the order of the cases."""
+    found: dict[str, list[str]] = {}
+    for op, case_id in cases:
+        found.setdefault(op, []).append(case_id)
+    return found
+
+
+def _named(names: Sequence[str]) -> str:
+    """Returns the first names, and how many more there are."""
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return ", ".join(names[:_MOST_NAMED]) + more
+
+
+def _appeared(cases: Sequence[_CaseKey]) -> str:
+    """Returns one line about cases that were not recorded: who prices a part of the ops expects most of them."""
+    if len(cases) == 1:
+        return f"1 workload row was not recorded: {' '.join(cases[0])}"
+    if len(cases) <= _MOST_NAMED:
+        return f"{len(cases)} workload rows were not recorded: {', '.join(map(' '.join, cases))}"
+    by_op = _by_op(cases)
+    of_ops = _named([f"{op} {len(case_ids)}" for op, case_ids in by_op.items()])
+    return f"{len(cases)} workload rows were not recorded, of {len(by_op)} ops: {of_ops}"
 
 
 def _reprice(

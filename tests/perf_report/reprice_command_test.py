@@ -60,3 +60,18 @@ def test_out_may_not_be_what_is_read(tmp_path, recorded):
     done = reprice(f"--run={path}", f"--out={path}")
     assert done.returncode == 2 and "is a file that this command reads" in done.stderr
     assert path.read_bytes() == recorded.path.read_bytes()
+
+
+def test_where_no_recorded_row_could_be_priced_it_fails(tmp_path, recorded):
+    path = tmp_path / "run.binpb"
+    record = next(recorded.records())
+    with run_writer.RunWriter(path, recorded.header) as writer:
+        for case_id in ("test_a", "test_b"):
+            record.case_id = case_id
+            writer.write(record)
+        record.op = "NoSuchOp"
+        writer.write(record)
+    done = reprice(f"--run={path}", f"--out={tmp_path / 'out.binpb'}")
+    assert done.returncode == 1
+    assert "no recorded row could be priced" in done.stderr and "0 records priced again" in done.stderr
+    assert len(done.stderr.splitlines()) < 10
