@@ -1,5 +1,9 @@
 """The page of efficiencies: what it says of a report's rows, and of what others published."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 from tileops.docs import efficiency_page
@@ -84,3 +88,14 @@ def test_the_page_that_the_build_makes_compares_rows():
     except FileNotFoundError:
         pytest.skip("the page is made by Bazel alone")
     assert int(_cells(page, "To published times", "all")[0]) > 300
+
+
+def test_the_tool_is_loaded_without_a_warning():
+    # As the build loads it, with what its own deps bring: torch warns where that has no numpy.
+    done = subprocess.run(
+        [sys.executable, "-W", "error::UserWarning", "-c", "import tileops.docs.efficiency_page, torch"],
+        env=dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path)),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr

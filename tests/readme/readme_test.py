@@ -53,6 +53,15 @@ def test_the_contributors_check_runs_the_test_command():
     assert [line for line in lines if line.startswith("./bazelw test //... ")]
 
 
+@pytest.mark.parametrize("built", sorted(set(re.findall(r"bazel-bin/([\w/.]+)", README))))
+def test_what_is_built_stands_where_it_says(built):
+    assert pathlib.Path(built).is_file(), f"README.md says that a build makes bazel-bin/{built}"
+
+
+def test_it_says_where_the_pages_are():
+    assert all(f"`bazel-bin/docs/{page}.md`" in README for page in ("ops", "efficiency"))
+
+
 @pytest.mark.parametrize("target", TARGETS)
 def test_target_exists(target):
     assert files_of(target), f"README.md names {target}: no such target, or it is missing in this test's data"
