@@ -6,7 +6,7 @@ import itertools
 import pathlib
 from collections.abc import Iterable, Mapping
 
-from tileops.perf import bench_run, command, run_lock, run_writer, runfile
+from tileops.perf import bench_run, command, run_json, run_lock, run_writer, runfile
 from tileops.proto import benchmark_pb2
 
 
@@ -14,9 +14,12 @@ def writer(path: pathlib.Path, header: benchmark_pb2.RunHeader, resume: bool) ->
     """Open a run file. Measurements that are in it are continued, or moved aside.
 
     Raises:
-      runfile.RunFileError: it cannot be written, another process writes it, it is none of this command's, or it was
-        measured elsewhere.
+      runfile.RunFileError: its ending is no run file's, it cannot be written, another process writes it, it is none of
+        this command's, or it was measured elsewhere.
     """
+    wrong = run_json.wrong_ending(path)
+    if wrong and not (resume and path.exists()):
+        raise runfile.RunFileError(f"--out={path}: {wrong}")
     lock = run_lock.Lock(path)
     try:
         if not resume and path.is_file() and path.stat().st_size and _make_way(path):

@@ -185,12 +185,12 @@ def find_profile(name_or_file: str) -> Profile:
     if profile is None:
         raise ProfileError(
             f"no profile of that name: {name_or_file!r} (there are"
-            f" {_candidates(profiles, name_or_file)}; a file ends in .textproto)"
+            f" {candidates(profiles, name_or_file)}; a file ends in .textproto)"
         )
     return profile
 
 
-def _candidates(profiles: Iterable[Profile], name: str) -> str:
+def candidates(profiles: Iterable[Profile], name: str) -> str:
     """Returns the profiles that a user may have meant: those that share a word; all where none does.
 
     For a message alone: what shares a word is never taken for the device.

@@ -5,6 +5,7 @@ sources and plugins, no row twice, no part missing. What is damaged in a file is
 converted.
 """
 
+import dataclasses
 import pathlib
 from collections.abc import Iterator, Sequence
 
@@ -14,6 +15,7 @@ from absl import flags
 from tileops.perf import command
 from tileops.perf import output
 from tileops.perf import paths
+from tileops.perf import profiles
 from tileops.perf import records_junit
 from tileops.perf import records_merge
 from tileops.perf import records_text
@@ -35,8 +37,8 @@ _TO = flags.DEFINE_enum(
     "to",
     None,
     ["jsonl", "csv", "textproto", "run"],
-    "Form of the output. Default: by the ending of --out (.jsonl, .csv, .textproto,"
-    " .binpb); jsonl without one.",
+    "Form of the output; csv and textproto cannot be read back. Default: by the ending"
+    " of --out (.jsonl, .csv, .textproto, .binpb); jsonl without one.",
 )
 _DEVICE_NAME = flags.DEFINE_string(
     "device_name",
@@ -77,7 +79,7 @@ def main(argv: Sequence[str]) -> int:
     del argv
     if not _IN.value:
         raise app.UsageError("--in names no file")
-    form = _form_of_output()
+    form = _form_of_output(_OUT.value)
     files = [paths.user_path(path) for path in _IN.value]
     try:
         output.refuse_input(_OUT.value, files)
@@ -88,6 +90,7 @@ def main(argv: Sequence[str]) -> int:
         )
         header = records_merge.merged_header(readers, allowed)
         _name_device(header)
+        doubt_of_device = _doubt_of_device(header, readers)
         write = _WRITERS[form]
         output.write(
             _OUT.value,
@@ -97,22 +100,39 @@ def main(argv: Sequence[str]) -> int:
     except (
         runfile.RunFileError,
         records_merge.MergeError,
+        profiles.ProfileError,
         output.OutputError,
     ) as error:
         raise app.UsageError(str(error)) from error
     for reader in readers:
         for problem in reader.problems:
-            command.say(f"{reader.path.name}: {problem}")
+            # Of a device that was just named nobody needs to hear how to name it.
+            told = problem if _DEVICE_NAME.value is None else dataclasses.replace(problem, remedy="")
+            command.say(f"{reader.path.name}: {told}")
     for note in header.notes:
         command.say(note)
     if doubt := run_parts.doubt(header.parts):
         command.say(f"what was written {doubt}")
+    if doubt_of_device:
+        command.say(doubt_of_device)
     return command.EXIT_OK
 
 
-def _form_of_output() -> str:
-    ending = pathlib.Path(_OUT.value or "").suffix
-    return _TO.value or _FORM_OF_ENDING.get(ending, "jsonl")
+def _form_of_output(name: str | None) -> str:
+    """Returns the form that --to names, or else the ending of --out.
+
+    Raises:
+      app.UsageError: The ending is no form's.
+    """
+    ending = pathlib.Path(name or "").suffix
+    if _TO.value:
+        return _TO.value
+    if ending and ending not in _FORM_OF_ENDING:
+        raise app.UsageError(
+            f"--out={name}: {ending} is the ending of no form; there are {', '.join(_FORM_OF_ENDING)}, and --to names"
+            " one whatever the ending"
+        )
+    return _FORM_OF_ENDING.get(ending, "jsonl")
 
 
 def _read(path: pathlib.Path) -> records_merge.Reader:
@@ -131,6 +151,26 @@ def _name_device(header: benchmark_pb2.RunHeader) -> None:
             f"--device_name={_DEVICE_NAME.value} is not what was measured: {known!r}"
         )
     header.environment.device_name = _DEVICE_NAME.value
+
+
+def _doubt_of_device(header: benchmark_pb2.RunHeader, readers: Sequence[records_merge.Reader]) -> str:
+    """Returns that no profile will have the device, and a report leave every row blank; "" where one has.
+
+    Of runs that the bench recorded, which name their device as its driver does, there is nothing to say.
+    """
+    is_junit = any(isinstance(reader, records_junit.JUnitReader) for reader in readers)
+    if not is_junit and _DEVICE_NAME.value is None:
+        return ""
+    name = header.environment.device_name
+    if not name:
+        return "the input does not name its device: a report leaves every row blank (no_profile); see --device_name"
+    known = profiles.load_profiles()
+    if profiles.select(known, name) is not None:
+        return ""
+    return (
+        f"no profile has the device {name!r}: a report leaves every row blank (no_profile); there are"
+        f" {profiles.candidates(known, name)}"
+    )
 
 
 def _entries(

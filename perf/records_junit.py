@@ -99,10 +99,12 @@ class JUnitReader:
                 yield record
             each.clear()
         if others:
-            tests = "1 test case has" if others == 1 else f"{others} test cases have"
-            self.problems.append(
-                runfile.Problem(0, f"{tests} no property 'op' and are left out")
+            left_out = (
+                "1 test case has no property 'op' and is left out"
+                if others == 1
+                else f"{others} test cases have no property 'op' and are left out"
             )
+            self.problems.append(runfile.Problem(None, left_out))
         self.footer = counts
 
     def _open(self):

@@ -48,6 +48,8 @@ def main(argv: Sequence[str]) -> int:
     try:
         files = report_runs.run_paths(_RUN.value)
         output.refuse_input(_OUT.value, files)
+        if wrong := run_json.wrong_ending(paths.user_path(_OUT.value)):
+            raise app.UsageError(f"--out={_OUT.value}: {wrong}")
         readers = [runfile.read_run(path) for path in files]
         recorded = report_runs.newest_records(readers)
         for reader in readers:

@@ -23,6 +23,16 @@ _JSON_HEAD = re.compile(rb'(\xef\xbb\xbf)?\s*\{[ \t]*"')
 _ENTRY = re.compile(rb'\{"(?:header|record|footer)":')
 
 
+def wrong_ending(path: pathlib.Path) -> str:
+    """Returns what is wrong with the name of a run file that is to be written; "" for nothing.
+
+    The ending tells its readers the form; a name without any says nothing, and is one of the binary form.
+    """
+    if path.suffix in ("", ".binpb", ".jsonl"):
+        return ""
+    return f"a run file ends in .binpb or .jsonl, not in {path.suffix}"
+
+
 def is_json(path: pathlib.Path) -> bool:
     """Whether a file of this name is written as JSON lines."""
     return path.suffix == ".jsonl"

@@ -20,9 +20,8 @@ from tileops.proto import benchmark_pb2
 # Version of the messages that this project writes, and the newest it knows.
 SCHEMA_VERSION = 1
 
-_NO_HEADER = (
-    "no header: the device is not known; //perf:records --device_name=NAME makes a run file that names it"
-)
+_NO_HEADER = "no header: the file does not say what it was measured on"
+_NAME_IT = "//perf:records --device_name=NAME makes a run file that names it"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,15 +29,18 @@ class Problem:
     """Something in a run file that its reader must hear of.
 
     Attributes:
-      offset: Where in the file. Bytes.
+      offset: Where in the file; None where it is of the file as a whole. Bytes.
       message: What it is, in words.
+      remedy: What the user can do about it; "" where there is nothing to say.
     """
 
-    offset: int
+    offset: int | None
     message: str
+    remedy: str = ""
 
     def __str__(self) -> str:
-        return f"at byte {self.offset}: {self.message}"
+        place = "" if self.offset is None else f"at byte {self.offset}: "
+        return place + self.message + (f"; {self.remedy}" if self.remedy else "")
 
 
 def read_run(path: str | os.PathLike) -> "RunReader":
@@ -123,7 +125,7 @@ class RunReader:
             if kind == "header":
                 self._take_header(piece.entry.header)
             elif is_first:
-                self._report(0, _NO_HEADER)
+                self._report(0, _NO_HEADER, _NAME_IT)
             is_first = False
             if kind == "record":
                 counts.records += 1
@@ -145,8 +147,8 @@ class RunReader:
             if entry.HasField("record"):
                 yield entry.record
 
-    def _report(self, offset: int, message: str) -> None:
-        self.problems.append(Problem(offset, message))
+    def _report(self, offset: int, message: str, remedy: str = "") -> None:
+        self.problems.append(Problem(offset, message, remedy))
 
     def _take_header(self, header: benchmark_pb2.RunHeader) -> None:
         self.header, self.has_header = header, True

@@ -95,10 +95,16 @@ def test_a_run_is_moved_aside_before_another_takes_its_name(tmp_path, bench):
 
 @pytest.mark.parametrize("text", ["a diary\n", "\x0a\x00", "{}\n"])
 def test_a_file_that_is_no_run_is_not_overwritten(tmp_path, bench, text):
-    (tmp_path / "notes.txt").write_text(text)
-    status, _, err = bench("--device=meta", "--out=notes.txt")
+    (tmp_path / "notes").write_text(text)
+    status, _, err = bench("--device=meta", "--out=notes")
     assert status == 2 and "no run file" in err and len(err.splitlines()) == 1
-    assert (tmp_path / "notes.txt").read_text() == text
+    assert (tmp_path / "notes").read_text() == text
+
+
+def test_an_ending_of_no_run_file_is_refused(tmp_path, bench):
+    status, _, err = bench("--device=meta", "--label=few", "--out=run.txt")
+    assert status == 2 and "run.txt: a run file ends in .binpb or .jsonl, not in .txt" in err
+    assert not (tmp_path / "run.txt").exists()
 
 
 def test_samples_are_recorded_unless_a_small_file_is_asked_for(tmp_path, bench):

@@ -139,7 +139,7 @@ def test_junit_becomes_a_run_that_can_be_priced(tmp_path, convert):
     (tmp_path / "nightly.xml").write_text(JUNIT)
     status, out, err = convert("--in=nightly.xml", "--out=run.binpb")
     assert (status, out) == (0, "")
-    assert "1 test case has no property 'op'" in err
+    assert "records: nightly.xml: 1 test case has no property 'op' and is left out\n" in err
     reader = runfile.read_run(tmp_path / "run.binpb")
     tileops, compiled, failed, skipped, *bad = reader.records()
     assert reader.header.environment.device_name == "Test GPU"
@@ -174,6 +174,41 @@ def test_device_name_completes_what_junit_does_not_say(tmp_path, convert):
     assert reader.header.environment.device_name == "Test GPU"
     status, _, err = convert("--in=run.binpb", "--device_name=Other")
     assert status == 2 and "'Test GPU'" in err
+
+
+@pytest.mark.parametrize(
+    "flags, told",
+    [
+        ([], "the input does not name its device: a report leaves every row blank (no_profile); see --device_name"),
+        (["--device_name=NVIDIA H200 X"], "no profile has the device 'NVIDIA H200 X'"),
+        (["--device_name=NVIDIA H200"], ""),
+    ],
+)
+def test_a_device_that_no_profile_has_is_told(tmp_path, convert, flags, told):
+    case = '<testcase name="a"><properties><property name="op" value="AddFwdOp"/></properties></testcase>'
+    (tmp_path / "nightly.xml").write_text(f"<testsuite>{case}</testsuite>")
+    status, _, err = convert("--in=nightly.xml", "--out=run.binpb", *flags)
+    assert status == 0 and (told in err if told else not err)
+    if "X" in "".join(flags):
+        assert "there are 'NVIDIA H200'" in err
+
+
+def test_who_names_the_device_of_a_damaged_run_is_not_told_to(tmp_path, convert):
+    path = builders.write_run(tmp_path / "run.binpb", builders.record())
+    builders.lose_header(path)
+    _, _, err = convert("--in=run.binpb", "--out=1.binpb")
+    assert "--device_name=" in err
+    status, _, err = convert("--in=run.binpb", "--out=2.binpb", "--device_name=NVIDIA H200")
+    assert status == 0 and "no header" in err and "--device_name" not in err
+
+
+def test_an_ending_that_is_no_forms_is_refused(tmp_path, convert):
+    builders.write_run(tmp_path / "run.binpb", builders.record())
+    status, out, err = convert("--in=run.binpb", "--out=run.weird")
+    assert (status, out) == (2, "") and not (tmp_path / "run.weird").exists()
+    assert "--out=run.weird: .weird is the ending of no form; there are .jsonl, .csv, .textproto, .binpb" in err
+    assert convert("--in=run.binpb", "--out=run.weird", "--to=csv") == (0, "", "")
+    assert convert("--in=run.binpb", "--out=lines") == (0, "", "")
 
 
 def shard(tmp_path, name, case_id, *, host="a", started_s=1_000, **environment):
@@ -291,7 +326,7 @@ def test_junit_of_nightly_jobs_keeps_every_number_through_every_form(tmp_path, c
     properties = "".join(f'<property name="{name}" value="{value}"/>' for name, value in NIGHTLY.items())
     case = f'<testcase name="test_add[little]"><properties>{properties}</properties></testcase>'
     (tmp_path / "nightly.xml").write_text(f"<testsuites><testsuite>{case}</testsuite></testsuites>")
-    assert convert("--in=nightly.xml", "--out=1.binpb") == (0, "", "")
+    assert convert("--in=nightly.xml", "--out=1.binpb", "--device_name=NVIDIA H200") == (0, "", "")
     assert convert("--in=1.binpb", "--out=2.jsonl") == (0, "", "")
     assert convert("--in=2.jsonl", "--out=3.binpb") == (0, "", "")
     assert (tmp_path / "3.binpb").read_bytes() == (tmp_path / "1.binpb").read_bytes()

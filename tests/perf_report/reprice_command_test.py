@@ -54,6 +54,12 @@ def test_a_row_that_todays_price_makes_impossible_fails_and_damage_is_not_launde
     assert repriced.header == recorded.header
 
 
+def test_an_ending_of_no_run_file_is_refused(tmp_path, recorded):
+    done = reprice(f"--run={recorded.path}", f"--out={tmp_path / 'x.txt'}")
+    assert done.returncode == 2 and "a run file ends in .binpb or .jsonl, not in .txt" in done.stderr
+    assert not (tmp_path / "x.txt").exists()
+
+
 def test_out_may_not_be_what_is_read(tmp_path, recorded):
     path = tmp_path / "run.binpb"
     path.write_bytes(recorded.path.read_bytes())
