@@ -10,6 +10,7 @@ imports of a command (torch) take longer than many a run.
 
 import errno
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 
@@ -69,14 +70,20 @@ def say(message: str) -> None:
 
 
 def _program() -> str:
-    return os.path.splitext(os.path.basename(sys.argv[0]))[0]
+    """Returns the command's name: that of its file, but for what tells the file from a library of the same name."""
+    return os.path.splitext(os.path.basename(sys.argv[0]))[0].removesuffix("_command")
 
 
 def _parse_flags(argv: Sequence[str]) -> list[str]:
     try:
         return flags.FLAGS(argv)
     except flags.Error as error:
-        say(f"{' '.join(str(error).split())} (--help lists the flags)")
+        said = " ".join(str(error).split())
+        # What absl says of a flag that has to be given and was not.
+        lacking = re.fullmatch(r"flag --(\w+)=None: Flag --\1 must have a value other than None\.", said)
+        if lacking:
+            said = f"--{lacking[1]} has to be given"
+        say(f"{said} (--help lists the flags)")
         sys.exit(EXIT_UNUSABLE)
     except SystemExit:
         # absl's help flags print and exit with 1; asking for help is no failure.

@@ -5,6 +5,7 @@ Without flags: the runs recorded on an H200 in this repository. Exits 1 if a row
 is physically impossible (a formula error), 2 if something cannot be read.
 """
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import TextIO
@@ -150,9 +151,13 @@ def _globs(values: Sequence[str]) -> list[str]:
 
 
 def _is_shown_as_table() -> bool:
-    """Whether the user sees the table, which names the problems of files itself."""
-    watched = sys.stdout is not None and sys.stdout.isatty()
-    return _FORMAT.value == "table" and _OUT.value is None and watched
+    """Whether the table, which names the problems of files itself, is seen by whoever sees stderr."""
+    if _FORMAT.value != "table" or _OUT.value is not None or sys.stdout is None:
+        return False
+    if sys.stdout.isatty():
+        return True
+    # One file or pipe for both: a job's log, `2>&1`.
+    return sys.stderr is not None and os.path.sameopenfile(sys.stdout.fileno(), sys.stderr.fileno())
 
 
 def _profile_for(readers: Sequence[runfile.RunReader]) -> profiles.Profile | None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 from tileops.codegen.explain import explanation
 from tileops.tests.codegen.small_entries import OP, analysed, demo, text_of
 
@@ -110,3 +114,13 @@ def test_a_tensor_that_is_absent_on_a_branch_is_not_said_to_be_charged_there():
     charged = {line.partition(" where ")[2].partition(": ")[0]: line.partition(": ")[2] for line in lines}
     assert charged["upd = True, present(st) = True"] == "reads x, st; writes st, y"
     assert charged["upd = True, present(st) = False"] == "reads x; writes y"
+
+
+def test_without_an_op_one_line_says_that_it_has_to_be_given():
+    done = subprocess.run(
+        [sys.executable, "-m", "tileops.codegen.explain"],
+        env=dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path)),
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stderr) == (2, "explain: --op has to be given (--help lists the flags)\n")

@@ -1,12 +1,11 @@
 """//perf:compare as a user runs it: flags, forms, exit status, and its page."""
 
 import csv
+import functools
 import io
 import json
 import os
 import re
-import subprocess
-import sys
 import unittest.mock
 
 import pytest
@@ -24,21 +23,9 @@ EVIL = "</script><script>document.title='owned'</script>"
 
 
 @pytest.fixture
-def start(tmp_path):
-    """Starts the command in `tmp_path`, its output in pipes; returns the process."""
-    environment = dict(os.environ, BUILD_WORKING_DIRECTORY=str(tmp_path))
-    environment["PYTHONPATH"] = os.pathsep.join(sys.path)
-
-    def popen(*flags, **settings):
-        return subprocess.Popen(
-            [sys.executable, "-m", "tileops.perf.compare", *flags],
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            **settings,
-        )
-
-    return popen
+def start(start_command):
+    """Starts //perf:compare in `tmp_path`, its output in pipes; returns the process."""
+    return functools.partial(start_command, "compare")
 
 
 @pytest.fixture

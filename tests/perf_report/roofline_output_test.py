@@ -118,6 +118,15 @@ def test_a_problem_is_told_once_on_a_terminal(tmp_path, start):
     assert shown.count(b"no footer") == 1
 
 
+def test_a_problem_is_told_once_where_both_streams_are_one(tmp_path, start, roofline):
+    path = builders.write_run(tmp_path / "run.binpb", builders.record(**POSSIBLE))
+    path.write_bytes(path.read_bytes()[:-1])
+    out, _ = start("--run=run.binpb", stderr=subprocess.STDOUT).communicate()
+    assert out.count(b"no footer") == 1
+    _, out, err = roofline("--run=run.binpb")  # each may be read without the other
+    assert out.count("no footer") == err.count("no footer") == 1
+
+
 def test_stderr_shows_control_characters_escaped(tmp_path, roofline):
     builders.write_run(tmp_path / "run.binpb", builders.record(op="a\x1b[2J\nb"))
     _, _, err = roofline("--run=run.binpb", "--op=x")

@@ -335,3 +335,4 @@ def test_the_command_exits_0_1_or_2_and_prints_text_or_json(tmp_path):
     assert done.returncode == 2 and "unknown name 'Q'" in done.stderr
     done = _command("--op=Nothing*")
     assert done.returncode == 2 and "no entry matches 'Nothing*'; there are: " in done.stderr
+    assert done.stderr.startswith("conformance: ")
