@@ -34,6 +34,7 @@ def device(head: roofline_pb2.Report) -> str:
 def header(head: roofline_pb2.Report) -> str:
     """Returns the head of the page: which device, how many rows, the health."""
     health = report_text.enum_name(head, "health")
+    said_more = report_text.health(head).removeprefix(health)
     if head.is_prediction:
         said = "SOL times are bounds; nothing was measured there"
     elif head.HasField("profile"):
@@ -43,7 +44,7 @@ def header(head: roofline_pb2.Report) -> str:
     return (
         f"<header><h1>Roofline: {page.text(device(head))}</h1>"
         f"<p>{page.text(report_text.counted(head.summary.rows, 'row'))}, {page.text(said)}</p>"
-        f'<p>health: <strong class="health-{health}">{health}</strong></p>'
+        f'<p>health: <strong class="health-{health}">{health}</strong>{page.text(said_more)}</p>'
         '<button type="button" id="theme" hidden></button></header>'
     )
 
@@ -71,6 +72,7 @@ def warnings(head: roofline_pb2.Report, summaries: report_summary.Summaries) -> 
     """Returns what was assumed, what could be, and what was wrong with the run files."""
     warnings = [
         profiles.assumption_in_words(head.profile),
+        report_text.summing_hint(head),
         report_text.uncalibrated_hint(summaries.uncalibrated),
     ]
     warnings += [f"{run.file}: {problem}" for run in head.runs for problem in run.problems]

@@ -147,6 +147,8 @@ def write_json(
             field.name: getattr(head.summary, field.name)
             for field in head.summary.DESCRIPTOR.fields
         },
+        "outcomes": {field.name: getattr(head.outcomes, field.name) for field in head.outcomes.DESCRIPTOR.fields},
+        "adds_implementations": head.adds_implementations,
     }
     out.write("{\n")
     for name, value in parts.items():

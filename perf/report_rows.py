@@ -31,6 +31,8 @@ Encoder = Callable[
     [benchmark_pb2.BenchmarkRecord, pricing.Readings, Sequence[HistoryPoint]], bytes
 ]
 
+_FAILED = frozenset((benchmark_pb2.STATUS_ERROR, benchmark_pb2.STATUS_TIMEOUT))
+
 # What rows are sorted by, under the names that a user gives, and whether the
 # largest come first; rows without that reading come last.
 SORT_KEYS: dict[str, tuple[str | None, bool]] = {
@@ -137,12 +139,17 @@ def collect(
     if names and not len(rows):
         names.refuse_empty(query.selection)
     summary = store.summarize(rows)
+    outcomes = roofline_pb2.Outcomes() if query.is_prediction else store.outcomes()
+    outcomes.lost = sum(each.lost for each in facts)
     head = roofline_pb2.Report(
         profile=query.profile.message if query.profile else None,
         is_prediction=query.is_prediction,
         runs=[each.summary(*notes_of_run) for each, notes_of_run in zip(facts, notes)],
         health=health(summary),
         summary=summary,
+        outcomes=outcomes,
+        # One of each case and every formula error, which no sum is over, are the best.
+        adds_implementations=len(rows) > len(store.best()),
     )
     return Collected(head=head, rows=store.ordered(rows), store=store)
 
@@ -211,6 +218,8 @@ def _put_time(
         readings.verdict,
         report_store.Rank(group, readings.actual_time_s or 0.0, subgroup),
         _order(readings, query.sort),
+        # What a newer schema calls a status is none that is counted.
+        record.status if record.status in _FAILED else benchmark_pb2.STATUS_UNSPECIFIED,
     )
 
 

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy
 
+from tileops.proto import benchmark_pb2
 from tileops.proto import roofline_pb2
 
 # Where a row stands that lacks what rows are sorted by.
@@ -27,7 +28,7 @@ _BUFFER_BYTES = 2**20
 
 # One row of the table: the same layout for struct, which writes it row by row,
 # and for numpy, which reads it column by column.
-_ENTRY = struct.Struct("<QLBLLBdBddd")
+_ENTRY = struct.Struct("<QLBLLBdBdddB")
 _COLUMNS = numpy.dtype(
     [
         ("offset", "<u8"),
@@ -41,6 +42,7 @@ _COLUMNS = numpy.dtype(
         ("reading", "<f8"),
         ("sol_time", "<f8"),
         ("time", "<f8"),
+        ("status", "u1"),
     ]
 )
 
@@ -108,6 +110,7 @@ class RowStore:
         verdict: int,
         rank: Rank,
         order: Order,
+        status: int = benchmark_pb2.STATUS_UNSPECIFIED,
     ) -> None:
         """Adds a row, in place of one with the same key.
 
@@ -117,6 +120,7 @@ class RowStore:
           verdict: A number of `roofline_pb2.Verdict`.
           rank: What `best` chooses by.
           order: What `ordered` sorts by.
+          status: A number of `benchmark_pb2.Status`, for `outcomes`.
 
         Raises:
           StoreError: There is no room for the text.
@@ -124,7 +128,7 @@ class RowStore:
         op, case_id, implementation = key
         op_number = self._names.setdefault(op, len(self._names))
         number = self._names.setdefault(implementation, len(self._names))
-        entry = (self._end, len(text), verdict, op_number, number, *rank, *order)
+        entry = (self._end, len(text), verdict, op_number, number, *rank, *order, status)
         try:
             self._spool.write(text)
         except OSError as error:
@@ -169,7 +173,7 @@ class RowStore:
         chosen = numpy.nonzero(impossible)[0].tolist()
 
         def rank(row: int) -> tuple:
-            _, _, _, _, implementation, *of_row, _, _, _ = _ENTRY.unpack_from(
+            _, _, _, _, implementation, *of_row, _, _, _, _ = _ENTRY.unpack_from(
                 self._table, row * _ENTRY.size
             )
             return *of_row, names[implementation]
@@ -234,6 +238,15 @@ class RowStore:
                 name = roofline_pb2.Verdict.Name(verdict)
                 setattr(summary, name.removeprefix("VERDICT_").lower(), count)
         return summary
+
+    def outcomes(self) -> roofline_pb2.Outcomes:
+        """Counts the rows that failed, those that no report of the best has included."""
+        counts = numpy.bincount(
+            numpy.frombuffer(self._table, _COLUMNS)["status"], minlength=benchmark_pb2.STATUS_TIMEOUT + 1
+        )
+        return roofline_pb2.Outcomes(
+            errors=int(counts[benchmark_pb2.STATUS_ERROR]), timeouts=int(counts[benchmark_pb2.STATUS_TIMEOUT])
+        )
 
 
 def _no_room(error: OSError) -> StoreError:

@@ -22,7 +22,7 @@ _MOST_ERRORS_LISTED = 50
 def write_table(
     head: roofline_pb2.Report, rows: Iterable[roofline_pb2.Row], out: TextIO
 ) -> None:
-    """Writes head, rows, family summary, formula errors and health.
+    """Writes head, rows, family summary, formula errors, and health with what failed.
 
     Args:
       head: The report but for its rows.
@@ -46,6 +46,8 @@ def write_table(
         _print_left_out(head.summary.rows - len(shown), console)
         console.print()
         console.print(_family_table(head, summaries))
+        if hint := report_text.summing_hint(head):
+            console.print(hint, style="yellow")
         console.print()
         if not head.is_prediction and summaries.most_to_win(_OPS_TO_WIN):
             console.print(_to_win_table(summaries))
@@ -196,8 +198,7 @@ def _print_foot(
     more = summary.formula_error - len(errors)
     if more > 0:
         console.print(f"and {more} more formula errors: --format=json has them all", style="bold red")
+    lacks = any(getattr(head.outcomes, field.name) for field in head.outcomes.DESCRIPTOR.fields)
     failed = head.health == roofline_pb2.HEALTH_FAILED
-    console.print(
-        f"health: {report_text.enum_name(head, 'health')}",
-        style="bold red" if failed else "green",
-    )
+    style = "bold red" if failed else "yellow" if lacks else "green"
+    console.print(f"health: {report_text.health(head)}", style=style)

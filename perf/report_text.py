@@ -75,6 +75,27 @@ def uncalibrated_hint(rows: int) -> str:
     )
 
 
+def health(head: roofline_pb2.Report) -> str:
+    """Returns a report's health in words, and what it lacks: as in "ok (no formula error); 1 measurement failed"."""
+    outcomes, errors = head.outcomes, head.summary.formula_error
+    words = f"{enum_name(head, 'health')} ({counted(errors, 'formula error') if errors else 'no formula error'})"
+    lacks = []
+    if outcomes.errors:
+        lacks.append(f"{counted(outcomes.errors, 'measurement')} failed")
+    if outcomes.timeouts:
+        lacks.append(f"{counted(outcomes.timeouts, 'measurement')} timed out")
+    if outcomes.lost:
+        lacks.append(f"{counted(outcomes.lost, 'record')} lost to damage")
+    return words + (f"; {', '.join(lacks)}" if lacks else "")
+
+
+def summing_hint(head: roofline_pb2.Report) -> str:
+    """Returns that sums add the implementations of a case, where they do; else ""."""
+    if not head.adds_implementations:
+        return ""
+    return "sums add all implementations of a case: --implementation=best counts each case once, by its fastest"
+
+
 def verdict(row: roofline_pb2.Row) -> str:
     """Returns the verdict on a row in words, with the reason of a blank one."""
     words = enum_name(row, "verdict").replace("_", " ")

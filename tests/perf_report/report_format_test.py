@@ -63,6 +63,7 @@ def test_json_has_the_published_form(tmp_path, records):
         "formula_error": 1,
         "blank": 1,
     }
+    assert document["outcomes"] == {"errors": 0, "timeouts": 0, "lost": 0} and not document["adds_implementations"]
     assert document["profile"]["gpu"] == builders.DEVICE
     assert document["profile"]["hbm"]["mix"][0] == {"kind": "COPY", "fraction": 0.7}
     assert document["runs"][0]["records"] == 3
@@ -180,7 +181,33 @@ def test_table_shows_each_row_the_summary_and_the_health(report):
     assert "needs [red]80 GiB[/red]" in blank
     assert "3 rows, 1 below, 1 formula error, 1 blank" in text
     assert "formula error: SiluFwdOp impossible torch: implies" in text
-    assert text.splitlines()[-1] == "health: failed"
+    assert text.splitlines()[-1] == "health: failed (1 formula error)"
+
+
+def test_the_last_line_counts_what_failed_and_what_damage_took(tmp_path):
+    error, timeout = benchmark_pb2.STATUS_ERROR, benchmark_pb2.STATUS_TIMEOUT
+    made = make_report(
+        tmp_path, builders.record(), builders.record(implementation="a", ns=None, status=error),
+        builders.record(implementation="b", ns=None, status=error),
+        builders.record(implementation="c", ns=None, status=timeout),
+        builders.record(implementation="d", ns=None, status=benchmark_pb2.STATUS_SKIPPED),
+    )  # fmt: skip
+    said = "ok (no formula error); 2 measurements failed, 1 measurement timed out"
+    assert table(made).splitlines()[-1] == f"health: {said}"
+    made.outcomes.lost = 12
+    assert table(made).splitlines()[-1] == f"health: {said}, 12 records lost to damage"
+    assert report_text.health(made) == f"{said}, 12 records lost to damage"
+
+
+def test_a_retried_measurement_is_no_failure(tmp_path):
+    failed = builders.record(ns=None, status=benchmark_pb2.STATUS_ERROR)
+    assert table(make_report(tmp_path, failed, builders.record())).endswith("health: ok (no formula error)\n")
+
+
+def test_sums_over_several_implementations_say_so(tmp_path):
+    said = "sums add all implementations of a case"
+    assert said in table(make_report(tmp_path, builders.record(), builders.record(implementation="triton")))
+    assert said not in table(make_report(tmp_path, builders.record(), builders.record(case_id="b")))
 
 
 def test_the_summary_of_a_family_leaves_impossible_rows_out(report):

@@ -82,7 +82,7 @@ def test_facts_that_need_no_script_are_in_the_markup(tmp_path):
     assert "SiluFwdOp impossible torch: implies 2 TB/s of hbm" in body
     assert re.search(r"<strong>1</strong> formula error", body)
     assert "<strong>3</strong> blank" in body
-    assert 'class="health-failed">failed' in body
+    assert 'class="health-failed">failed</strong> (1 formula error)' in body
     assert re.search(r"<td>gemm</td><td class=\"n\">1</td>", body)
     for fact in ("driver</dt><dd>1.2", "revision</dt><dd>abc", "a datasheet", "80.00%"):
         assert fact in body

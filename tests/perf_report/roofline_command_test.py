@@ -13,6 +13,17 @@ from tileops.tests.perf_report import builders
 from tileops.tests.perf_report.builders import POSSIBLE
 
 
+def test_records_that_damage_took_stand_in_the_last_line(tmp_path, roofline):
+    records = [builders.record(case_id=f"case-{place}", **POSSIBLE) for place in range(9)]
+    path = builders.write_run(tmp_path / "run.binpb", *records)
+    data = bytearray(path.read_bytes())
+    middle = len(data) // 2
+    data[middle : middle + 10] = b"\xff" * 10
+    path.write_bytes(data)
+    status, out, _ = roofline("--run=run.binpb", "--profile=gpu.textproto")
+    assert status == 0 and out.endswith("health: ok (no formula error); 1 record lost to damage\n")
+
+
 def test_a_healthy_run_exits_0(tmp_path, roofline):
     builders.write_run(tmp_path / "run.binpb", builders.record(**POSSIBLE))
     status, out, err = roofline("--run=run.binpb", "--profile=gpu.textproto")
