@@ -57,3 +57,17 @@ def test_the_summary_groups_what_was_skipped_and_names_what_failed():
         "  B: four",
         "error: B two fast: wrong result",
     ]
+
+
+def test_a_program_without_the_repository_sends_the_run_to_one(tmp_path, monkeypatch, capsys):
+    run = pathlib.Path("/somewhere/my run.binpb")
+    monkeypatch.delenv("BUILD_WORKING_DIRECTORY", raising=False)
+    monkeypatch.setattr(bench_ending, "__file__", str(tmp_path / "perf" / "bench_ending.py"))
+    bench_ending._say_next(run, "")
+    said = capsys.readouterr().err
+    assert "copy /somewhere/my run.binpb to a machine with the repository" in said
+    assert "./bazelw run //perf:roofline -- --run='my run.binpb'\n" in said
+    (tmp_path / "bazelw").touch()
+    bench_ending._say_next(run, "")
+    said = capsys.readouterr().err
+    assert "copy" not in said and "--run='/somewhere/my run.binpb'\n" in said
