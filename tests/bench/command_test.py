@@ -49,7 +49,7 @@ def test_a_when_that_raises_costs_its_own_row(tmp_path, bench):
         ("huge-float32", "wb"): SKIPPED,
         ("huge-float32", "honest"): SKIPPED,
     }
-    assert found["small-float32", "wb"].message == "when of 'wb' raised RuntimeError: cannot tell"
+    assert found["small-float32", "wb"].message == "when of 'wb' raised RuntimeError: cannot tell (fussy.py:11, in _unsure)"
     assert found["small-float32", "wb"].flops == 2048
 
 
