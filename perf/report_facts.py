@@ -29,12 +29,6 @@ class RunFacts:
         if state.start.throttle_reasons or state.end.throttle_reasons:
             self._throttled += 1
 
-    @property
-    def lost(self) -> int:
-        """How many records the run's footer counts that could not be read, once it was read to its end."""
-        footer = self._reader.footer
-        return 0 if footer is None else max(footer.records - self._records, 0)
-
     def summary(self, *notes: str) -> roofline_pb2.RunSummary:
         """Returns what is to be said, once the run was read to its end.
 

@@ -140,7 +140,7 @@ def collect(
         names.refuse_empty(query.selection)
     summary = store.summarize(rows)
     outcomes = roofline_pb2.Outcomes() if query.is_prediction else store.outcomes()
-    outcomes.lost = sum(each.lost for each in facts)
+    outcomes.lost = sum(reader.lost for reader in readers)
     head = roofline_pb2.Report(
         profile=query.profile.message if query.profile else None,
         is_prediction=query.is_prediction,

@@ -56,7 +56,7 @@ def main(argv: Sequence[str]) -> int:
             for problem in reader.problems:
                 command.say(f"{reader.path.name}: {problem}")
         joined = reprice_join.join(recorded, bench_pricing.price_cases())
-        entries = _entries(joined.records, report_runs.newest_run(readers), _lost(readers))
+        entries = _entries(joined.records, report_runs.newest_run(readers), sum(reader.lost for reader in readers))
         is_json = run_json.is_json(paths.user_path(_OUT.value))
         encode = run_json.line if is_json else run_framing.frame
         output.write(_OUT.value, lambda out: out.writelines(map(encode, entries)), binary=True)
@@ -82,15 +82,6 @@ def main(argv: Sequence[str]) -> int:
     broken = any(effect.is_impossible or effect.is_lost for effect in effects)
     failed = broken or joined.unpriced or not joined.records
     return command.EXIT_FOUND if failed else command.EXIT_OK
-
-
-def _lost(readers: Sequence[runfile.RunReader]) -> int:
-    """Returns how many records the footers of the runs count that could not be read."""
-    return sum(
-        max(reader.footer.records - sum(1 for _ in reader.records()), 0)
-        for reader in readers
-        if reader.footer is not None and reader.problems
-    )
 
 
 def _entries(

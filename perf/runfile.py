@@ -94,7 +94,7 @@ class RunReader:
         """Yields the header (if any), the records and the footer (if any)."""
         self.footer = None
         self.problems = []
-        counts = benchmark_pb2.RunFooter()
+        self._count = 0
         end = 0
         is_first = True
         pieces = (
@@ -128,17 +128,17 @@ class RunReader:
                 self._report(0, _NO_HEADER, _NAME_IT)
             is_first = False
             if kind == "record":
-                counts.records += 1
+                self._count += 1
             elif kind == "footer":
                 self.footer = piece.entry.footer
                 self._check_time(piece.start, self.footer, "finished_at")
-                self._check_counts(piece.start, counts)
+                self._check_count(piece.start)
             yield piece.entry
         if self.footer is None and end:
             self._report(
                 end,
                 "no footer: the run was interrupted after"
-                f" {records_counted(counts.records)}",
+                f" {records_counted(self._count)}",
             )
 
     def records(self) -> Iterator[benchmark_pb2.BenchmarkRecord]:
@@ -146,6 +146,11 @@ class RunReader:
         for entry in self:
             if entry.HasField("record"):
                 yield entry.record
+
+    @property
+    def lost(self) -> int:
+        """How many records the footer counts that could not be read, once the file was read to its end."""
+        return 0 if self.footer is None else max(self.footer.records - self._count, 0)
 
     def _report(self, offset: int, message: str, remedy: str = "") -> None:
         self.problems.append(Problem(offset, message, remedy))
@@ -172,12 +177,12 @@ class RunReader:
             self._report(offset, f"{said}; read as if it were not there")
             entry.ClearField(field)
 
-    def _check_counts(self, offset: int, counts: benchmark_pb2.RunFooter) -> None:
-        if self.footer.records != counts.records:
+    def _check_count(self, offset: int) -> None:
+        if self.footer.records != self._count:
             self._report(
                 offset,
                 f"the footer counts {records_counted(self.footer.records)}, and"
-                f" {records_counted(counts.records)} could be read",
+                f" {records_counted(self._count)} could be read",
             )
 
 
