@@ -6,8 +6,9 @@ import functools
 import pathlib
 import sys
 import sysconfig
+import traceback
 
-PACKAGE_FOLDERS = frozenset({"site-packages", "dist-packages"})
+_PACKAGE_FOLDERS = frozenset({"site-packages", "dist-packages"})
 # The command itself, and what it is called in its children.
 _MAINS = frozenset({"__main__", "__mp_main__"})
 # Of a message with a place behind it, which has to be left when a record's message is cut (bench_records.py).
@@ -25,14 +26,19 @@ def describe(error: BaseException) -> str:
 def place(error: BaseException) -> str:
     """ (file:line, in function) of the innermost frame in the user's own files; "" where none is in them."""
     found = ""
-    step = error.__traceback__
-    while step is not None:
-        code = step.tb_frame.f_code
-        if _is_users(code.co_filename, str(step.tb_frame.f_globals.get("__name__", ""))):
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        code = frame.f_code
+        if _is_users(code.co_filename, str(frame.f_globals.get("__name__", ""))):
             function = "" if code.co_name == "<module>" else f", in {code.co_name}"
-            found = f" ({pathlib.Path(code.co_filename).name}:{step.tb_lineno}{function})"
-        step = step.tb_next
+            found = f" ({pathlib.Path(code.co_filename).name}:{line}{function})"
     return found
+
+
+def is_packaged(path: pathlib.Path) -> bool:
+    """Whether a file or folder is the interpreter's, or lies where packages are installed."""
+    if _PACKAGE_FOLDERS & set(path.parts):
+        return True
+    return any(path.is_relative_to(sysconfig.get_path(which)) for which in ("stdlib", "platstdlib"))
 
 
 def _is_users(file: str, module: str) -> bool:
@@ -52,8 +58,4 @@ def _is_users(file: str, module: str) -> bool:
 @functools.lru_cache(maxsize=None)
 def _is_installed(folder: pathlib.Path) -> bool:
     """Whether a module's folder is the interpreter's, or one that pip installed into, be it under a name of its own."""
-    if PACKAGE_FOLDERS & set(folder.parts):
-        return True
-    if any(folder.is_relative_to(sysconfig.get_path(which)) for which in ("stdlib", "platstdlib")):
-        return True
-    return any(any(each.glob("*.dist-info")) for each in (folder, folder.parent))
+    return is_packaged(folder) or any(any(each.glob("*.dist-info")) for each in (folder, folder.parent))

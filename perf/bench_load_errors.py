@@ -5,6 +5,7 @@ from __future__ import annotations
 import linecache
 import pathlib
 import re
+import traceback
 
 from tileops.perf import bench_errors, paths
 
@@ -45,14 +46,12 @@ def of_generated(generated_dir: str | None, error: Exception) -> str:
 def _formulas(folder: pathlib.Path, error: Exception) -> tuple[str, str] | None:
     """(file:line of the manifest, module) of the formula that a generated module could not import; None of no formula."""
     found = None
-    step = error.__traceback__
-    while step is not None:
-        path = pathlib.Path(step.tb_frame.f_code.co_filename)
-        imported = _IMPORT.match(linecache.getline(str(path), step.tb_lineno)) if path.parent == folder else None
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        path = pathlib.Path(frame.f_code.co_filename)
+        imported = _IMPORT.match(linecache.getline(str(path), line)) if path.parent == folder else None
         if imported:
             for func in _FUNC.finditer("".join(linecache.getlines(str(path)))):
                 if func[2].rpartition(".")[0] == imported[1]:
                     found = func[1], imported[1]
                     break
-        step = step.tb_next
     return found

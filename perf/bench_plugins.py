@@ -7,7 +7,6 @@ import hashlib
 import os
 import pathlib
 import sys
-import sysconfig
 import types
 from collections.abc import Iterable, Iterator
 
@@ -134,9 +133,7 @@ def _of_package(plugin: types.ModuleType, top: str) -> Iterator[types.ModuleType
 
 def _is_users(path: pathlib.Path, folder: pathlib.Path) -> bool:
     """Whether a module's file is one of those beside a plugin, and no installed package's or the interpreter's."""
-    if not path.is_relative_to(folder) or bench_errors.PACKAGE_FOLDERS & set(path.parts):
-        return False
-    return not any(path.is_relative_to(sysconfig.get_path(which)) for which in ("stdlib", "platstdlib"))
+    return path.is_relative_to(folder) and not bench_errors.is_packaged(path)
 
 
 def _content(module: types.ModuleType) -> bytes | None:

@@ -6,6 +6,7 @@ import linecache
 import math
 import numbers
 import re
+import traceback
 from typing import Any
 
 from tileops.ops import checks
@@ -156,15 +157,13 @@ def refuse_impossible_time(record: benchmark_pb2.BenchmarkRecord) -> None:
 def _formula(error: BaseException) -> str:
     """ (file:line: name) of the formula that raised, as a comment of the generated code tells; "" where none does."""
     found = ""
-    step = error.__traceback__
-    while step is not None:
-        code = step.tb_frame.f_code
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        code = frame.f_code
         if code.co_name == "eval_roofline":
-            for number in range(step.tb_lineno, code.co_firstlineno, -1):
+            for number in range(line, code.co_firstlineno, -1):
                 if comment := _FORMULA.match(linecache.getline(code.co_filename, number)):
                     found = f" ({comment[1]})"
                     break
-        step = step.tb_next
     return found
 
 
