@@ -67,6 +67,15 @@ def _result(value, TYPE: tl.constexpr, IS_BOOL: tl.constexpr):
 
 
 @triton.jit
+def _load_flat(pointer, at, mask, IS_SCALAR: tl.constexpr):
+    """A tile of an operand; of a scalar a tile of one element, since scalar functions reduce tiles and branch on them."""
+    if IS_SCALAR:
+        return tl.load(pointer + tl.arange(0, 1))
+    else:
+        return tl.load(pointer + at, mask=mask, other=1)
+
+
+@triton.jit
 def _flat(
     a_ptr, b_ptr, c_ptr, out_ptr, count, p, q, r,
     A: tl.constexpr, B: tl.constexpr, C: tl.constexpr, COMPUTE: tl.constexpr, FUNCTION: tl.constexpr,
@@ -75,16 +84,13 @@ def _flat(
 ):  # fmt: skip
     at = tl.program_id(0) * TILE + tl.arange(0, TILE)
     mask = at < count
-    a = tl.load(a_ptr) if A_SCALAR else tl.load(a_ptr + at, mask=mask, other=1)
-    x = _operand(a, A, COMPUTE)
+    x = _operand(_load_flat(a_ptr, at, mask, A_SCALAR), A, COMPUTE)
     y = x
     z = x
     if OPERANDS > 1:
-        b = tl.load(b_ptr) if B_SCALAR else tl.load(b_ptr + at, mask=mask, other=1)
-        y = _operand(b, B, COMPUTE)
+        y = _operand(_load_flat(b_ptr, at, mask, B_SCALAR), B, COMPUTE)
     if OPERANDS > 2:
-        c = tl.load(c_ptr) if C_SCALAR else tl.load(c_ptr + at, mask=mask, other=1)
-        z = _operand(c, C, COMPUTE)
+        z = _operand(_load_flat(c_ptr, at, mask, C_SCALAR), C, COMPUTE)
     value = _result(_apply(FUNCTION, x, y, z, p, q, r, OPERANDS, NUMBERS), out_ptr.dtype.element_ty, IS_BOOL)
     tl.store(out_ptr + at, tl.broadcast_to(value, TILE), mask=mask)
 

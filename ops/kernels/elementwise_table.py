@@ -190,6 +190,14 @@ UNARY = {
 
 # ---- activations
 
+
+def _gelu(input: torch.Tensor, approximate: str) -> torch.Tensor:
+    """F.gelu; on the CPU in float64, as what oneDNN makes of infinity in float32 and bfloat16 depends on the processor."""
+    if input.device.type != "cpu":
+        return F.gelu(input, approximate=approximate)
+    return F.gelu(input.double(), approximate=approximate).to(input.dtype)
+
+
 # Beyond it, e ** x is infinite in float32.
 _LARGEST_EXPONENT = 88.0
 
@@ -211,7 +219,7 @@ ACTIVATIONS = {
     "SeluFwdOp": Formula(F.selu, "selu"),
     "SiluFwdOp": Formula(F.silu, "silu"),
     "MishFwdOp": Formula(F.mish, "mish"),
-    "GeluFwdOp": Formula(F.gelu, lambda params, inputs: "gelu_tanh" if params["approximate"] == "tanh" else "gelu"),
+    "GeluFwdOp": Formula(_gelu, lambda params, inputs: "gelu_tanh" if params["approximate"] == "tanh" else "gelu"),
     "SoftplusFwdOp": Formula(_softplus, "softplus", numbers=_named("beta", "threshold")),
     "HardsigmoidFwdOp": Formula(F.hardsigmoid, "hardsigmoid"),
     "HardswishFwdOp": Formula(F.hardswish, "hardswish"),
@@ -327,6 +335,6 @@ class Gate:
 
 GATED: dict[str, Gate] = {
     "SiluAndMulFwdOp": Gate(F.silu, "silu"),
-    "GeluAndMulFwdOp": Gate(F.gelu, "gelu"),
-    "GeluTanhAndMulFwdOp": Gate(functools.partial(F.gelu, approximate="tanh"), "gelu_tanh"),
+    "GeluAndMulFwdOp": Gate(functools.partial(_gelu, approximate="none"), "gelu"),
+    "GeluTanhAndMulFwdOp": Gate(functools.partial(_gelu, approximate="tanh"), "gelu_tanh"),
 }

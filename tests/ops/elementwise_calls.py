@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import inspect
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -15,7 +15,7 @@ from tileops.manifest import kinds, loader
 from tileops.manifest.model import Entry
 from tileops.ops import elementwise
 from tileops.ops.errors import OpCallError
-from tileops.ops.kernels.elementwise_table import TABLE, launch
+from tileops.ops.kernels.elementwise_table import TABLE, launch, meeting
 from tileops.ops.op import Op
 from tileops.perf import paths
 
@@ -146,3 +146,32 @@ def inputs(op: str, shapes: tuple[tuple[int, ...], ...], chosen: dict[str, torch
             x = _as_divisor(x)
         found.append(x if name in some.present else None)
     return found
+
+
+# Those that scale on the way to a result that would fit, and overflow where float32 does.
+OVERFLOWING = ("RoundFwdOp", "HardswishFwdOp")
+
+
+def exact(op: str, params: dict[str, Any], given: Sequence[torch.Tensor | None]) -> torch.Tensor:
+    """Returns the op's result, worked out in float64 and rounded once, in the result's dtype.
+
+    Torch's faster ways for narrower types differ by processor. Operands are rounded first to the dtype in which they
+    meet, as kernels round them.
+
+    Args:
+      op: name of an entry of the table.
+      params: parameters of the op, by name.
+      given: inputs in signature order, None for an absent one.
+    """
+    reference = CLASSES[op](**params, target="torch")
+    result = getattr(torch, reference.check(*given).outputs["output"].dtype)
+    operands = {name: one for name, one in zip(CLASSES[op].INPUT_NAMES, given, strict=True) if one is not None}
+    met = {name: one.dtype for name, one in operands.items() if name not in TABLE[op].masks}
+    common = meeting(met, [name for name, one in operands.items() if one.dim() == 0])
+    if op == "NanToNumFwdOp" or not (common.is_floating_point or result.is_floating_point):
+        return reference(*given)  # nothing is rounded
+    wide = torch.float32 if op in OVERFLOWING else torch.float64
+    narrow = common if common.is_floating_point else torch.float32
+    for name in met:
+        operands[name] = operands[name].to(narrow).to(wide)
+    return reference(*(operands.get(name) for name in CLASSES[op].INPUT_NAMES)).to(result)

@@ -58,7 +58,6 @@ def test_operands_of_different_dtypes(compiled):
 
 @pytest.mark.parametrize("op", ["AddFwdOp", "PowFwdOp", "FloorDivideFwdOp", "LogicalAndFwdOp", "LogicalOrFwdOp", "EqFwdOp", "RemainderFwdOp"])
 def test_an_operand_without_axes_is_read_in_the_dtype_of_the_other(compiled, op):
-    """Also by those that the interpreter cannot run: it has no "and" of what two scalars are found to be."""
     params = {"alpha": 1} if op == "AddFwdOp" else {}
     for whole, lone in ((torch.float16, torch.float32), (torch.float32, torch.float64), (torch.int32, torch.int64), (torch.bool, torch.float32)):
         names = CLASSES[op].INPUT_NAMES
