@@ -21,6 +21,8 @@ _OPERANDS = 3
 _OUTER_AXES = 4
 # Functions that hold so much of an element at a time that 16 of them a thread leave multiprocessors half empty.
 _MANY_REGISTERS = (scalar_functions.power_half, scalar_functions.remainder, scalar_functions.floor_divide)
+# Functions whose library calls must not take subnormal numbers for 0, which Triton has them do for NVIDIA's GPUs.
+_OF_SUBNORMALS = (scalar_functions.remainder,) if torch.version.hip is None else ()
 _TYPES = {
     torch.bool: tl.int1, torch.uint8: tl.uint8, torch.int8: tl.int8, torch.int16: tl.int16, torch.int32: tl.int32,
     torch.int64: tl.int64, torch.float16: tl.float16, torch.bfloat16: tl.bfloat16, torch.float32: tl.float32,
@@ -183,6 +185,8 @@ def apply(
         "IS_BOOL": out.dtype == torch.bool,
         **dict(zip("ABC", (_TYPES[dtype] for dtype in (*meeting, *[compute] * (_OPERANDS - len(meeting)))), strict=True)),
     }
+    if called["FUNCTION"] in _OF_SUBNORMALS:
+        called["enable_reflect_ftz"] = False  # an option of the compiler
     numbers = (*numbers, 0, 0, 0)[:_OPERANDS]
     views = [_as_bytes(one).expand(out.shape) for one in operands]
     target = _as_bytes(out)

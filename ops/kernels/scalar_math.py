@@ -207,7 +207,8 @@ def floor_divide(x, y):
 def _fmod(x, y):
     """C's: exact. Triton's % takes off the product of the rounded quotient, which is wrong of a large one.
 
-    Compiled, it takes a subnormal y for 0, and there is no remainder of that.
+    A kernel that uses it is launched with enable_reflect_ftz=False: else the library takes a subnormal y for 0, of which
+    there is no remainder.
     """
     if COMPILED:
         return libdevice.fmod(x, y)

@@ -73,6 +73,13 @@ def test_an_operand_without_axes_is_read_in_the_dtype_of_the_other(compiled, op)
     assert compiled["_flat"]
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_a_remainder_takes_no_subnormal_number_for_zero(compiled, dtype):
+    _compile("RemainderFwdOp", {}, {"input": dtype, "other": dtype}, dtype)
+    (ptx,) = compiled["_flat"]
+    assert "abs.f32" in ptx and re.findall(r"\w+\.ftz\S*", ptx.replace("rcp.approx.ftz", "")) == []  # 1 / y of y in [1, 2)
+
+
 def test_what_only_writes(compiled):
     for dtype in (torch.float16, torch.bfloat16, torch.float32):
         positions.alibi(2048, 32, empty(32, 2048, 2048, dtype=dtype))
