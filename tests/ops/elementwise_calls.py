@@ -61,7 +61,7 @@ def dtypes(op: str) -> list[dict[str, torch.dtype]]:
 
 
 # Shapes of the operands that do not broadcast freely, against the shape of the first.
-_OWN_SHAPES: dict[tuple[str, str], Callable[[tuple[int, ...]], tuple[int, ...]]] = {
+OWN_SHAPES: dict[tuple[str, str], Callable[[tuple[int, ...]], tuple[int, ...]]] = {
     ("MaskedFillFwdOp", "value"): lambda shape: (),
     ("PreluFwdOp", "weight"): lambda shape: (shape[1] if len(shape) > 1 else 1,),
     ("ClampFwdOp", "min"): lambda shape: shape,
@@ -74,7 +74,7 @@ def signatures(op: str) -> Iterator[tuple[Settings, dict[str, torch.dtype], torc
     for some, chosen in itertools.product(settings(op), dtypes(op)):
         operands = {name: dtype for name, dtype in chosen.items() if name in some.present}
         given = [
-            torch.empty(_OWN_SHAPES.get((op, name), tuple)(()), dtype=operands[name], device="meta") if name in operands else None
+            torch.empty(OWN_SHAPES.get((op, name), tuple)(()), dtype=operands[name], device="meta") if name in operands else None
             for name in chosen
         ]
         try:
@@ -137,8 +137,8 @@ def inputs(op: str, shapes: tuple[tuple[int, ...], ...], chosen: dict[str, torch
     """
     found: list[torch.Tensor | None] = []
     for seed, (name, shape) in enumerate(zip(CLASSES[op].INPUT_NAMES, shapes, strict=True)):
-        if (op, name) in _OWN_SHAPES:
-            shape = _OWN_SHAPES[op, name](shapes[0])
+        if (op, name) in OWN_SHAPES:
+            shape = OWN_SHAPES[op, name](shapes[0])
         x = values(shape, chosen[name], seed)
         if found and found[0] is not None and found[0].shape == x.shape and chosen[name] == found[0].dtype:
             x.view(-1)[::3] = found[0].view(-1)[::3]

@@ -9,7 +9,7 @@ import torch
 
 from tileops.ops.kernels.elementwise_table import ACTIVATIONS, UNARY
 from tileops.tests.ops.comparing import TOLERANCE, assert_rounded, assert_zeros_have_the_same_sign
-from tileops.tests.ops.elementwise_calls import CLASSES, dtypes, settings
+from tileops.tests.ops.elementwise_calls import CLASSES, OVERFLOWING, dtypes, settings
 
 if os.environ.get("TRITON_INTERPRET") == "1":
     pytest.skip("kernels are interpreted in this process; run this file alone", allow_module_level=True)
@@ -21,8 +21,6 @@ _EXACT = (
 )  # fmt: skip
 # Good to so much absolutely: they add what cancels, reduce an angle, or divide by an exponential that overflows.
 _ABSOLUTE = {"GeluFwdOp": 1e-6, "SinFwdOp": 1e-6, "CosFwdOp": 1e-6, "SiluFwdOp": 1e-36}
-# Those that scale on the way to a result that would fit, and overflow where PyTorch's overflow.
-_OVERFLOWING = ("RoundFwdOp", "HardswishFwdOp")
 _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 
@@ -39,7 +37,7 @@ def test_every_value_of_bfloat16(op):
     x = _every_bfloat16()
     for some in settings(op):
         params = some.params
-        exact = CLASSES[op](**params, target="torch")(x.float() if op in _OVERFLOWING else x.double())
+        exact = CLASSES[op](**params, target="torch")(x.float() if op in OVERFLOWING else x.double())
         if op == "NanToNumFwdOp":  # whose defaults are the limits of the dtype
             exact = CLASSES[op](**params, target="torch")(x)
         exact = exact.to(torch.bfloat16) if exact.dtype.is_floating_point else exact
@@ -75,12 +73,27 @@ def test_subnormals_of_float32_are_numbers_like_others(op):
     assert_zeros_have_the_same_sign(found, exact)
 
 
-@pytest.mark.parametrize("op", ["FloorDivideFwdOp", "DivFwdOp"])
-def test_a_subnormal_divisor_divides(op):
+@pytest.mark.parametrize("mode", [None, "floor", "trunc"])
+def test_a_subnormal_divisor_divides(mode):
     x, y = torch.tensor([0.0, 3e-40, -3e-40, 1.0]), torch.tensor([1e-40, -1e-40, 2e-40, 1e-38])
-    params = {"rounding_mode": "floor"} if op == "DivFwdOp" else {}
-    exact = CLASSES[op](**params, target="torch")(x.double(), y.double()).float()
-    torch.testing.assert_close(_on_gpu(op, params, x, y), exact, rtol=1e-6, atol=0)
+    exact = torch.div(x.double(), y.double(), rounding_mode=mode).float()
+    torch.testing.assert_close(_on_gpu("DivFwdOp", {"rounding_mode": mode}, x, y), exact, rtol=1e-6, atol=0)
+    if mode == "floor":
+        torch.testing.assert_close(_on_gpu("FloorDivideFwdOp", {}, x, y), exact, rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_a_remainder_of_subnormals_and_by_them_is_a_number(dtype):
+    limits = torch.finfo(dtype)
+    least, tiny = limits.smallest_normal * limits.eps, limits.tiny
+    sizes = torch.tensor([0.0, least, 3 * least, 0.4 * tiny, tiny - least, tiny, 1.5 * tiny, 2e-4, 0.7, 3.0, 1e4, limits.max, torch.inf])
+    every = torch.cat([sizes.to(dtype), -sizes.to(dtype)])
+    x, y = torch.meshgrid(every, every, indexing="ij")
+    exact = torch.remainder(x.double(), y.double()).to(dtype)
+    found = _on_gpu("RemainderFwdOp", {}, x, y)
+    torch.testing.assert_close(found, exact, rtol=0, atol=0, equal_nan=True)
+    torch.testing.assert_close(found, torch.remainder(x.cuda(), y.cuda()).cpu(), rtol=limits.eps, atol=0, equal_nan=True)
+    assert not found[:, 1:12].isnan()[:12].any()
 
 
 def test_subnormals_of_bfloat16_are_added_and_multiplied():
