@@ -7,7 +7,6 @@ from typing import Any
 
 from tileops.codegen.analysis import Analysis
 from tileops.codegen.branches import Branches
-from tileops.codegen.emit_apart import emit_apart
 from tileops.codegen.emit_check import emit_check
 from tileops.codegen.emit_construction import emit_construction
 from tileops.codegen.emit_library import operator_schema, returned_names
@@ -62,10 +61,7 @@ def emit_class(checked: Checked, analysis: Analysis, outside: Outside, lines: Li
         lines.add("")
         _init(checked, outside, lines)
         _forward(checked, lines)
-        if checked.apart is None:
-            emit_check(checked, outside, lines)
-        else:
-            emit_apart(checked, checked.apart, outside, lines)
+        emit_check(checked, outside, lines)
         emit_price(entry, analysis, outside, lines)
         lines.add("")
         _cases(checked, branches, outside, lines)

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from tileops.codegen import pipeline
-from tileops.manifest import check_signature, expr, expr_parser, loader
+from tileops.manifest import expr, expr_parser, loader
 from tileops.manifest.dtypes import BITS
 from tileops.manifest.evaluate import evaluate
 from tileops.ops import catalogue, workloads
@@ -46,20 +46,13 @@ FILES = loader.spec_files(str(paths.data_path("tests", "manifest", "corpus")))
 ANALYSED = pipeline.analyse_files(FILES)
 
 
-@pytest.fixture(scope="module", params=["whole", "apart"])
-def ops(request, tmp_path_factory):
-    """The corpus's classes, through the very files that emission writes: points told apart as wholes, and part by part."""
+@pytest.fixture(scope="module")
+def ops(tmp_path_factory):
+    """The corpus's classes, through the very files that emission writes."""
     assert [str(found) for found in ANALYSED.diagnostics] == []
     folder = tmp_path_factory.mktemp("generated")
-    analysed = ANALYSED
-    if request.param == "apart":
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(check_signature, "MAX_WHOLE", 0)
-            analysed = pipeline.analyse_files(FILES)
-        assert all(checked.apart is not None for checked, _ in analysed.entries.values())
-        assert len(analysed.diagnostics) == 0
-    for family, source in analysed.modules().items():
-        (folder / f"{family}_{request.param}.py").write_text(source)
+    for family, source in ANALYSED.modules().items():
+        (folder / f"{family}.py").write_text(source)
     return catalogue.load(str(folder))
 
 

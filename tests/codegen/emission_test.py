@@ -15,7 +15,7 @@ from tileops.codegen.analysis import Traffic
 from tileops.codegen.func_paths import check_func
 from tileops.codegen.source_text import LINE_LENGTH
 from tileops.manifest import expr
-from tileops.manifest.points import Split
+from tileops.manifest.trees import Leaf, Split
 from tileops.tests.manifest.entries import OP, VALID, check, variant
 
 PROJECT = pipeline.analyse_files(pipeline.chosen_spec_files())
@@ -73,21 +73,22 @@ def test_a_formula_names_its_place_in_the_spec_file():
 
 def test_points_that_fold_alike_share_a_branch():
     _, analysis, _ = check(VALID)
-    tree = analysis.flops.tree
+    (tree,) = analysis.flops.trees
     assert isinstance(tree, Split) and tree.discriminant.key == "present(scale)"
-    assert [(value, expr.to_source(leaf)) for value, leaf in tree.branches] == [
+    assert [(value, expr.to_source(leaf.value)) for value, leaf in tree.branches] == [
         (False, "prod(B) * N"), (True, "prod(B) * N * 2"),
     ]
     same = check(variant("roofline.flops", "prod(B) * (3 if present(scale) else 3)"))[1]
-    assert expr.to_source(same.flops.tree) == "prod(B) * 3"
+    assert expr.to_source(same.flops.trees[0].value) == "prod(B) * 3"
 
 
 def test_derived_bytes_follow_the_effects():
     _, analysis, _ = check(VALID)
-    assert analysis.traffic.discriminant.key == "flip"
-    assert dict(analysis.traffic.branches) == {
-        False: Traffic(read=("x", "state", "ids", "scale"), written=("y",)),
-        True: Traffic(read=("x", "state", "ids", "scale"), written=("state", "y")),
+    (tree,) = analysis.traffic
+    assert tree.discriminant.key == "flip"
+    assert dict(tree.branches) == {
+        False: Leaf(Traffic(read=("x", "state", "ids", "scale"), written=("y",))),
+        True: Leaf(Traffic(read=("x", "state", "ids", "scale"), written=("state", "y"))),
     }
 
 
@@ -96,7 +97,7 @@ def test_a_write_only_input_is_written_and_not_read():
         "dtype": "float32", "shape": "Pair[flip, N, 3]", "mutated": True, "write_only": True,
     }))
     assert found == []
-    assert analysis.traffic == Traffic(read=("x", "ids", "scale"), written=("state", "y"))
+    assert analysis.traffic == (Leaf(Traffic(read=("x", "ids", "scale"), written=("state", "y"))),)
 
 
 def test_an_entry_with_its_own_bytes_gets_no_generated_read_half():
