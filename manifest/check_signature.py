@@ -294,8 +294,6 @@ class SignatureCheck:
         if missing:
             return
         self.plan = plan.build(signature, domain)
-        if not all(domain.points([rule]) for rule in domain_restrictions(signature)):
-            return  # the rules reject every call, and so no call reads anything
         for found, point, unsolved in plan.needs(signature, domain, self.plan):
             read |= found
             names = [name for name in signature.forall if name in unsolved - told]

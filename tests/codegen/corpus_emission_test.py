@@ -13,6 +13,7 @@ from tileops.codegen import pipeline
 from tileops.manifest import expr, expr_parser, loader
 from tileops.manifest.dtypes import BITS
 from tileops.manifest.evaluate import evaluate
+from tileops.manifest.points import discriminants
 from tileops.ops import catalogue, workloads
 from tileops.ops.dtypes import BY_NAME
 from tileops.ops.errors import OpCallError, OpConstructionError
@@ -156,6 +157,12 @@ def test_an_alias_must_be_the_written_input_itself_on_its_branch_alone(ops):
     with pytest.raises(OpCallError, match="'summed' as a tensor of its own, not the input that this call writes"):
         _with(ops, "ResidualNormFwdOp", at, copies)
     _with(ops, "ResidualNormFwdOp", position_of("ResidualNormFwdOp", "rows"), copies)
+
+
+def test_an_argument_of_a_family_tells_apart_only_what_names_it():
+    signature = ANALYSED.entries["GroupedGemmFwdOp"][0].entry.signature
+    found = {name: [one.name for one in discriminants(signature, [tensor.shape.expr])] for name, tensor in signature.inputs.items()}
+    assert found["a"] == ["layout"] and found["b"] == ["trans_b"] and found["rows"] == []
 
 
 def test_a_passed_buffer_is_checked_and_must_be_returned(ops):

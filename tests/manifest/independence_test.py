@@ -119,6 +119,19 @@ def test_what_reads_an_index_that_some_branches_solve_is_planned_with_them():
     assert sum("K" in names for _, names in partly) == 3
 
 
+def test_a_dtype_that_two_tensors_merely_have_in_common_relates_nothing():
+    made = many("a condition for each input", 3)
+    found, _, text = checked(made)
+    assert found.plan.solved.known == {"N", "M"} and text.count("if p1:") == 2
+
+
+def test_what_decides_whether_an_input_is_written_has_to_be_solved():
+    inputs = {"x": {"dtype": "float32", "shape": "[N]", "mutated": "T == 'float16'"}, "w": {"dtype": "T", "shape": "[N]", "optional": "p"}}
+    made = small(forall={"N": "Dim", "T": "DType[float16 | float32]"}, params={"p": {"type": "bool", "default": False}}, inputs=inputs)
+    said = check_text(yaml.safe_dump({OP: made}, sort_keys=False))[2]
+    assert "M040" in [one.code for one in said] and "'T' is not solved by any input" in said[0].message
+
+
 @pytest.mark.parametrize(("count", "kept"), [(3, 7), (13, 8191)])
 def test_a_restriction_relates_what_it_reads(count, kept):
     rows = [{"label": "row", "N": 1000, "p0": True}]
