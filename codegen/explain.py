@@ -43,7 +43,7 @@ def main(argv: list[str]) -> int:
 
 
 def explanation(checked: Checked, analysis: Analysis) -> list[str]:
-    """Lines that explain one entry: points with their inference plans, the price, the emitted class."""
+    """Lines that explain one entry: the inference plan, the price, the emitted class."""
     lines = [f"{checked.entry.op}  ({checked.entry.file}:{checked.entry.line})"]
     lines += ["", "inference plan:", *_plan(checked.plan), "", "price:"]
     if analysis.func:
