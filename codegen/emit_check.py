@@ -76,7 +76,8 @@ class _CheckEmitter(StepEmitter):
         for segment in self._plan.segments:
             self._tree(segment.tree, self._branch, lambda branch: not branch.steps)
             self._said = self._heading if isinstance(segment.tree, Leaf) else ""
-        self._tree(solved_combinations(self._signature, self._plan), lambda _: self._combo_check(), lambda known: not known)
+        combined = solved_combinations(self._signature, self._plan)
+        self._tree(combined, lambda _: self._combo_check(), lambda known: not known)
         self._rules([rule for rule in self._in_calls if rule not in self._restrictions])
         records = {name: self._record(name) for name, tree in self._returned.items() if None not in leaves(tree)}
         for tensor in inputs:
@@ -287,11 +288,16 @@ class _CheckEmitter(StepEmitter):
     def _storage(self, records: dict[str, str]) -> list[str]:
         """Source of the tensors that outputs have to be: inputs that are written, buffers that the caller passes."""
         lines, outputs = self._lines, self._signature.outputs
-        conditions = {name: where for name, one in outputs.items() if (where := is_its_input(self._signature, one)) is not None}
+        found = {name: is_its_input(self._signature, output) for name, output in outputs.items()}
+        conditions = {name: where for name, where in found.items() if where is not None}
         if not conditions and not self._buffers:
             return []
-        always = [f'"{name}": {outputs[name].alias}' for name, where in conditions.items() if where == expr.Literal(True)]
-        sometimes = [(name, self._source(where)) for name, where in conditions.items() if where != expr.Literal(True)]
+        always, sometimes = [], []
+        for name, where in conditions.items():
+            if where == expr.Literal(True):
+                always.append(f'"{name}": {outputs[name].alias}')
+            else:
+                sometimes.append((name, self._source(where)))
         if len(conditions) == len(sometimes) == 1:
             (name, where), = sometimes
             lines.add(f'_aliases = {{"{name}": {outputs[name].alias}}} if {where} else {{}}')

@@ -17,8 +17,7 @@ from tileops.manifest import expr, plan_steps
 from tileops.manifest.check import Checked
 from tileops.manifest.model import Signature
 from tileops.manifest.plan import Plan
-from tileops.manifest.points import Discriminant
-from tileops.manifest.trees import Tree, paths
+from tileops.manifest.trees import Path, Tree, paths
 from tileops.perf import command
 
 T = TypeVar("T")
@@ -74,11 +73,13 @@ def _plan(found: Plan) -> list[str]:
     for segment in found.segments:
         for path, branch in paths(segment.tree):
             steps = [_step(step) for step in branch.steps] or ["nothing"]
-            lines += [f"  where {_where(path)}:", *(f"    {step}" for step in steps)] if path else [f"  {step}" for step in steps]
+            if path:
+                lines.append(f"  where {_where(path)}:")
+            lines += [f"{'    ' if path else '  '}{step}" for step in steps]
     return lines
 
 
-def _where(path: Sequence[tuple[Discriminant, Any]]) -> str:
+def _where(path: Path) -> str:
     """The tests that lead to a leaf."""
     return ", ".join(f"{one.key} = {value}" for one, value in path)
 

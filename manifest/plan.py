@@ -34,7 +34,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tileops.manifest import expr
@@ -136,7 +136,7 @@ def item_terms(signature: Signature, name: str) -> list[expr.Expr]:
 
 
 def needed_at(signature: Signature, point: Point) -> list[str]:
-    """Returns the indices that a call at this point must know, for a present tensor, a let or a rule reads them there."""
+    """Returns the indices that a present tensor, a let or a rule reads at this point, so that a call must know them."""
     read: set[str] = set()
     for tensor in signature.tensors.values():
         read |= _tensor_reads(signature, tensor, point)
@@ -342,18 +342,23 @@ class _Run:
     def _append(self, part: _Part | None, branches: list[Branch]) -> None:
         """Add what comes next to the last piece if that is of the same part, else as a piece of its own."""
         if self._pieces and self._pieces[-1][0] is part:
-            branches = [Branch((*one.steps, *two.steps), (*one.shapes, *two.shapes)) for one, two in zip(self._pieces.pop()[1], branches, strict=True)]
+            before = self._pieces.pop()[1]
+            branches = [
+                Branch((*one.steps, *two.steps), (*one.shapes, *two.shapes))
+                for one, two in zip(before, branches, strict=True)
+            ]
         self._pieces.append((part, branches))
 
     def entangled(self) -> tuple[frozenset[str], frozenset[str]] | None:
-        """Two parts of which one reads or also solves what only some points of the other solve; None if there are none."""
+        """Two parts of which one reads, or also solves, what only some points of the other solve; None without any."""
         combined = {name for combo in self._signature.combos[:1] for name in combo}
         for part in self._parts:
             partly = part.partly() - self._known
             for other in self._parts:
                 if other is part:
                     continue
-                if partly & other.reads or part.solves & other.solves or (partly & combined and other.partly() & combined):
+                both_combined = partly & combined and other.partly() & combined
+                if partly & other.reads or part.solves & other.solves or both_combined:
                     return part.members, other.members
         return None
 

@@ -10,7 +10,18 @@ from typing import Any
 
 from tileops.manifest import expr, kinds
 from tileops.manifest.model import Signature, Tensor
-from tileops.manifest.plan_steps import CheckAxis, CheckDType, CheckRun, Offset, Rank, SolveAxis, SolveDType, SolveLet, SolveRun, Step
+from tileops.manifest.plan_steps import (
+    CheckAxis,
+    CheckDType,
+    CheckRun,
+    Offset,
+    Rank,
+    SolveAxis,
+    SolveDType,
+    SolveLet,
+    SolveRun,
+    Step,
+)
 from tileops.manifest.points import Point
 from tileops.manifest.shapes import shape_at
 
@@ -45,7 +56,8 @@ class Planner:
         self.known: set[str] = {*signature.params, *solved}
         self.solves: set[str] = set()
         self._point = point
-        self._tensors = {name: tensor for name, tensor in signature.bound.items() if name in members and present_at(tensor, point)}
+        wanted = {name: tensor for name, tensor in signature.bound.items() if name in members}
+        self._tensors = {name: tensor for name, tensor in wanted.items() if present_at(tensor, point)}
         self.shapes = {name: shape_at(signature, tensor, point) for name, tensor in self._tensors.items()}
         self._opened: dict[str, int | None] = {}
         self._pending: dict[str, list[int]] = {}
@@ -120,8 +132,9 @@ class Planner:
             self._learn(term.id)
         elif self._knows(term):
             self.steps.append(CheckDType(tensor.name, term))
-            if not tensor.optional and isinstance(tensor.dtype.expr, expr.Name) and tensor.dtype.expr.id not in self.known:
-                self._learn(tensor.dtype.expr.id)  # an index whose value the point decides
+            declared = tensor.dtype.expr
+            if not tensor.optional and isinstance(declared, expr.Name) and declared.id not in self.known:
+                self._learn(declared.id)  # an index whose value the point decides
         else:
             return False
         self._dtypes.remove(tensor.name)

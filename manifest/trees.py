@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from tileops.manifest.points import Discriminant, Point
 
+Path = tuple[tuple[Discriminant, Any], ...]  # the tests that lead to a leaf
 T = TypeVar("T")
 U = TypeVar("U")
 
@@ -56,7 +57,7 @@ def leaves(tree: Tree[T]) -> Iterator[T]:
         yield from leaves(branch)
 
 
-def paths(tree: Tree[T], path: tuple[tuple[Discriminant, Any], ...] = ()) -> Iterator[tuple[tuple[tuple[Discriminant, Any], ...], T]]:
+def paths(tree: Tree[T], path: Path = ()) -> Iterator[tuple[Path, T]]:
     """Yields (the tests that lead to a leaf, what is decided there), in the order of the branches."""
     if isinstance(tree, Leaf):
         yield path, tree.value
