@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tileops.codegen.decisions import MAX_BRANCHES, Part, bytes_read, parts, tree_of
+from tileops.codegen.decisions import MAX_BRANCHES, Part, bytes_read, parts
 from tileops.codegen.steps import endless
 from tileops.manifest import declarations, effort, expr, expr_parser, kind_check, kinds
 from tileops.manifest.check import Checked
@@ -21,10 +21,11 @@ from tileops.manifest.domain import Domain
 from tileops.manifest.forms import ROOFLINE
 from tileops.manifest.kind_check import FORM, KIND, NAME, PRESENCE
 from tileops.manifest.model import Entry, RooflineField, Signature
-from tileops.manifest.points import Parts, Point, TooManyPoints, decide, discriminants
+from tileops.manifest.points import Point, TooManyPoints, discriminants
 from tileops.manifest.presence import conditions_of, is_its_input, resolve, substitute_presence
 from tileops.manifest.python_paths import formula_problem
-from tileops.manifest.solved import Solved, missing, solved_by
+from tileops.manifest.solved import Solved, missing
+from tileops.manifest.trees import Tree, decide
 
 _CODES = {FORM: "R010", NAME: "R011", KIND: "R012", PRESENCE: "R013"}
 _FIELDS = ROOFLINE.names
@@ -35,12 +36,12 @@ class Formula:
     """A checked inline formula, decided at every point.
 
     Attributes:
-      tree: the folded expression, a points.Split with one such at each leaf, or points.Parts of such trees.
+      trees: the folded expressions; several trees add up.
       integer: whether its kind alone makes it an integer >= 0; otherwise the value is checked when it is evaluated.
       line: where it stands in the spec file.
     """
 
-    tree: Any
+    trees: tuple[Tree[expr.Expr], ...]
     integer: bool
     line: int
 
@@ -62,7 +63,7 @@ class Analysis:
       func: the path of the formula in func mode, "" in inline mode.
       flops: the inline formula.
       bytes: the inline formula, None where the bytes follow from the signature.
-      traffic: where they follow from it, a Traffic, a points.Split with one at each leaf, or points.Parts of such trees.
+      traffic: if the bytes follow from the signature, what each call is charged; several trees add up.
       sometimes: indices that some calls solve and others do not.
       unreached: judgments that were not reached, each naming the fact that was missing.
     """
@@ -72,7 +73,7 @@ class Analysis:
     func_line: int = 0
     flops: Formula | None = None
     bytes: Formula | None = None
-    traffic: Any = None
+    traffic: tuple[Tree[Traffic], ...] | None = None
     sometimes: frozenset[str] = frozenset()
     unreached: tuple[str, ...] = ()
 
@@ -209,7 +210,7 @@ class _Analyser:
                 self._report(path, field.line, "R014", f"is {value!r} ({where}), not a finite non-negative integer")
         for problem in without_value(signature, node):
             self._report(path, field.line, "R014", f"has no value: {problem}")
-        return Formula(tree=tree_of(found), integer=isinstance(kind, kinds.Dim), line=field.line)
+        return Formula(trees=tuple(part.tree for part in found), integer=isinstance(kind, kinds.Dim), line=field.line)
 
     def _unsolved(self, found: list[Part], guards: dict[str, expr.Expr], path: str, line: int) -> None:
         """Report what the formula reads on a branch whose calls do not solve it."""
@@ -236,7 +237,7 @@ class _Analyser:
             self._unreached.append(f"{path}: the shape rules reject every call")
         return found
 
-    def _derived(self) -> Any:
+    def _derived(self) -> tuple[Tree[Traffic], ...] | None:
         """Each input read and output written once; a mutated input both, on the branch where it is written."""
         signature = self._entry.signature
         written = {name: tensor.mutated.expr for name, tensor in signature.inputs.items() if tensor.mutated is not None}
@@ -255,7 +256,7 @@ class _Analyser:
             if not points:
                 return None
             found.append(decide([(point, self._traffic(point, names, written, aliased)) for point in points]))
-        return found[0] if len(found) == 1 else Parts(tuple(found))
+        return tuple(found)
 
     def _traffic(self, point: Point, names: list[str], written: dict[str, expr.Expr], aliased: dict[str, expr.Expr]) -> Traffic:
         """What some tensors are charged at a point."""
@@ -272,10 +273,8 @@ class _Analyser:
 
 
 def _solved(checked: Checked | None) -> Solved:
-    """What calls solve; nothing said of an entry whose calls are not planned."""
-    if checked is None or checked.apart is None:
-        return solved_by(checked.plans if checked is not None else ())
-    return Solved(checked.apart.known, checked.apart.partly)
+    """What calls solve; nothing is said of an entry whose calls are not planned."""
+    return Solved(frozenset(), ()) if checked is None or checked.plan is None else checked.plan.solved
 
 
 def _read(node: expr.Expr, point: Point, names: frozenset[str]) -> set[str]:

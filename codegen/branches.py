@@ -6,7 +6,7 @@ A branch is a group of discriminant points at which a formula folds to one and t
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tileops.codegen.analysis import Analysis
@@ -14,9 +14,10 @@ from tileops.manifest import expr, kinds
 from tileops.manifest.adt import AdtValue
 from tileops.manifest.domain import Domain
 from tileops.manifest.model import Entry, Param, Signature
-from tileops.manifest.points import Discriminant, Point, Split, decide, domain_restrictions, trees
+from tileops.manifest.points import Discriminant, Point, domain_restrictions
 from tileops.manifest.cases import Case
 from tileops.manifest.shapes import shape_at
+from tileops.manifest.trees import Leaf, Split, Tree, decide, paths
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -60,9 +61,9 @@ def _partitions(entry: Entry, analysis: Analysis) -> list[_Partition]:
         return _opaque(entry.signature)
     found = []
     if analysis.flops is not None:
-        found += _of_trees("flops", analysis.flops.tree)
+        found += _of_trees("flops", analysis.flops.trees)
     if analysis.bytes is not None:
-        found += _of_trees("bytes", analysis.bytes.tree)
+        found += _of_trees("bytes", analysis.bytes.trees)
     elif analysis.traffic is not None:
         found += _of_trees("bytes", analysis.traffic)
         found += _charges(entry.signature)
@@ -103,7 +104,7 @@ def _opaque(signature: Signature) -> list[_Partition]:
     for name, tensor in signature.tensors.items():
         if tensor.optional or tensor.when is not None:
             found.append(_presence("func", name))
-    return found or [_of_tree("func", None)]
+    return found or [_of_tree("func", Leaf(None))]
 
 
 def _finite(kind: kinds.Kind) -> tuple[Any, ...]:
@@ -142,13 +143,13 @@ def _is_present(case: Case, name: str) -> bool:
     )
 
 
-def _of_trees(formula: str, tree: Any) -> list[_Partition]:
-    """A partition for each tree that adds up and tells something apart; one at least."""
-    return [_of_tree(formula, part) for part in trees(tree) if isinstance(part, Split)] or [_of_tree(formula, trees(tree)[0])]
+def _of_trees(formula: str, trees: Sequence[Tree[Any]]) -> list[_Partition]:
+    """A partition for each tree that splits, or one for all if no tree does."""
+    return [_of_tree(formula, tree) for tree in trees if isinstance(tree, Split)] or [_of_tree(formula, trees[0])]
 
 
-def _of_tree(formula: str, tree: Any) -> _Partition:
-    return _of_leaves(formula, _leaves(tree))
+def _of_tree(formula: str, tree: Tree[Any]) -> _Partition:
+    return _of_leaves(formula, [*paths(tree)])
 
 
 def _of_leaves(formula: str, leaves: list[tuple[tuple[tuple[Discriminant, Any], ...], Any]]) -> _Partition:
@@ -170,12 +171,6 @@ def _of_leaves(formula: str, leaves: list[tuple[tuple[tuple[Discriminant, Any], 
         return None
 
     return _Partition(texts=texts, of=of)
-
-
-def _leaves(tree: Any, path: tuple[tuple[Discriminant, Any], ...] = ()) -> list[Any]:
-    if not isinstance(tree, Split):
-        return [(path, tree)]
-    return [leaf for value, branch in tree.branches for leaf in _leaves(branch, (*path, (tree.discriminant, value)))]
 
 
 def _text(path: tuple[tuple[Discriminant, Any], ...]) -> str:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
 
 from tileops.manifest import expr
 from tileops.manifest.domain import Domain
 from tileops.manifest.model import Signature
-from tileops.manifest.points import Parts, Point, decide, discriminants, leaves
+from tileops.manifest.points import Point, discriminants
 from tileops.manifest.sums import related
+from tileops.manifest.trees import Leaf, Tree, decide, leaves
 
 MAX_BRANCHES = 16  # of one tree: a reader of the generated code follows no more
 MAX_DECIDED = 4096  # points that are grouped by what they decide
@@ -33,12 +33,12 @@ class Part:
     alike: bool
 
     @property
-    def tree(self) -> Any:
-        """A folded expression, a points.Split with one at each leaf, or the sum as written where branches are many."""
+    def tree(self) -> Tree[expr.Expr]:
+        """What the sum folds to at each point; one leaf, the sum as it is written, if the branches are many."""
         if self.alike and len(self.decisions) > MAX_DECIDED:
-            return self.node
-        tree = decide(list(self.decisions))
-        return self.node if self.alike and leaves(tree) > MAX_BRANCHES else tree
+            return Leaf(self.node)
+        tree = decide(self.decisions)
+        return Leaf(self.node) if self.alike and len([*leaves(tree)]) > MAX_BRANCHES else tree
 
 
 def parts(signature: Signature, domain: Domain, node: expr.Expr, guards: Mapping[str, expr.Expr]) -> list[Part]:
@@ -68,11 +68,6 @@ def parts(signature: Signature, domain: Domain, node: expr.Expr, guards: Mapping
         alike = len({frozenset(expr.names(folded)) & indices for _, folded in decisions}) == 1
         made.append(Part(part, decisions, alike))
     return made
-
-
-def tree_of(found: list[Part]) -> Any:
-    """What emission writes of a formula: one tree, or points.Parts with those of independent parts."""
-    return found[0].tree if len(found) == 1 else Parts(tuple(part.tree for part in found))
 
 
 def _names(signature: Signature, part: expr.Expr, guards: Mapping[str, expr.Expr]) -> frozenset[str]:

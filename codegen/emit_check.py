@@ -1,38 +1,49 @@
-"""Emits `check()`: the call's checks in the order of its inference plan, ending in the checked call."""
+"""Emits `check()`: the call's checks in the order of its inference plan, ending in the checked call.
+
+Walks the plan of plan.py and decides nothing: each of its trees becomes one if / elif / else, each leaf a few checks.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
-from tileops.codegen.emit_split import emit_split, kind_of
+from tileops.codegen.emit_split import emit_tree, kind_of
 from tileops.codegen.emit_steps import StepEmitter, may_be_absent
 from tileops.codegen.outside import Outside
 from tileops.codegen.source_text import Lines, call, declared, literal, mapping, plain
-from tileops.manifest import expr, plan
+from tileops.manifest import expr
 from tileops.manifest.check import Checked
+from tileops.manifest.domain import Domain
 from tileops.manifest.model import Tensor
 from tileops.manifest.obligations import decided_by_parameters
-from tileops.manifest.points import Point, Split, decide, domain_restrictions
+from tileops.manifest.plan import Branch, returned, solved_combinations, solved_partly
+from tileops.manifest.plan_steps import SolveLet, Step
+from tileops.manifest.points import domain_restrictions
 from tileops.manifest.presence import is_its_input
-from tileops.manifest.shapes import shape_at
+from tileops.manifest.trees import Leaf, Tree, leaves
+
+T = TypeVar("T")
 
 
 def emit_check(checked: Checked, outside: Outside, lines: Lines) -> None:
-    """Append the method `check` of one entry."""
-    CheckEmitter(checked, outside, lines).emit()
+    """Append the method `check` of one entry, which must have a plan."""
+    _CheckEmitter(checked, outside, lines).emit()
 
-class CheckEmitter(StepEmitter):
-    """Emits the method; a call's points are told apart as wholes, each branch ending in what it returns."""
 
+class _CheckEmitter(StepEmitter):
     def __init__(self, checked: Checked, outside: Outside, lines: Lines) -> None:
         super().__init__(checked, lines)
-        self._plans = checked.plans
+        self._plan = checked.plan
         self._outside = outside
         restricting = domain_restrictions(self._signature)
         settled = decided_by_parameters(self._signature)[1]
         self._in_calls = [rule for rule in self._signature.rules if rule not in settled]
         self._restrictions = [rule for rule in self._in_calls if rule.expr in restricting]
         self._buffers = [name for name, tensor in self._signature.outputs.items() if tensor.buffer]
+        self._heading = ""  # the last one in this branch
+        self._said = ""  # the last one before a tree splits, which its branches need not say again
+        self._returned = returned(self._signature, Domain(self._signature), checked.plan)
 
     def emit(self) -> None:
         signature, lines = self._signature, self._lines
@@ -55,19 +66,42 @@ class CheckEmitter(StepEmitter):
 
     def _body(self) -> None:
         """All that follows once the inputs that every call has are known to be tensors of one device."""
-        self._deciding_dtypes()
+        inputs = self._signature.inputs.values()
+        for step in self._plan.deciding:
+            self._tensor_step(step)
         self._rules(self._restrictions)
-        self._tree(decide([(point, (point, made)) for point, made in self._plans]))
+        for tensor in inputs:
+            if tensor.when is not None:
+                self._conditional(tensor)
+        for segment in self._plan.segments:
+            self._tree(segment.tree, self._branch, lambda branch: not branch.steps)
+            self._said = self._heading if isinstance(segment.tree, Leaf) else ""
+        combined = solved_combinations(self._signature, self._plan)
+        self._tree(combined, lambda _: self._combo_check(), lambda known: not known)
+        self._rules([rule for rule in self._in_calls if rule not in self._restrictions])
+        records = {name: self._record(name) for name, tree in self._returned.items() if None not in leaves(tree)}
+        for tensor in inputs:
+            if tensor.mutated is not None:
+                self._written(tensor)
+        self._lines.add("# What this call binds, and what it promises to return.")
+        self._bound()
+        self._promised(records)
+        held = [self._metadata(), *self._storage(records)]
+        bound = [self._op, "self.params", "_indices", "_inputs", "_outputs", "_device"]
+        self._lines.add(*call("return _CheckedCall", [*bound, *held], self._lines.room))
 
-    def _deciding_dtypes(self) -> None:
-        """Dtype indices on which the branch or a domain restriction depends, from a tensor that every call has."""
-        signature = self._signature
-        read = {*self._plans[0][0].values, *(name for rule in self._restrictions for name in expr.names(rule.expr))}
-        decided = [name for name in signature.forall if name in read]
-        for name in decided:
-            tensor = plan.holder(signature, name)
-            if tensor is not None:
-                self._tensor_step(plan.SolveDType(tensor.name, name, signature.forall[name].values))
+    def _tree(self, tree: Tree[T], leaf: Callable[[T], None], silent: Callable[[T], bool] = lambda value: False) -> None:
+        """Emit what a tree decides."""
+        emit_tree(
+            tree, self._lines, lambda one: self._outside.constructors(kind_of(self._signature, one)), leaf,
+            lambda name: f"{name} is not None", silent,
+        )  # fmt: skip
+
+    def _bindings(self, names: Sequence[str]) -> str:
+        """Those that this call bound: an index that some input solves is unknown if that input is absent."""
+        if self._plan.solved.sometimes.isdisjoint(names):
+            return super()._bindings(names)
+        return f"_checks.bound({literal(tuple(names))}, _locals())"
 
     def _read(self) -> set[str]:
         """Names that the checks read."""
@@ -105,46 +139,39 @@ class CheckEmitter(StepEmitter):
         else:
             self._lines.add(*body)
 
-    def _tree(self, node: Split | tuple[Point, plan.Plan]) -> None:
-        if isinstance(node, Split):
-            constructors = self._outside.constructors(kind_of(self._signature, node.discriminant))
-            emit_split(node, self._lines, constructors, self._tree, lambda name: f"{name} is not None")
-            return
-        point, made = node
-        for tensor in self._signature.inputs.values():
-            if tensor.when is not None:
-                self._conditional(tensor, plan.present_at(tensor, point))
-        for position, step in enumerate(made.steps):
-            before = made.steps[position - 1] if position else None
-            if not isinstance(step, plan.SolveLet) and getattr(before, "tensor", None) != step.tensor:
-                self._heading(self._signature.bound[step.tensor], point)
-            self._step(step, before)
-        self._combos(point)
-        later = [plan.rule_at(self._signature, rule, point) for rule in self._in_calls if rule not in self._restrictions]
-        self._rules([rule for rule in later if rule.expr != expr.Literal(True)])
-        self._result(point)
-
-    def _heading(self, tensor: Tensor, point: Point) -> None:
-        """A comment that says what the checks below it are of: the tensor's type at the point, where it fits."""
-        shape = expr.to_source(shape_at(self._signature, tensor, point))
-        text = f"# {tensor.name}: {plain(declared(tensor.dtype.text, shape))}"
-        self._lines.add(text if len(text) <= self._lines.room else f"# {tensor.name}")
-
-    def _conditional(self, tensor: Tensor, present: bool) -> None:
+    def _conditional(self, tensor: Tensor) -> None:
         """An input with a shared presence tag: passed exactly where its condition holds."""
-        with self._lines.block(f"if {tensor.name} is {'None' if present else 'not None'}:"):
-            arguments = [self._op, literal(tensor.name), literal(tensor.when.text), str(present)]
-            self._lines.add(*call("raise _checks.presence_error", arguments, self._lines.room))
-        if present:
-            self._lines.add(*self._facts(tensor))
 
-    def _combos(self, point: Point) -> None:
-        combos = self._signature.combos
-        if not combos:
-            return
-        names = list(combos[0])
-        if set(names) <= plan.known_at(self._signature, point):  # else a tensor that the combination is about is absent here
-            self._combo_check()
+        def refusal(present: bool) -> list[str]:
+            arguments = [self._op, literal(tensor.name), literal(tensor.when.text), str(present)]
+            return call("raise _checks.presence_error", arguments, self._lines.room)
+
+        with self._lines.block(f"if {self._source(tensor.when.expr)}:"):
+            with self._lines.block(f"if {tensor.name} is None:"):
+                self._lines.add(*refusal(True))
+            self._lines.add(*self._facts(tensor))
+        with self._lines.block(f"elif {tensor.name} is not None:"):
+            self._lines.add(*refusal(False))
+
+    def _branch(self, branch: Branch) -> None:
+        """What some points of one part do next."""
+        shapes = dict(branch.shapes)
+        before: Step | None = None
+        self._heading = ""
+        for step in branch.steps:
+            if not isinstance(step, SolveLet) and getattr(before, "tensor", None) != step.tensor:
+                self._head(self._signature.bound[step.tensor], shapes.get(step.tensor))
+            self._step(step, before)
+            before = step
+
+    def _head(self, tensor: Tensor, shape: expr.ShapeTerm | None) -> None:
+        """A comment that says what the checks below it are of: the tensor's type, as far as it is decided here."""
+        written = tensor.shape.text if shape is None else expr.to_source(shape)
+        text = f"# {tensor.name}: {plain(declared(tensor.dtype.text, written))}"
+        text = text if len(text) <= self._lines.room else f"# {tensor.name}"
+        if self._heading or text != self._said:
+            self._lines.add(text)
+        self._heading = text
 
     def _combo_check(self) -> None:
         combos = self._signature.combos
@@ -155,8 +182,8 @@ class CheckEmitter(StepEmitter):
             arguments = [self._op, literal(tuple(names)), found, allowed]
             self._lines.add(*call("raise _checks.combo_error", arguments, self._lines.room))
 
-    def _step(self, step: plan.Step, before: plan.Step | None) -> None:
-        if isinstance(step, plan.SolveLet):
+    def _step(self, step: Step, before: Step | None) -> None:
+        if isinstance(step, SolveLet):
             self._let(step)
             return
         tensor = self._signature.bound[step.tensor]
@@ -169,48 +196,85 @@ class CheckEmitter(StepEmitter):
         else:
             self._tensor_step(step)
 
-    def _result(self, point: Point) -> None:
-        lines, signature = self._lines, self._signature
-        extents = {}
-        outputs_here = {name: t for name, t in signature.outputs.items() if plan.present_at(t, point)}
-        for name, tensor in outputs_here.items():
-            extents[name] = self._extent(tensor, shape_at(signature, tensor, point))
-        here = [tensor for tensor in signature.bound.values() if plan.present_at(tensor, point)]
-        required = [tensor for tensor in here if not tensor.optional]
-        optional = [tensor for tensor in here if tensor.optional]
-        for tensor in here:
-            if tensor.mutated is not None:
-                self._written(tensor, point.fold(tensor.mutated.expr), tensor.optional)
-        lines.add("# What this call binds, and what it promises to return.")
-        lines.add(*mapping("_inputs = ", _records(required), lines.room))
-        for tensor in optional:
-            with lines.block(f"if {tensor.name} is not None:"):
-                lines.add(f'_inputs["{tensor.name}"] = {_record(tensor)}')
-        known = plan.known_at(signature, point)
-        indices = [name for name in (*signature.forall, *signature.lets) if name in known]
-        outputs = [
-            f'"{name}": _TensorRecord({extents[name]}, {self._source(tensor.dtype.expr)})'
-            for name, tensor in outputs_here.items()
-        ]
-        lines.add(*mapping("_indices = ", [f'"{name}": {name}' for name in indices], lines.room))
-        lines.add(*mapping("_outputs = ", outputs, lines.room))
-        held = [self._metadata(here), *self._storage(outputs_here, extents, point)]
-        bound = [self._op, "self.params", "_indices", "_inputs", "_outputs", "_device"]
-        lines.add(*call("return _CheckedCall", [*bound, *held], lines.room))
+    def _record(self, name: str) -> str:
+        """Source of an output's record; extents that differ between points, or need a check, are in a local by then."""
+        tensor, tree = self._signature.outputs[name], self._returned[name]
+        if isinstance(tree, Leaf):
+            extent = self._extent(tensor, tree.value)
+        else:
+            extent = f"_{name}_shape"
+            self._tree(tree, lambda shape: self._assigned(extent, tensor, shape))
+        return f"_TensorRecord({extent}, {self._source(tensor.dtype.expr)})"
 
-    def _written(self, tensor: Tensor, where: expr.Expr, may_lack: bool) -> None:
+    def _assigned(self, local: str, tensor: Tensor, shape: expr.ShapeTerm) -> None:
+        extent = self._extent(tensor, shape)
+        if extent != local:
+            self._lines.add(f"{local} = {extent}")
+
+    def _written(self, tensor: Tensor) -> None:
         """An input that is written has its elements apart from one another."""
-        checking = call("_checks.check_written", [self._op, literal(tensor.name), tensor.name], self._lines.room)
+        where, may_lack = tensor.mutated.expr, may_be_absent(tensor)
         conditions = [f"{tensor.name} is not None"] if may_lack else []
-        if where == expr.Literal(False):
-            return
         if where != expr.Literal(True):
             conditions.append(self._source(where, expr.COMPARISON if may_lack else 0))
+        checking = f"_checks.check_written({self._op}, {literal(tensor.name)}, {tensor.name})"
         if not conditions:
-            self._lines.add(*checking)
+            self._lines.add(checking)
             return
         with self._lines.block(f"if {' and '.join(conditions)}:"):
-            self._lines.add(*checking)
+            self._lines.add(checking)
+
+    def _bound(self) -> None:
+        """What the call binds: inputs and indices."""
+        lines, bound = self._lines, self._signature.bound.values()
+        always = [f'"{one.name}": {_input_record(one)}' for one in bound if not may_be_absent(one)]
+        lines.add(*mapping("_inputs = ", always, lines.room))
+        for tensor in bound:
+            if may_be_absent(tensor):
+                with lines.block(f"if {tensor.name} is not None:"):
+                    lines.add(f'_inputs["{tensor.name}"] = {_input_record(tensor)}')
+        names = [*self._signature.forall, *self._signature.lets]
+        known = [f'"{name}": {name}' for name in names if name in self._plan.solved.known]
+        lines.add(*mapping("_indices = ", known, lines.room))
+        for tree in solved_partly(self._plan):
+            self._tree(
+                tree, lambda found: lines.add(*(f'_indices["{name}"] = {name}' for name in names if name in found)),
+                lambda found: found.isdisjoint(names),
+            )  # fmt: skip
+
+    def _promised(self, records: dict[str, str]) -> None:
+        """The outputs that the call promises: those that every call returns, and each other one by its own branches."""
+        lines, names = self._lines, [*self._returned]
+        first = next((at for at, name in enumerate(names) if name not in records), len(names))
+        lines.add(*mapping("_outputs = ", [f'"{name}": {records[name]}' for name in names[:first]], lines.room))
+        for name in names[first:]:
+            if name in records:
+                lines.add(f'_outputs["{name}"] = {records[name]}')
+                continue
+            tensor, tree = self._signature.outputs[name], self._returned[name]
+            shapes = {*leaves(tree)} - {None}
+            if len(shapes) == 1:
+                with lines.block(f"if {self._source(tensor.when.expr)}:"):
+                    self._output(tensor, *shapes)
+                continue
+            self._tree(tree, lambda shape, tensor=tensor: self._output(tensor, shape), lambda shape: shape is None)
+
+    def _output(self, tensor: Tensor, shape: expr.ShapeTerm) -> None:
+        extent = self._extent(tensor, shape)
+        self._lines.add(f'_outputs["{tensor.name}"] = _TensorRecord({extent}, {self._source(tensor.dtype.expr)})')
+
+    def _metadata(self) -> str:
+        """Source of the call's metadata tensors: none, or a local that holds them."""
+        metadata = [tensor for tensor in self._signature.bound.values() if tensor.values is not None]
+        if not metadata:
+            return "{}"
+        always = [f'"{tensor.name}": {tensor.name}' for tensor in metadata if not may_be_absent(tensor)]
+        self._lines.add(*mapping("_metadata = ", always, self._lines.room))
+        for tensor in metadata:
+            if may_be_absent(tensor):
+                with self._lines.block(f"if {tensor.name} is not None:"):
+                    self._lines.add(f'_metadata["{tensor.name}"] = {tensor.name}')
+        return "_metadata"
 
     def _passed_buffers(self) -> dict[str, str]:
         """The local that holds each buffer that the caller passed, which are told apart where there are several."""
@@ -221,50 +285,45 @@ class CheckEmitter(StepEmitter):
         self._lines.add(*call(f"{', '.join(passed.values())} = _checks.split_buffers", arguments, self._lines.room))
         return passed
 
-    def _storage(self, outputs: dict[str, Tensor], extents: dict[str, str], point: Point) -> list[str]:
+    def _storage(self, records: dict[str, str]) -> list[str]:
         """Source of the tensors that outputs have to be: inputs that are written, buffers that the caller passes."""
-        aliases = [
-            f'"{name}": {tensor.alias}' for name, tensor in outputs.items()
-            if (where := is_its_input(self._signature, tensor)) and point.fold(where) == expr.Literal(True)
-        ]  # fmt: skip
-        lines = self._lines
-        buffered = [name for name in outputs if name in self._buffers]
-        if aliases or buffered:
-            lines.add(f"_aliases = {{{', '.join(aliases)}}}")
+        lines, outputs = self._lines, self._signature.outputs
+        found = {name: is_its_input(self._signature, output) for name, output in outputs.items()}
+        conditions = {name: where for name, where in found.items() if where is not None}
+        if not conditions and not self._buffers:
+            return []
+        always, sometimes = [], []
+        for name, where in conditions.items():
+            if where == expr.Literal(True):
+                always.append(f'"{name}": {outputs[name].alias}')
+            else:
+                sometimes.append((name, self._source(where)))
+        if len(conditions) == len(sometimes) == 1:
+            (name, where), = sometimes
+            lines.add(f'_aliases = {{"{name}": {outputs[name].alias}}} if {where} else {{}}')
+        else:
+            lines.add(*mapping("_aliases = ", always, lines.room))
+            for name, where in sometimes:
+                with lines.block(f"if {where}:"):
+                    lines.add(f'_aliases["{name}"] = {outputs[name].alias}')
         if not self._buffers:
-            return ["_aliases"] if aliases else []
-        if buffered:
-            lines.add("_buffers = {}")
+            return ["_aliases"]
+        lines.add("_buffers = {}")
         with lines.block("if out is not None:"):
-            passed = self._passed_buffers()
-            for name in self._buffers:
-                if name not in outputs:
-                    lines.add(*call("_checks.refuse_buffer", [self._op, literal(name), passed[name]], lines.room))
+            for name, passed in self._passed_buffers().items():
+                arguments = [self._op, literal(name), passed, f'_outputs["{name}"]', "_device"]
+                checking = f'_buffers["{name}"] = _checks.check_buffer'
+                if name in records:
+                    lines.add(*call(checking, arguments, lines.room))
                     continue
-                record = f"_TensorRecord({extents[name]}, {self._source(outputs[name].dtype.expr)})"
-                arguments = [self._op, literal(name), passed[name], record, "_device"]
-                lines.add(*call(f'_buffers["{name}"] = _checks.check_buffer', arguments, lines.room))
-        return ["_aliases", "_buffers"] if buffered else ["_aliases"] if aliases else []
-
-    def _metadata(self, here: Sequence[Tensor]) -> str:
-        """Source of the call's metadata tensors: none, or a local that holds them."""
-        metadata = [tensor for tensor in here if tensor.values is not None]
-        always = "{" + ", ".join(f'"{tensor.name}": {tensor.name}' for tensor in metadata if not tensor.optional) + "}"
-        sometimes = [tensor for tensor in metadata if tensor.optional]
-        if not metadata:
-            return "{}"
-        self._lines.add(f"_metadata = {always}")
-        for tensor in sometimes:
-            with self._lines.block(f"if {tensor.name} is not None:"):
-                self._lines.add(f'_metadata["{tensor.name}"] = {tensor.name}')
-        return "_metadata"
+                with lines.block(f'if "{name}" in _outputs:'):
+                    lines.add(*call(checking, arguments, lines.room))
+                with lines.block("else:"):
+                    lines.add(*call("_checks.refuse_buffer", [self._op, literal(name), passed], lines.room))
+        return ["_aliases", "_buffers"]
 
 
-def _records(tensors: Sequence[Tensor]) -> list[str]:
-    return [f'"{tensor.name}": {_record(tensor)}' for tensor in tensors]
-
-
-def _record(tensor: Tensor) -> str:
+def _input_record(tensor: Tensor) -> str:
     return f"_TensorRecord(_{tensor.name}_shape, _{tensor.name}_dtype)"
 
 

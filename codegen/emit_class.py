@@ -7,7 +7,6 @@ from typing import Any
 
 from tileops.codegen.analysis import Analysis
 from tileops.codegen.branches import Branches
-from tileops.codegen.emit_apart import emit_apart
 from tileops.codegen.emit_check import emit_check
 from tileops.codegen.emit_construction import emit_construction
 from tileops.codegen.emit_library import operator_schema, returned_names
@@ -15,16 +14,13 @@ from tileops.codegen.emit_price import emit_price
 from tileops.codegen.emit_steps import may_be_absent
 from tileops.codegen.outside import Outside, algebraic
 from tileops.codegen.python_form import is_not_none, python_form
-from tileops.codegen.source_text import LINE_LENGTH, Lines, call, declared, literal, plain, quoted
+from tileops.codegen.source_text import Lines, call, declared, literal, plain, quoted
 from tileops.manifest import expr, kinds
 from tileops.manifest.adt import AdtValue
 from tileops.manifest.check import Checked
 from tileops.manifest.model import FamilyCase, Param, Pattern, Signature, Stage, Tensor, TypeFamily
 from tileops.manifest.cases import CaseTensor
 from tileops.manifest.values import form_of
-
-
-_TENSOR_ROOM = LINE_LENGTH - 17  # a tensor stands four levels deep and ends in a comma
 
 
 def emit_class(checked: Checked, analysis: Analysis, outside: Outside, lines: Lines) -> None:
@@ -62,10 +58,7 @@ def emit_class(checked: Checked, analysis: Analysis, outside: Outside, lines: Li
         lines.add("")
         _init(checked, outside, lines)
         _forward(checked, lines)
-        if checked.apart is None:
-            emit_check(checked, outside, lines)
-        else:
-            emit_apart(checked, checked.apart, outside, lines)
+        emit_check(checked, outside, lines)
         emit_price(entry, analysis, outside, lines)
         lines.add("")
         _cases(checked, branches, outside, lines)
@@ -277,36 +270,33 @@ def _forward(checked: Checked, lines: Lines) -> None:
 
 
 def _cases(checked: Checked, branches: Branches, outside: Outside, lines: Lines) -> None:
-    params = checked.entry.signature.params
+    """`CASES`, one line per case, however long; what a case leaves empty is left out."""
     if not checked.cases:
         return
+    params = checked.entry.signature.params
     lines.add("CASES = (")
-    lines.indent(1)
     for case in checked.cases:
-        tensors = [_tensor_case(tensor) for tensor in (*case.constants, *case.inputs)]
+        bound = (*case.constants, *case.inputs)
         written = ", ".join(
             f"{literal(name)}: {literal(value, outside.constructors(params[name].kind))}"
             for name, value in case.written_params.items()
         )
-        laid = call("_WorkloadCase", [
-            f"case_id={literal(case.case_id)}", f"label={literal(case.label)}",
-            f"params={{{written}}}", f"indices={literal(case.written_indices)}",
-            f"dtypes={literal(case.dtypes)}",
-            "tensors=(\n" + "".join(f"    {line}\n" for tensor in tensors for line in tensor) + ")",
-            f"input_bytes={sum(tensor.bytes for tensor in (*case.constants, *case.inputs))}",
-            f"output_bytes={sum(tensor.bytes for tensor in case.outputs)}",
-            f"branches={literal(branches.of(case))}",
-        ], 0)
-        lines.add(*laid[:-1], f"{laid[-1]},")
-    lines.indent(-1)
+        tensors = [_tensor_case(tensor) for tensor in bound]
+        arguments = [literal(case.case_id), literal(case.label)]
+        arguments += [f"params={{{written}}}"] if written else []
+        arguments += [f"indices={literal(case.written_indices)}"] if case.written_indices else []
+        arguments += [f"dtypes={literal(case.dtypes)}"] if case.dtypes else []
+        arguments += [f"tensors=({', '.join(tensors)}{',' if len(tensors) == 1 else ''})"] if tensors else []
+        arguments += [f"input_bytes={sum(tensor.bytes for tensor in bound)}"]
+        arguments += [f"output_bytes={sum(tensor.bytes for tensor in case.outputs)}"]
+        arguments += [f"branches={literal(branches.of(case))}"]
+        lines.add(f"    _WorkloadCase({', '.join(arguments)}),")
     lines.add(")")
 
 
-def _tensor_case(tensor: CaseTensor) -> list[str]:
-    """Lines of one tensor, ending in a comma."""
-    arguments = [f"name={literal(tensor.name)}", f"dtype={literal(tensor.dtype)}", f"shape={literal(tensor.shape)}"]
+def _tensor_case(tensor: CaseTensor) -> str:
+    arguments = [literal(tensor.name), literal(tensor.dtype), literal(tensor.shape)]
     if tensor.values is not None:
         name, args = tensor.values
-        arguments.append(f"values=_Generated(name={literal(name)}, args={literal(args)})")
-    laid = call("_TensorCase", arguments, _TENSOR_ROOM)
-    return [*laid[:-1], f"{laid[-1]},"]
+        arguments.append(f"_Generated({literal(name)}, {literal(args)})")
+    return f"_TensorCase({', '.join(arguments)})"

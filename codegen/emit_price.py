@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import pathlib
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
-from tileops.codegen.analysis import Analysis, Formula, Traffic
-from tileops.codegen.emit_split import emit_split, kind_of
+from tileops.codegen.analysis import Analysis, Formula
+from tileops.codegen.emit_split import emit_tree, kind_of
 from tileops.codegen.outside import Outside
 from tileops.codegen.python_form import can_raise, is_not_none, python_form
 from tileops.codegen.source_text import Lines, assign, call, literal
 from tileops.manifest import expr, kinds
 from tileops.manifest.model import Entry
-from tileops.manifest.points import Parts, Split, trees
+from tileops.manifest.trees import Leaf, Tree, leaves, project
+
+T = TypeVar("T")
 
 
 def emit_price(entry: Entry, analysis: Analysis, outside: Outside, lines: Lines) -> None:
@@ -47,8 +49,8 @@ class _PriceEmitter:
                 self._read_bytes()
 
     def _read_bytes(self) -> None:
-        every = [_side(tree, "read") for tree in trees(self._analysis.traffic)]
-        found = [tree for tree in every if tree] or every[:1]
+        every = self._side("read")
+        found = [tree for tree in every if tree != Leaf(())] or every[:1]
         self._bind(set().union(*map(_tree_tests, found)))
         if len(found) == 1:
             self._tree(found[0], lambda names: self._lines.add(f"return {_bytes_of(names)}"))
@@ -56,7 +58,11 @@ class _PriceEmitter:
         self._charges("read", found)
         self._lines.add("return _read")
 
-    def _charges(self, side: str, found: Sequence[Any]) -> None:
+    def _side(self, name: str) -> list[Tree[tuple[str, ...]]]:
+        """The names of the tensors that each tree of the traffic charges on one side."""
+        return [project(tree, lambda traffic: getattr(traffic, name)) for tree in self._analysis.traffic]
+
+    def _charges(self, side: str, found: Sequence[Tree[tuple[str, ...]]]) -> None:
         """Emit `_read` or `_written`, the sum over trees of that side."""
         for position, tree in enumerate(found):
             by = "+=" if position else "="
@@ -74,8 +80,8 @@ class _PriceEmitter:
     def _inline(self) -> None:
         analysis = self._analysis
         self._lines.add("_call = self.last_call")
-        found = [formula.tree for formula in (analysis.flops, analysis.bytes) if formula]
-        self._bound = _tree_tests(analysis.traffic).union(*map(_tree_tests, found), *map(_common_names, found))
+        found = [tree for formula in (analysis.flops, analysis.bytes) if formula for tree in formula.trees]
+        self._bound = set().union(*map(_tree_tests, (*found, *(analysis.traffic or ()))), *map(_common_names, found))
         self._bind(self._bound)
         self._formula("flops", analysis.flops)
         if analysis.bytes is not None:
@@ -84,7 +90,7 @@ class _PriceEmitter:
             return
         self._lines.add("# bytes: from the signature; what is read once each, then what is written")
         for side in ("read", "written"):
-            self._charges(side, [_side(tree, side) for tree in trees(analysis.traffic)])
+            self._charges(side, self._side(side))
         self._result("_read + _written", None)
 
     def _bind(self, read: set[str]) -> None:
@@ -98,7 +104,7 @@ class _PriceEmitter:
 
     def _formula(self, name: str, formula: Formula) -> None:
         self._lines.add(f"# {self._place}:{formula.line}: {name}")
-        for position, tree in enumerate(trees(formula.tree)):
+        for position, tree in enumerate(formula.trees):
             by = "+=" if position else "="
             self._tree(
                 tree, lambda node: self._value(name, node, formula.line, by), lambda node: by == "+=" and node == expr.Literal(0),
@@ -135,41 +141,25 @@ class _PriceEmitter:
             return value
         return f"_checks.price({literal(self._entry.op)}, {self._formula_name(name, formula.line)}, {value})"
 
-    def _tree(self, node: Any, leaf: Callable[[Any], None], silent: Callable[[Any], bool] = lambda leaf: False) -> None:
-        """Emit a tree by what its leaves emit; nothing where all of it is silent."""
-        if isinstance(node, Split):
-            constructors = self._outside.constructors(kind_of(self._entry.signature, node.discriminant))
-            emit_split(node, self._lines, constructors, lambda branch: self._tree(branch, leaf, silent), lambda name: expr.to_source(self._present(name)), silent)
-        elif not silent(node):
-            leaf(node)
-
-
-def _side(node: Split | Traffic, name: str) -> Any:
-    """The tree of one side of a traffic's tree: names of tensors at its leaves, branches that agree being one."""
-    if not isinstance(node, Split):
-        return getattr(node, name)
-    branches = tuple((value, _side(branch, name)) for value, branch in node.branches)
-    same = all(branch == branches[0][1] for _, branch in branches)
-    return branches[0][1] if same else Split(node.discriminant, branches)
+    def _tree(self, tree: Tree[T], leaf: Callable[[T], None], silent: Callable[[T], bool] = lambda value: False) -> None:
+        """Emit a tree by what its leaves emit; nothing if all of it is silent."""
+        emit_tree(
+            tree, self._lines, lambda one: self._outside.constructors(kind_of(self._entry.signature, one)), leaf,
+            lambda name: expr.to_source(self._present(name)), silent,
+        )  # fmt: skip
 
 
 def _bytes_of(names: tuple[str, ...]) -> str:
     return f"_call.bytes_of({', '.join(literal(name) for name in names)})"
 
 
-def _common_names(node: Any) -> set[str]:
+def _common_names(tree: Tree[expr.Expr]) -> set[str]:
     """Names that every leaf of a formula's tree reads."""
-    if isinstance(node, Parts):
-        return set().union(*map(_common_names, node.trees))
-    if isinstance(node, Split):
-        return set.intersection(*(_common_names(branch) for _, branch in node.branches))
-    return set(expr.names(node))
+    return set.intersection(*({*expr.names(node)} for node in leaves(tree)))
 
 
-def _tree_tests(node: Any) -> set[str]:
-    """Parameters and dtype indices that the tests of a tree, or of trees that add up, read."""
-    if isinstance(node, Parts):
-        return set().union(*map(_tree_tests, node.trees))
-    if not isinstance(node, Split):
+def _tree_tests(tree: Tree[Any]) -> set[str]:
+    """Parameters and dtype indices that the tests of a tree read."""
+    if isinstance(tree, Leaf):
         return set()
-    return {node.discriminant.name}.union(*(_tree_tests(branch) for _, branch in node.branches))
+    return {tree.discriminant.name}.union(*(_tree_tests(branch) for _, branch in tree.branches))

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TypeVar
 
 from tileops.codegen.source_text import Lines, literal
 from tileops.manifest import kinds
 from tileops.manifest.adt import AdtValue
 from tileops.manifest.model import Signature
-from tileops.manifest.points import Discriminant, Split
+from tileops.manifest.points import Discriminant
+from tileops.manifest.trees import Leaf, Tree, leaves
+
+T = TypeVar("T")
 
 
 def kind_of(signature: Signature, discriminant: Discriminant) -> kinds.Kind | None:
@@ -18,33 +21,30 @@ def kind_of(signature: Signature, discriminant: Discriminant) -> kinds.Kind | No
     return None if param is None else param.kind
 
 
-def emit_split(
-    split: Split, lines: Lines, constructors: Mapping[str, str], leaf: Callable[[Any], None], present_test: Callable[[str], str],
-    silent: Callable[[Any], bool] = lambda leaf: False,
+def emit_tree(
+    tree: Tree[T], lines: Lines, constructors: Callable[[Discriminant], Mapping[str, str]], leaf: Callable[[T], None],
+    present_test: Callable[[str], str], silent: Callable[[T], bool] = lambda value: False,
 ) -> None:
-    """Emit a decision tree as if / elif / else over one discriminant after the other; a branch that emits nothing is left out.
+    """Emit a decision tree as if / elif / else, without the branches that emit nothing.
 
     Args:
-      split: the tree.
+      tree: the tree.
       lines: takes the code.
       constructors: how the module writes the constructors of an algebraic discriminant.
-      leaf: emits a branch.
+      leaf: emits what is decided at a leaf.
       present_test: Python that says whether a tensor or parameter is there.
       silent: whether a leaf emits nothing.
     """
-    said = [(value, branch) for value, branch in split.branches if not _silent(branch, silent)]
+    if isinstance(tree, Leaf):
+        if not silent(tree.value):
+            leaf(tree.value)
+        return
+    said = [(value, branch) for value, branch in tree.branches if not all(map(silent, leaves(branch)))]
     for position, (value, branch) in enumerate(said):
-        last = position == len(said) - 1 and position > 0 and len(said) == len(split.branches)
-        test = "else:" if last else f"{'elif' if position else 'if'} {_test(split.discriminant, value, constructors, present_test)}:"
-        with lines.block(test):
-            leaf(branch)
-
-
-def _silent(node: Any, silent: Callable[[Any], bool]) -> bool:
-    """Whether no leaf of a tree emits anything."""
-    if isinstance(node, Split):
-        return all(_silent(branch, silent) for _, branch in node.branches)
-    return silent(node)
+        last = position == len(said) - 1 and position > 0 and len(said) == len(tree.branches)
+        test = _test(tree.discriminant, value, constructors(tree.discriminant), present_test)
+        with lines.block("else:" if last else f"{'elif' if position else 'if'} {test}:"):
+            emit_tree(branch, lines, constructors, leaf, present_test, silent)
 
 
 def _test(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tileops.codegen.python_form import can_raise, is_not_none, python_form
 from tileops.codegen.source_text import Lines, call, literal
-from tileops.manifest import expr, plan
+from tileops.manifest import expr, plan_steps
 from tileops.manifest.check import Checked
 from tileops.manifest.model import Expression, Tensor
 from tileops.manifest.obligations import obliges
@@ -32,16 +32,16 @@ class StepEmitter:
             facts.append(f"_checks.check_contiguous({self._op}, {literal(name)}, {name})")
         return facts
 
-    def _let(self, step: plan.SolveLet) -> None:
+    def _let(self, step: plan_steps.SolveLet) -> None:
         let = self._signature.lets[step.name]
         self._lines.add(f"# {self._place}:{let.line}: let {step.name}")
         self._evaluated(step.name, step.term, f"let {step.name} = {let.text}")
 
-    def _tensor_step(self, step: plan.Step) -> None:
+    def _tensor_step(self, step: plan_steps.Step) -> None:
         name, lines = step.tensor, self._lines
         shape, dtype, quoted = f"_{name}_shape", f"_{name}_dtype", literal(name)
-        if isinstance(step, plan.Rank):
-            if step.open and step.least == plan.Offset(0):
+        if isinstance(step, plan_steps.Rank):
+            if step.open and step.least == plan_steps.Offset(0):
                 return  # any number of axes will do
             least = self._length(step.least)
             if any(map(can_raise, step.least.runs)):  # the runs are read here first: later uses have a value
@@ -49,26 +49,26 @@ class StepEmitter:
                 least = "_least"
             with lines.block(f"if _len({shape}) {'<' if step.open else '!='} {least}:"):
                 lines.add(f"raise _checks.rank_error({self._op}, {quoted}, {literal(step.term)}, {shape})")
-        elif isinstance(step, plan.SolveDType):
+        elif isinstance(step, plan_steps.SolveDType):
             lines.add(f"{step.index} = {dtype}")
             allowed = [*map(literal, step.allowed)] if len(step.allowed) > 1 else [f"{literal(step.allowed[0])},"]
             *head, last = call(f"if {step.index} not in ", allowed, lines.room - len(":"))
             lines.add(*head)
             with lines.block(f"{last}:"):
                 lines.add(*call("raise _checks.dtype_error", [self._op, quoted, literal(step.index), literal(step.allowed), dtype], lines.room))
-        elif isinstance(step, plan.CheckDType):
+        elif isinstance(step, plan_steps.CheckDType):
             wanted = self._source(step.term)
             with lines.block(f"if {dtype} != {wanted}:"):
                 term = literal(expr.to_source(step.term))
                 lines.add(*call("raise _checks.dtype_error", [self._op, quoted, term, f"({wanted},)", dtype], lines.room))
-        elif isinstance(step, plan.SolveAxis):
+        elif isinstance(step, plan_steps.SolveAxis):
             self._solve_axis(step, shape, quoted)
-        elif isinstance(step, plan.SolveRun):
+        elif isinstance(step, plan_steps.SolveRun):
             front, back = self._length(step.front), self._length(step.back)
             stop = "" if back == "0" else f" _len({shape}) - {_tight(back)}"
             run = f"{front}:" if not stop and front.isdigit() else f"{front} :{stop}"
             lines.add(f"{step.index} = {shape}" if front == "0" and not stop else f"{step.index} = {shape}[{run}]")
-        elif isinstance(step, plan.CheckAxis):
+        elif isinstance(step, plan_steps.CheckAxis):
             wanted = self._valued("_size", step.term, f"an axis of {name}, {expr.to_source(step.term)}")
             with lines.block(f"if {shape}[{self._at(step, shape)}] != {wanted}:"):
                 self._axis_error(step, shape, quoted, expr.to_source(step.term), wanted)
@@ -79,7 +79,7 @@ class StepEmitter:
             with lines.block(f"if {found} != {wanted}:"):
                 self._axis_error(step, shape, quoted, f"*{expr.to_source(step.term)}", wanted)
 
-    def _solve_axis(self, step: plan.SolveAxis, shape: str, quoted: str) -> None:
+    def _solve_axis(self, step: plan_steps.SolveAxis, shape: str, quoted: str) -> None:
         lines, size = self._lines, f"{shape}[{self._at(step, shape)}]"
         if step.factor == 1 and step.offset == expr.Literal(0):
             lines.add(f"{step.index} = {size}")
@@ -91,21 +91,21 @@ class StepEmitter:
             arguments = [self._op, quoted, self._position(step, shape), term, index, shape]
             lines.add(*call("raise _checks.unsolvable_error", arguments, lines.room))
 
-    def _axis_error(self, step: plan.CheckAxis | plan.CheckRun, shape: str, quoted: str, term: str, wanted: str) -> None:
+    def _axis_error(self, step: plan_steps.CheckAxis | plan_steps.CheckRun, shape: str, quoted: str, term: str, wanted: str) -> None:
         arguments = [self._op, quoted, self._position(step, shape), literal(term), wanted, shape]
         self._lines.add(*call("raise _checks.axis_error", arguments, self._lines.room))
 
-    def _length(self, offset: plan.Offset) -> str:
+    def _length(self, offset: plan_steps.Offset) -> str:
         runs = [f"_len({self._source(run)})" for run in offset.runs]
         return " + ".join([str(offset.axes)] * (offset.axes > 0 or not runs) + runs)
 
-    def _at(self, step: plan.SolveAxis | plan.CheckAxis, shape: str) -> str:
+    def _at(self, step: plan_steps.SolveAxis | plan_steps.CheckAxis, shape: str) -> str:
         """The subscript of an axis; a constant distance from the back is a negative one."""
         if step.from_back and not step.at.runs:
             return f"-{step.at.axes}"
         return self._position(step, shape)
 
-    def _position(self, step: plan.SolveAxis | plan.CheckAxis | plan.CheckRun, shape: str) -> str:
+    def _position(self, step: plan_steps.SolveAxis | plan_steps.CheckAxis | plan_steps.CheckRun, shape: str) -> str:
         length = self._length(step.at)
         return f"_len({shape}) - {_tight(length)}" if step.from_back else length
 
@@ -182,7 +182,7 @@ def _shape_tuple(shape: expr.ShapeTerm) -> expr.Expr:
     return expr.Tuple(shape.axes)
 
 
-def _axes_of(offset: plan.Offset) -> expr.Expr:
+def _axes_of(offset: plan_steps.Offset) -> expr.Expr:
     """How many axes an offset stands for."""
     total: expr.Expr = expr.Literal(offset.axes)
     for run in offset.runs:

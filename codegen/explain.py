@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from absl import app, flags
 
@@ -14,12 +13,14 @@ from tileops.codegen.emit_class import emit_class
 from tileops.codegen.outside import Outside
 from tileops.codegen.pipeline import analyse_files, chosen_spec_files
 from tileops.codegen.source_text import Lines
-from tileops.manifest import expr, plan
-from tileops.manifest.apart import Apart
+from tileops.manifest import expr, plan_steps
 from tileops.manifest.check import Checked
 from tileops.manifest.model import Signature
-from tileops.manifest.points import Parts, Split
+from tileops.manifest.plan import Plan
+from tileops.manifest.trees import Path, Tree, paths
 from tileops.perf import command
+
+T = TypeVar("T")
 
 _OP = flags.DEFINE_string("op", None, "the op to explain", required=True)
 _SPEC_DIR = flags.DEFINE_multi_string("spec_dir", [], "folder of spec files (default: the project's); one alone")
@@ -41,21 +42,17 @@ def main(argv: list[str]) -> int:
 
 
 def explanation(checked: Checked, analysis: Analysis) -> list[str]:
-    """Lines that explain one entry: points with their inference plans, the price, the emitted class."""
+    """Lines that explain one entry: the inference plan, the price, the emitted class."""
     lines = [f"{checked.entry.op}  ({checked.entry.file}:{checked.entry.line})"]
-    for point, made in checked.plans:
-        lines += ["", f"inference plan where {point}:", *(f"  {_step(step)}" for step in made.steps)]
-    if checked.apart is not None:
-        lines += _apart(checked.apart)
-    lines += ["", "price:"]
+    lines += ["", "inference plan:", *_plan(checked.plan), "", "price:"]
     if analysis.func:
         lines.append(f"  {analysis.func}(call)")
     if analysis.flops is not None:
-        lines += _tree("flops", analysis.flops.tree, _source)
+        lines += _trees("flops", analysis.flops.trees, _source)
     if analysis.bytes is not None:
-        lines += _tree("bytes", analysis.bytes.tree, _source)
+        lines += _trees("bytes", analysis.bytes.trees, _source)
     if analysis.traffic is not None:
-        lines += _tree(
+        lines += _trees(
             "bytes, from the signature", analysis.traffic,
             lambda traffic, decided: (
                 f"reads {_charged(checked.entry.signature, traffic.read, decided)};"
@@ -70,17 +67,21 @@ def explanation(checked: Checked, analysis: Analysis) -> list[str]:
     return [*lines, "", "emitted class:", "", code]
 
 
-def _apart(found: Apart) -> list[str]:
-    """The plan of many points: what each of a part's points does, those that do the same once."""
-    lines = ["", "inference plan, part by part:", *(f"  {_step(step)}" for step in found.deciding)]
+def _plan(found: Plan) -> list[str]:
+    """The steps in order, and of each part that has several branches, what it does on each."""
+    lines = [f"  {_step(step)}" for step in found.deciding]
     for segment in found.segments:
-        places: dict[tuple[plan.Step, ...], list[str]] = {}
-        for point, steps in segment.branches:
-            places.setdefault(steps, []).append(str(point))
-        for steps, points in places.items():
-            where = "in every call" if len(places) == 1 else f"where {' or '.join(points[:4])}{' or ...' if len(points) > 4 else ''}"
-            lines += [f"  {where}:", *(f"    {_step(step)}" for step in steps)]
+        for path, branch in paths(segment.tree):
+            steps = [_step(step) for step in branch.steps] or ["nothing"]
+            if path:
+                lines.append(f"  where {_where(path)}:")
+            lines += [f"{'    ' if path else '  '}{step}" for step in steps]
     return lines
+
+
+def _where(path: Path) -> str:
+    """The tests that lead to a leaf."""
+    return ", ".join(f"{one.key} = {value}" for one, value in path)
 
 
 def _source(node: expr.Expr, decided: Mapping[str, Any]) -> str:
@@ -100,43 +101,38 @@ def _charged(signature: Signature, names: Sequence[str], decided: Mapping[str, A
     return ", ".join(said) or "nothing"
 
 
-def _tree(
-    name: str, node: Any, show: Callable[[Any, Mapping[str, Any]], str], decided: Mapping[str, Any] = MappingProxyType({})
-) -> list[str]:
-    """A line for each leaf of a decision tree, or of each that adds up; `decided` are the branches that lead to it."""
-    if isinstance(node, Parts):
-        return [line for tree in node.trees for line in _tree(f"{name}, added up", tree, show, decided)]
-    if not isinstance(node, Split):
-        where = ", ".join(f"{key} = {value}" for key, value in decided.items())
-        return [f"  {name}{f' where {where}' if where else ''}: {show(node, decided)}"]
+def _trees(name: str, trees: Sequence[Tree[T]], show: Callable[[T, Mapping[str, Any]], str]) -> list[str]:
+    """A line per leaf of each tree; several trees add up."""
+    added = ", added up" if len(trees) > 1 else ""
     lines = []
-    for value, branch in node.branches:
-        lines += _tree(name, branch, show, {**decided, node.discriminant.key: value})
+    for path, value in (leaf for tree in trees for leaf in paths(tree)):
+        where = f" where {_where(path)}" if path else ""
+        lines.append(f"  {name}{added}{where}: {show(value, {one.key: value for one, value in path})}")
     return lines
 
 
-def _step(step: plan.Step) -> str:
+def _step(step: plan_steps.Step) -> str:
     """What a step finds out (`:=`) or compares with what is known by then."""
-    if isinstance(step, plan.Rank):
+    if isinstance(step, plan_steps.Rank):
         axes = "axis" if (count := _length(step.least)) == "1" else "axes"
         return f"{step.tensor} has {'at least ' if step.open else ''}{count} {axes}, for {step.term}"
-    if isinstance(step, plan.SolveDType):
+    if isinstance(step, plan_steps.SolveDType):
         return f"{step.index} := dtype of {step.tensor}, one of {', '.join(step.allowed)}"
-    if isinstance(step, plan.CheckDType):
+    if isinstance(step, plan_steps.CheckDType):
         return f"dtype of {step.tensor} is {expr.to_source(step.term)}"
-    if isinstance(step, plan.SolveAxis):
+    if isinstance(step, plan_steps.SolveAxis):
         term = expr.to_source(step.term)
         return f"{step.index} := {_axis(step)} of {step.tensor}" + (f", which is {term}" if term != step.index else "")
-    if isinstance(step, plan.SolveRun):
+    if isinstance(step, plan_steps.SolveRun):
         return f"{step.index} := the axes of {step.tensor} that no other term takes"
-    if isinstance(step, plan.SolveLet):
+    if isinstance(step, plan_steps.SolveLet):
         return f"{step.name} := {expr.to_source(step.term)}"
-    if isinstance(step, plan.CheckRun):
+    if isinstance(step, plan_steps.CheckRun):
         return f"the axes of {step.tensor} from {_axis(step)} on are *{expr.to_source(step.term)}"
     return f"{_axis(step)} of {step.tensor} is {expr.to_source(step.term)}"
 
 
-def _axis(step: plan.SolveAxis | plan.CheckAxis | plan.CheckRun) -> str:
+def _axis(step: plan_steps.SolveAxis | plan_steps.CheckAxis | plan_steps.CheckRun) -> str:
     """Which axis, as a tensor's shape is indexed."""
     at = _length(step.at)
     if not step.from_back:
@@ -144,7 +140,7 @@ def _axis(step: plan.SolveAxis | plan.CheckAxis | plan.CheckRun) -> str:
     return f"axis -({at})" if " + " in at else f"axis -{at}"
 
 
-def _length(offset: plan.Offset) -> str:
+def _length(offset: plan_steps.Offset) -> str:
     """How many axes."""
     runs = [f"len({expr.to_source(run)})" for run in offset.runs]
     return " + ".join([str(offset.axes)] * (offset.axes > 0 or not runs) + runs)

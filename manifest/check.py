@@ -6,12 +6,10 @@ import dataclasses
 
 from tileops.manifest import effort, rows
 from tileops.manifest.cases import Case
-from tileops.manifest.apart import Apart
 from tileops.manifest.check_signature import SignatureCheck
 from tileops.manifest.diagnostics import Diagnostics
 from tileops.manifest.model import Entry
 from tileops.manifest.plan import Plan
-from tileops.manifest.points import Point
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,19 +17,17 @@ class Checked:
     """An entry with its presence conditions worked in, and what its checks found out.
 
     Attributes:
-      plans: the inference plan of every type point, where they are few.
-      apart: the inference plan where the type points are many.
+      plan: the inference plan; None where a defect of the signature stands in its way.
       cases: the calls that its rows describe.
       callable: whether signature and rows are free of defects.
       unreached: checks that a missing fact kept from being made, each naming it.
     """
 
     entry: Entry
-    plans: tuple[tuple[Point, Plan], ...]
+    plan: Plan | None
     cases: tuple[Case, ...]
     callable: bool
     unreached: tuple[str, ...] = ()
-    apart: Apart | None = None
 
 
 def check_entry(entry: Entry, diagnostics: Diagnostics) -> Checked:
@@ -41,7 +37,7 @@ def check_entry(entry: Entry, diagnostics: Diagnostics) -> Checked:
             return _check(entry, diagnostics)
         except effort.Exhausted as error:
             diagnostics.add(entry.file, entry.line_of("signature"), entry.op, "signature", "M004", str(error))
-            return Checked(entry, (), (), False, (f"inference plans and workload rows: the signature {error}",))
+            return Checked(entry, None, (), False, (f"inference plans and workload rows: the signature {error}",))
 
 
 def _check(entry: Entry, diagnostics: Diagnostics) -> Checked:
@@ -51,8 +47,8 @@ def _check(entry: Entry, diagnostics: Diagnostics) -> Checked:
     entry = signature.resolved
     if not sound:
         broken = ", ".join(entry.signature_gaps) or "the signature"
-        return Checked(entry, (), (), False, (f"inference plans and workload rows: {broken} has defects",))
-    cases = rows.instantiate(entry, signature.plans, signature.apart, diagnostics)
+        return Checked(entry, None, (), False, (f"inference plans and workload rows: {broken} has defects",))
+    cases = rows.instantiate(entry, signature.plan, diagnostics)
     unreached: tuple[str, ...] = ()
     if "status" in entry.malformed:
         unreached = ("coverage of optional tensors: status has defects",)
@@ -61,4 +57,4 @@ def _check(entry: Entry, diagnostics: Diagnostics) -> Checked:
     else:
         unreached = ("coverage of optional tensors: some rows have defects",)
     fine = len(diagnostics) == before and not entry.malformed
-    return Checked(entry, tuple(signature.plans), tuple(cases), fine, unreached, signature.apart)
+    return Checked(entry, signature.plan, tuple(cases), fine, unreached)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 
-from tileops.manifest import apart, check_effects, check_families, check_rules, declarations, expr, kind_check, kinds, plan, presence
+from tileops.manifest import check_effects, check_families, check_rules, declarations, expr, kind_check, kinds, plan, presence
 from tileops.manifest.diagnostics import Diagnostics
 from tileops.manifest.domain import Domain
 from tileops.manifest.kind_check import DTYPE, FORM, KIND, NAME, PRESENCE, Scope
 from tileops.manifest.kinds import BOOL, INT, Kind, Maybe
 from tileops.manifest.model import Entry, Expression, Signature, Tensor
-from tileops.manifest.points import Point, TooManyPoints, discriminants, domain_restrictions, enumerate_points
+from tileops.manifest.planner import present_at
+from tileops.manifest.points import Point, TooManyPoints, discriminants, domain_restrictions
 from tileops.manifest.shapes import NoCase, shape_at
 
 CODES = {FORM: "M020", NAME: "M021", KIND: "M022", PRESENCE: "M025", DTYPE: "M024"}
@@ -117,36 +118,12 @@ def type_terms(signature: Signature) -> list[expr.Expr]:
     return terms
 
 
-def type_points(signature: Signature) -> list[Point]:
-    """The points over the discriminants on which the types of a call depend. Raises TooManyPoints.
-
-    An input's own presence is among them only where a term reads it: its checks are guarded by it, whatever else holds.
-    """
-    terms = type_terms(signature)
-    names = {one.name for one in discriminants(signature, terms)}
-    restrictions = [rule for rule in domain_restrictions(signature) if set(expr.names(rule)) & names]
-    return enumerate_points(discriminants(signature, [*terms, *restrictions]), restrictions)
-
-
-# So many points of a call are told apart as wholes, which reads well; more of them part by part.
-MAX_WHOLE = 64
-
-
-def many_points(signature: Signature) -> bool:
-    """Whether the types of a call depend on more combinations of discriminants than are told apart as wholes."""
-    number = 1
-    for one in discriminants(signature, type_terms(signature)):
-        number *= len(one.values)
-    return number > MAX_WHOLE
-
-
 class SignatureCheck:
     """Checks one signature.
 
     Attributes:
       resolved: the entry with its presence conditions worked in.
-      plans: the plan of each type point where nothing stands in its way, and where they are few.
-      apart: the plan of many points.
+      plan: the inference plan; None where a defect stands in its way.
     """
 
     def __init__(self, entry: Entry, diagnostics: Diagnostics) -> None:
@@ -157,8 +134,7 @@ class SignatureCheck:
         self._failed = False
         self._told: set[str] = set()
         self._unclear: set[str] = set()
-        self.plans: list[tuple[Point, plan.Plan]] = []
-        self.apart: apart.Apart | None = None
+        self.plan: plan.Plan | None = None
 
     def run(self) -> bool:
         """Report every defect; True where the signature can be planned and called."""
@@ -284,31 +260,9 @@ class SignatureCheck:
     def _plan(self) -> None:
         told = self._undecided()
         try:
-            if many_points(self._signature):
-                self._plan_apart(told)
-                return
-            points = type_points(self._signature)
+            self._planned(told)
         except TooManyPoints as error:
             self._report("signature", self._entry.line_of("signature"), "M042", f"{error.args[0]} discriminant points are too many")
-            return
-        for point in points:
-            try:
-                made = plan.build(self._signature, point)
-            except NoCase as error:
-                if str(error) not in told:
-                    told.add(str(error))
-                    path = f"signature.types.{error.family}"
-                    self._report(path, self._entry.line_of(path), "M031", str(error))
-                continue
-            unsolved = [name for name in made.unsolved if name not in told]
-            if unsolved:
-                told.update(unsolved)
-                path = f"signature.forall.{unsolved[0]}"
-                self._report(path, self._entry.line_of(path), "M040", self._unsolved(unsolved, point))
-            self.plans.append((point, made))
-        if not self.plans or len(self.plans) < len(points):
-            return  # what the points without a plan read is not known
-        self._unread({name for point, _ in self.plans for name in self._read_at(point)}, told)
 
     def _undecided(self) -> set[str]:
         """Report the dtype indices that decide a branch and are not known before one is taken; which they are."""
@@ -324,23 +278,23 @@ class SignatureCheck:
                 )  # fmt: skip
         return found
 
-    def _plan_apart(self, told: set[str]) -> None:
-        """The plan of many points: what no discriminant relates is planned apart. Raises TooManyPoints."""
+    def _planned(self, told: set[str]) -> None:
+        """Plan, and report what no call solves or reads, save those `told` already. Raises TooManyPoints."""
         signature = self._signature
         domain = Domain(signature)
         read: set[str] = set()
         missing = {
             str(error): error.family for tensor in signature.tensors.values()
             if isinstance(tensor.shape.expr, expr.FamilyTerm)
-            for point in domain.points(apart.item_terms(signature, tensor.name)) for error in _without_case(signature, tensor, point)
+            for point in domain.points(plan.item_terms(signature, tensor.name)) for error in _without_case(signature, tensor, point)
         }  # fmt: skip
         for message, family in missing.items():
             path = f"signature.types.{family}"
             self._report(path, self._entry.line_of(path), "M031", message)
         if missing:
             return
-        self.apart = apart.build(signature, domain)
-        for found, point, unsolved in apart.needs(signature, domain, self.apart):
+        self.plan = plan.build(signature, domain)
+        for found, point, unsolved in plan.needs(signature, domain, self.plan):
             read |= found
             names = [name for name in signature.forall if name in unsolved - told]
             if names:
@@ -376,13 +330,10 @@ class SignatureCheck:
             " that input not be optional"
         )
 
-    def _read_at(self, point: Point) -> list[str]:
-        return plan.needed_at(self._signature, point)
-
 
 def _without_case(signature: Signature, tensor: Tensor, point: Point) -> Iterator[NoCase]:
     try:
-        if plan.present_at(tensor, point):
+        if present_at(tensor, point):
             shape_at(signature, tensor, point)
     except NoCase as error:
         yield error

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tileops.manifest import plan as plans
+from tileops.manifest import plan_steps
 from tileops.manifest.evaluate import evaluate
 from tileops.manifest.primitives import divided
 
@@ -15,7 +15,7 @@ class Mismatch(Exception):
 
 
 def infer(
-    plan: plans.Plan,
+    steps: Iterable[plan_steps.Step],
     shapes: Mapping[str, tuple[int, ...]],
     dtypes: Mapping[str, str],
     params: Mapping[str, Any],
@@ -24,7 +24,7 @@ def infer(
     """Indices and lets of a call from its tensors.
 
     Args:
-      plan: the plan of the call's discriminant point.
+      steps: what the plan does at the call's discriminant point.
       shapes, dtypes: of the inputs that are passed.
       params: construction parameters.
       present: presence of optional tensors and Maybes.
@@ -34,39 +34,39 @@ def infer(
     """
     values: dict[str, Any] = dict(params)
 
-    def length(offset: plans.Offset) -> int:
+    def length(offset: plan_steps.Offset) -> int:
         return offset.axes + sum(len(evaluate(run, values, present)) for run in offset.runs)
 
-    def position(step: plans.SolveAxis | plans.CheckAxis | plans.CheckRun) -> int:
+    def position(step: plan_steps.SolveAxis | plan_steps.CheckAxis | plan_steps.CheckRun) -> int:
         return len(shapes[step.tensor]) - length(step.at) if step.from_back else length(step.at)
 
-    for step in plan.steps:
-        if isinstance(step, plans.SolveLet):
+    for step in steps:
+        if isinstance(step, plan_steps.SolveLet):
             values[step.name] = evaluate(step.term, values, present)
             continue
         if step.tensor not in shapes:
             continue
         shape = shapes[step.tensor]
-        if isinstance(step, plans.Rank):
+        if isinstance(step, plan_steps.Rank):
             least = length(step.least)
             if len(shape) < least or (len(shape) > least and not step.open):
                 raise Mismatch(f"{step.tensor} has {len(shape)} axes, declared {step.term}")
-        elif isinstance(step, plans.SolveDType):
+        elif isinstance(step, plan_steps.SolveDType):
             values[step.index] = dtypes[step.tensor]
-        elif isinstance(step, plans.CheckDType):
+        elif isinstance(step, plan_steps.CheckDType):
             wanted = evaluate(step.term, values, present)
             if wanted != dtypes[step.tensor]:
                 raise Mismatch(f"{step.tensor} is {dtypes[step.tensor]}, declared {wanted}")
-        elif isinstance(step, plans.SolveAxis):
+        elif isinstance(step, plan_steps.SolveAxis):
             found = divided(shape[position(step)], step.factor, evaluate(step.offset, values, present))
             if found is None:
                 raise Mismatch(f"no {step.index} makes an axis of {step.tensor} {shape[position(step)]}")
             values[step.index] = found
-        elif isinstance(step, plans.CheckAxis):
+        elif isinstance(step, plan_steps.CheckAxis):
             wanted = evaluate(step.term, values, present)
             if shape[position(step)] != wanted:
                 raise Mismatch(f"axis {position(step)} of {step.tensor} is {shape[position(step)]}, its term {wanted}")
-        elif isinstance(step, plans.SolveRun):
+        elif isinstance(step, plan_steps.SolveRun):
             values[step.index] = shape[length(step.front) : len(shape) - length(step.back)]
         else:
             wanted = tuple(evaluate(step.term, values, present))

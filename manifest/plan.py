@@ -1,152 +1,147 @@
 """The inference plan: in which order a call's indices are solved from its inputs, and what is checked against them.
 
-The order comes from what each axis needs, not from where it stands, so declaring inputs in another order solves the
-same indices.
+A worked example. GemmFwdOp (manifest/spec/gemm.yaml) has two flags, each of which chooses the shape of one input:
+
+    params:   trans_a: bool, trans_b: bool
+    types:    Mat[transposed, rows, columns] = [rows, columns] or, if transposed, [columns, rows]
+    inputs:   a: T Mat[trans_a, M, K], b: T Mat[trans_b, K, N]
+    outputs:  d: T[M, N]
+
+The flags are its *discriminants*: finite facts of a call on which its types depend. Each pair of their values is a
+*discriminant point*; there are four. At the point `trans_a = False, trans_b = True` the shape of `b` is *decided*: its
+family is applied and *folded* to `[N, K]`.
+
+No expression reads both flags, so the entry has two *parts*: `a`, planned at the two points of `trans_a`, and `b`,
+planned at the two points of `trans_b`. The plan is a list of *segments*, each what one part does next:
+
+    1  every call                T := dtype of a
+    2  trans_a = False           a has 2 axes; M := axis 0; K := axis 1
+       trans_a = True            a has 2 axes; K := axis 0; M := axis 1
+    3  every call                the dtype of b is T
+    4  trans_b = False           b has 2 axes; axis 0 is K; N := axis 1
+       trans_b = True            b has 2 axes; N := axis 0; axis 1 is K
+
+Segments 1 and 3 hold the first steps of their parts, which are the same at every point of the part. After segment 2
+every call knows M and K, whatever `trans_a` is, so `b` can be planned without asking for `trans_a` again. If only
+`trans_a = False` solved K, K would be known *partly*; `a` and `b` would then be *entangled* and planned as one part at
+all four points. Twenty flags that no expression relates thus make twenty small parts, not a million points.
+
+What all four points agree on (`d`, of shape `[M, N]`) is a tree of one leaf (trees.py); the emitted `check` branches
+only where a tree splits.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Mapping
-from types import MappingProxyType
+import functools
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from tileops.manifest import expr, kinds
-from tileops.manifest.model import Expression, Signature, Tensor
-from tileops.manifest.points import Point
+from tileops.manifest import expr
+from tileops.manifest.domain import Domain
+from tileops.manifest.model import Signature, Tensor
+from tileops.manifest.plan_steps import SolveDType, SolveLet, Step
+from tileops.manifest.planner import Planner, present_at
+from tileops.manifest.points import Discriminant, Point, discriminants, domain_restrictions
 from tileops.manifest.shapes import shape_at
+from tileops.manifest.solved import Solved, missing
+from tileops.manifest.sums import strict_parts
+from tileops.manifest.trees import Leaf, Tree, decide
 
 
 @dataclasses.dataclass(frozen=True)
-class Offset:
-    """A position among a tensor's axes: a number of axes plus the lengths of runs already known."""
+class Branch:
+    """What some points of one part do next.
 
-    axes: int
-    runs: tuple[expr.Expr, ...] = ()
+    Attributes:
+      steps: in order.
+      shapes: the shape of each tensor of the steps, by name; without those whose shapes the points do not share.
+    """
 
-
-@dataclasses.dataclass(frozen=True)
-class Rank:
-    """Tensor `tensor` has `least` axes, exactly or (`open`: one run is unknown) at least."""
-
-    tensor: str
-    term: str
-    least: Offset
-    open: bool
+    steps: tuple[Step, ...]
+    shapes: tuple[tuple[str, expr.ShapeTerm], ...]
 
 
 @dataclasses.dataclass(frozen=True)
-class SolveDType:
-    """`index` := dtype of `tensor`, which must be one of `allowed`."""
+class Segment:
+    """What each point of one part does next."""
 
-    tensor: str
-    index: str
-    allowed: tuple[str, ...]
+    branches: tuple[tuple[Point, Branch], ...]
 
-
-@dataclasses.dataclass(frozen=True)
-class CheckDType:
-    """The dtype of `tensor` is what `term` gives."""
-
-    tensor: str
-    term: expr.Expr
-
-
-@dataclasses.dataclass(frozen=True)
-class SolveAxis:
-    """`index` := (size - offset) / factor, exact and >= 0, of the axis at `at` from the front or the back."""
-
-    tensor: str
-    index: str
-    term: expr.Expr
-    factor: int
-    offset: expr.Expr
-    at: Offset
-    from_back: bool
-
-
-@dataclasses.dataclass(frozen=True)
-class CheckAxis:
-    """The axis at `at` is what `term` gives."""
-
-    tensor: str
-    term: expr.Expr
-    at: Offset
-    from_back: bool
-
-
-@dataclasses.dataclass(frozen=True)
-class SolveRun:
-    """`index` := the axes after `front` and before `back`."""
-
-    tensor: str
-    index: str
-    front: Offset
-    back: Offset
-
-
-@dataclasses.dataclass(frozen=True)
-class CheckRun:
-    """The axes from `at` on are what `term` (of known length) gives; `last`: no axis stands behind them."""
-
-    tensor: str
-    term: expr.Expr
-    at: Offset
-    from_back: bool
-    last: bool
-
-
-@dataclasses.dataclass(frozen=True)
-class SolveLet:
-    """`name` := what its expression gives."""
-
-    name: str
-    term: expr.Expr
-
-
-Step = Rank | SolveDType | CheckDType | SolveAxis | CheckAxis | SolveRun | CheckRun | SolveLet
+    @functools.cached_property
+    def tree(self) -> Tree[Branch]:
+        """The branches by the discriminants that tell them apart."""
+        return decide(self.branches)
 
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """Steps in order; `unsolved` names the indices that no input determines."""
+    """The plan of an entry.
 
-    steps: tuple[Step, ...]
-    unsolved: tuple[str, ...]
+    Attributes:
+      deciding: the solving of each dtype index on which a branch depends, before all else.
+      terms: the expressions that decide each tensor and let.
+      segments: in order.
+      solved: the indices and lets that calls solve.
+    """
+
+    deciding: tuple[SolveDType, ...]
+    terms: dict[str, list[expr.Expr]]
+    segments: tuple[Segment, ...]
+    solved: Solved
+
+    def steps_at(self, has: Callable[[Discriminant, Any], bool]) -> list[Step]:
+        """Returns the steps of one call; `has` says whether the call has a value of a discriminant."""
+        steps: list[Step] = [*self.deciding]
+        for segment in self.segments:
+            tree = segment.tree
+            while not isinstance(tree, Leaf):
+                tree = next(branch for value, branch in tree.branches if has(tree.discriminant, value))
+            steps += tree.value.steps
+        return steps
 
 
-def build(signature: Signature, point: Point) -> Plan:
-    """The plan at one discriminant point. Optional tensors are only checked: presence must not decide an index."""
-    planner = Planner(signature, point)
-    # The points of one enumeration share what they decide alike, down to the identity of the terms.
-    plans = point.shared.setdefault("plans", {})
-    key = planner.key()
-    if key not in plans:
-        planner.run()
-        plans[key] = tuple(planner.steps), planner.known
-    steps, known = plans[key]
-    return Plan(steps, tuple(name for name in needed_at(signature, point) if name not in known))
+def returned(signature: Signature, domain: Domain, plan: Plan) -> dict[str, Tree[expr.ShapeTerm | None]]:
+    """Returns the shape of each output where a call returns it, None where it does not."""
+    found = {}
+    for name, tensor in signature.outputs.items():
+        points = domain.points(plan.terms[name])
+        found[name] = decide([
+            (point, shape_at(signature, tensor, point) if present_at(tensor, point) else None) for point in points
+        ])
+    return found
+
+
+def solved_combinations(signature: Signature, plan: Plan) -> Tree[bool]:
+    """Returns where a call knows all dtypes of which `dtype_combos` lists the combinations."""
+    names = {name for combo in signature.combos[:1] for name in combo}
+    unknown = names - plan.solved.known
+    part = next((part for part in plan.solved.partly for _, found in part if unknown & found), None)
+    if part is None:
+        return Leaf(bool(names) and not unknown)
+    return decide([(point, unknown <= found) for point, found in part])
+
+
+def solved_partly(plan: Plan) -> list[Tree[frozenset[str]]]:
+    """Returns the indices and lets that each part solves at some of its points only."""
+    return [decide(part) for part in plan.solved.partly]
+
+
+def item_terms(signature: Signature, name: str) -> list[expr.Expr]:
+    """What is said of a tensor or let: its shape or value, its dtype, and when it is there."""
+    if name in signature.lets:
+        return [signature.lets[name].expr]
+    tensor = signature.tensors[name]
+    return [tensor.shape.expr, tensor.dtype.expr, *([tensor.when.expr] if tensor.when is not None else [])]
 
 
 def needed_at(signature: Signature, point: Point) -> list[str]:
-    """Indices that a call at this point must know: those that a present tensor, a let or a rule reads there."""
+    """Returns the indices that a present tensor, a let or a rule reads at this point, so that a call must know them."""
     read: set[str] = set()
-    terms = [expression.expr for expression in (*signature.lets.values(), *signature.rules)]
-    present = [tensor for tensor in signature.tensors.values() if present_at(tensor, point)]
-    terms += [tensor.dtype.expr for tensor in present]
-    terms += [tensor.mutated.expr for tensor in present if tensor.mutated is not None]
-    for term in terms:
-        read.update(point.once("names", term, lambda term=term: expr.names(point.fold(term))))
-    for tensor in present:
-        term = tensor.shape.expr
-        read.update(point.once("axes", term, lambda tensor=tensor: expr.names(shape_at(signature, tensor, point))))
-    # A dtype index that the point decides is folded away, and yet a call has to solve it.
-    decided = {one.name for one, _ in point.assigned if one.name in signature.forall}
-    if decided:
-        apart = Point(tuple((one, value) for one, value in point.assigned if one.name not in decided))
-        terms += [tensor.shape.expr for tensor in present]
-        for term in terms:
-            read.update(point.once("apart", term, lambda term=term: decided.intersection(expr.names(apart.fold(term)))))
+    for tensor in signature.tensors.values():
+        read |= _tensor_reads(signature, tensor, point)
+    for expression in (*signature.lets.values(), *signature.rules):
+        read |= _reads(signature, expression.expr, point)
     return [name for name in signature.forall if name in read]
 
 
@@ -158,214 +153,234 @@ def holder(signature: Signature, index: str) -> Tensor | None:
     return None
 
 
-def rule_at(signature: Signature, rule: Expression, point: Point) -> Expression:
-    """The rule as a call at this point can read it: folded where it names an index that only other points solve."""
-    indices = {*signature.forall, *signature.lets} & {*rule.expr.free_names}
-    if indices <= known_at(signature, point):
-        return rule
-    return dataclasses.replace(rule, expr=point.fold(rule.expr))
+def _deciding_terms(signature: Signature, domain: Domain, name: str) -> list[expr.Expr]:
+    """Of what is said of a tensor or let, the parts on which it depends what there is to solve and to check.
 
-
-def known_at(signature: Signature, point: Point) -> set[str]:
-    """Indices and lets that a call at this point knows."""
-    planner = Planner(signature, point)
-    planner.run()
-    return planner.known | {name for name in point.values if name in signature.forall}
-
-
-def present_at(tensor: Tensor, point: Point) -> bool:
-    """Whether a tensor may be there at the point: its condition holds, and the point does not leave it out."""
-    if tensor.optional and point.present.get(tensor.name) is False:
-        return False
-    return tensor.when is None or point.fold(tensor.when.expr) != expr.Literal(False)
-
-
-class Planner:
-    """Finds the steps at one point, of the whole call or of some of its tensors and lets.
-
-    Attributes:
-      known: the names that the steps so far solve, and whatever else the planner is told is solved.
+    A condition that chooses between numbers alone is no such part: generated code asks it where the number is needed.
     """
+    value, *others = item_terms(signature, name)
+    if isinstance(value, expr.FamilyTerm):
+        return [value, *others]
+    solves = name in signature.bound  # from an axis, which has to be one thing to be solved
+    indices = signature.forall.keys() | signature.lets.keys()
+    telling = [
+        part for part in strict_parts(value)
+        if (solves and indices & {*part.free_names}) or _tells_apart(signature, domain, part)
+    ]  # fmt: skip
+    return [*telling, *others]
+
+
+def _tells_apart(signature: Signature, domain: Domain, part: expr.Expr) -> bool:
+    """Whether an expression reads other names at one point than at another."""
+    if not discriminants(signature, [part]):
+        return False
+    read = {frozenset(point.fold(part).free_names).difference(signature.params) for point in domain.points([part])}
+    return len(read) > 1
+
+
+def build(signature: Signature, domain: Domain) -> Plan:
+    """The plan. Raises TooManyPoints where one part has too many, NoCase of a family without a case."""
+    terms = {name: _deciding_terms(signature, domain, name) for name in (*signature.tensors, *signature.lets)}
+    deciding = _deciding(signature, terms)
+    groups = _grouped(signature, terms)
+    solved = {step.index: step.tensor for step in deciding}
+    while True:
+        parts = [_Part(signature, domain, terms, members, solved) for members in groups]
+        run = _Run(signature, parts, {step.index for step in deciding})
+        run.go()
+        together = run.entangled()
+        if together is None:
+            return run.result(deciding, terms)
+        first, second = together
+        groups = [group for group in groups if group not in together] + [first | second]
+
+
+def needs(signature: Signature, domain: Domain, plan: Plan) -> Iterator[tuple[set[str], Point, set[str]]]:
+    """(indices read, the point, those that no step solves there) of each tensor, let and rule, at each of its points.
+
+    Raises NoCase and TooManyPoints as `build` does.
+    """
+    for terms, names, read in _readers(signature, domain, plan):
+        yield from missing(domain, plan.solved, terms, names, read)
+
+
+def _readers(
+    signature: Signature, domain: Domain, plan: Plan
+) -> Iterator[tuple[list[expr.Expr], set[str], Callable[[Point], set[str]]]]:
+    """Whatever reads indices: the terms that tell its points apart, all names in it, and what it reads at a point."""
+    for tensor in signature.tensors.values():
+        written = [tensor.mutated.expr] if tensor.mutated is not None else []
+        names = {name for term in (*item_terms(signature, tensor.name), *written) for name in term.free_names}
+        yield [*plan.terms[tensor.name], *written], names, functools.partial(_tensor_reads, signature, tensor)
+    for terms, node in (
+        *((plan.terms[name], let.expr) for name, let in signature.lets.items()),
+        *(([rule.expr] if _tells_apart(signature, domain, rule.expr) else [], rule.expr) for rule in signature.rules),
+    ):
+        yield terms, {*node.free_names}, functools.partial(_reads, signature, node)
+
+
+def _tensor_reads(signature: Signature, tensor: Tensor, point: Point) -> set[str]:
+    if not present_at(tensor, point):
+        return set()
+    term = tensor.shape.expr
+    axes = point.once("axes", term, lambda: {*shape_at(signature, tensor, point).free_names} & signature.forall.keys())
+    read = axes | _decided_reads(signature, term, point)
+    for found in (tensor.dtype, tensor.when, tensor.mutated):
+        if found is not None:
+            read |= _reads(signature, found.expr, point)
+    return read
+
+
+def _reads(signature: Signature, term: expr.Expr, point: Point) -> set[str]:
+    """Indices that a term reads at a point."""
+    folded = point.once("names", term, lambda: {*point.fold(term).free_names} & signature.forall.keys())
+    return folded | _decided_reads(signature, term, point)
+
+
+def _decided_reads(signature: Signature, term: expr.Expr, point: Point) -> set[str]:
+    """Dtype indices that the point decides and folds away, although a call has to solve them to choose its branch."""
+    decided = {one.name for one, _ in point.assigned if one.name in signature.forall}
+    if not decided & {*term.free_names}:
+        return set()
+    others = Point(tuple((one, value) for one, value in point.assigned if one.name not in decided))
+    return point.once("decided", term, lambda: decided & {*others.fold(term).free_names})
+
+
+def _deciding(signature: Signature, terms: dict[str, list[expr.Expr]]) -> list[SolveDType]:
+    """The dtype indices that some branch depends on, each from a tensor that every call has."""
+    found = []
+    deciding = [term for name in terms for term in terms[name]]
+    for one in discriminants(signature, [*deciding, *domain_restrictions(signature)]):
+        if one.name in signature.forall:
+            tensor = holder(signature, one.name)
+            if tensor is not None:
+                found.append(SolveDType(tensor.name, one.name, signature.forall[one.name].values))
+    return found
+
+
+def _grouped(signature: Signature, terms: dict[str, list[expr.Expr]]) -> list[frozenset[str]]:
+    """Bound tensors and lets, joined where they read a discriminant in common; those that read none are one group."""
+    joined: list[tuple[frozenset[str], frozenset[str]]] = []
+    for group in (frozenset([name]) for name in (*signature.bound, *signature.lets)):
+        read = frozenset(one.name for name in group for one in discriminants(signature, terms[name]))
+        mine = [one for one in joined if one[0] & read or not (one[0] or read)]
+        joined = [one for one in joined if one not in mine]
+        joined.append((read.union(*(one[0] for one in mine)), group.union(*(one[1] for one in mine))))
+    return [members for _, members in joined]
+
+
+class _Part:
+    """Related tensors and lets, with a planner for all points at which they are the same."""
 
     def __init__(
-        self, signature: Signature, point: Point, members: Collection[str] | None = None, solved: Mapping[str, str] = MappingProxyType({})
+        self, signature: Signature, domain: Domain, terms: dict[str, list[expr.Expr]], members: frozenset[str],
+        solved: dict[str, str],
     ) -> None:
-        """Plan nothing yet.
+        self.members = members
+        order = [name for name in (*signature.bound, *signature.lets) if name in members]
+        self.points = domain.points([term for name in order for term in terms[name]])
+        self.planners: list[Planner] = []
+        self.of: list[int] = []
+        keys: dict[Any, int] = {}
+        for point in self.points:
+            planner = Planner(signature, point, members, solved)
+            key = planner.key()
+            if key not in keys:
+                keys[key] = len(self.planners)
+                self.planners.append(planner)
+            self.of.append(keys[key])
+        self.reads = frozenset(name for planner in self.planners for name in planner.reads())
 
-        Args:
-          signature: the entry's.
-          point: where.
-          members: the tensors and lets to plan; all by default.
-          solved: dtype indices solved beforehand, each with the tensor that it is solved from.
-        """
-        self.signature = signature
-        self.steps: list[Step] = []
-        self.known: set[str] = {*signature.params, *solved}
-        self._point = point
-        wanted = {*signature.bound, *signature.lets} if members is None else members
-        self._tensors = {name: tensor for name, tensor in signature.bound.items() if name in wanted and present_at(tensor, point)}
-        self._shapes = {name: shape_at(signature, tensor, point) for name, tensor in self._tensors.items()}
-        self._opened: dict[str, int | None] = {}
-        self._pending: dict[str, list[int]] = {}
-        self._dtypes = self._tensors.keys() - solved.values()
-        self._lets = {name: point.fold(let.expr) for name, let in signature.lets.items() if name in wanted}
+    @property
+    def solves(self) -> set[str]:
+        """What its own steps solve at some point."""
+        return set().union(*(planner.solves for planner in self.planners))
 
-    def key(self) -> tuple[Any, ...]:
-        """What tells apart the plans of one signature."""
-        dtypes = (self._point.fold(tensor.dtype.expr) for tensor in self._tensors.values())
-        return *self._tensors, *map(id, (*self._shapes.values(), *dtypes, *self._lets.values()))
+    def common(self) -> set[str]:
+        """What every point knows."""
+        return set.intersection(*(planner.known for planner in self.planners)) if self.planners else set()
 
-    def reads(self) -> set[str]:
-        """Names that the planned tensors and lets read."""
-        dtypes = [self._point.fold(tensor.dtype.expr) for tensor in self._tensors.values()]
-        return {name for term in (*self._shapes.values(), *dtypes, *self._lets.values()) for name in term.free_names}
+    def partly(self) -> set[str]:
+        """What some points know and others do not."""
+        return set().union(*(planner.known for planner in self.planners)) - self.common()
 
-    def advance(self, name: str) -> bool:
-        """Take whatever steps a tensor or let allows now; whether there were any."""
-        if name in self._tensors:
-            return self._pass(self._tensors[name])
-        return name in self._lets and self._solve(name)
 
-    def take(self) -> list[Step]:
-        """The steps since the last time."""
-        taken, self.steps = self.steps, []
-        return taken
+class _Run:
+    """One attempt: passes over tensors and lets until nothing moves."""
 
-    def run(self) -> None:
-        # A step that solves and one that checks are both progress; each tensor, axis and let is done once.
-        while any([self._pass(tensor) for tensor in self._tensors.values()]) or self._let():
+    def __init__(self, signature: Signature, parts: list[_Part], known: set[str]) -> None:
+        self._signature = signature
+        self._parts = parts
+        self._of = {name: part for part in parts for name in part.members}
+        self._known = known | set(signature.params)
+        self._pieces: list[tuple[_Part | None, list[Branch]]] = []  # no part: the same at every point
+
+    def go(self) -> None:
+        """Pass over all tensors, and where nothing moves, over lets until one does."""
+        bound, lets = self._signature.bound, self._signature.lets
+        while any([self._moved(name) for name in bound]) or any(self._moved(name) for name in lets):
             pass
 
-    def _knows(self, node: expr.Expr) -> bool:
-        return all(
-            name in self.known or name in kinds.ALL_DTYPES.values or name in self.signature.tensors
-            for name in expr.names(node)
-        )
-
-    def _let(self) -> bool:
-        return any(self._solve(name) for name in list(self._lets))
-
-    def _solve(self, name: str) -> bool:
-        term = self._lets[name]
-        if not self._knows(term):
+    def _moved(self, name: str) -> bool:
+        """Whether the planners of a name's part make progress with it; what all come to know, every part knows."""
+        part = self._of[name]
+        for planner in part.planners:
+            planner.known |= self._known
+        moved = [planner.advance(name) for planner in part.planners]
+        if not any(moved):
             return False
-        self.steps.append(SolveLet(name, term))
-        self.known.add(name)
-        del self._lets[name]
+        taken = [planner.take() for planner in part.planners]
+        shortest = min(map(len, taken))
+        alike = next((at for at in range(shortest) if any(steps[at] != taken[0][at] for steps in taken)), shortest)
+        if alike:
+            self._append(None, [_branch(part.planners, taken[0][:alike])])
+        if any(len(steps) > alike for steps in taken):
+            self._append(part, [_branch([one], steps[alike:]) for one, steps in zip(part.planners, taken, strict=True)])
+        self._known |= part.common()
         return True
 
-    def _pass(self, tensor: Tensor) -> bool:
-        moved = self._dtype(tensor)
-        if tensor.name not in self._opened:
-            if not self._open(tensor):
-                return moved
-            moved = True
-        axes = self._shapes[tensor.name].axes
-        for position in list(self._pending[tensor.name]):
-            if self._axis(tensor, axes, position):
-                self._pending[tensor.name].remove(position)
-                moved = True
-        return moved
+    def _append(self, part: _Part | None, branches: list[Branch]) -> None:
+        """Add what comes next to the last piece if that is of the same part, else as a piece of its own."""
+        if self._pieces and self._pieces[-1][0] is part:
+            before = self._pieces.pop()[1]
+            branches = [
+                Branch((*one.steps, *two.steps), (*one.shapes, *two.shapes))
+                for one, two in zip(before, branches, strict=True)
+            ]
+        self._pieces.append((part, branches))
 
-    def _dtype(self, tensor: Tensor) -> bool:
-        if tensor.name not in self._dtypes:
-            return False
-        term = self._point.fold(tensor.dtype.expr)
-        if isinstance(term, expr.Literal):
-            term = expr.Name(term.value)  # a dtype that the point decides
-        if isinstance(term, expr.Name) and term.id in self.signature.forall and term.id not in self.known:
-            if tensor.optional:
-                return False
-            self.steps.append(SolveDType(tensor.name, term.id, self.signature.forall[term.id].values))
-            self.known.add(term.id)
-        elif self._knows(term):
-            self.steps.append(CheckDType(tensor.name, term))
-            if not tensor.optional and isinstance(tensor.dtype.expr, expr.Name):
-                self.known.add(tensor.dtype.expr.id)  # an index whose value the point decides
-        else:
-            return False
-        self._dtypes.remove(tensor.name)
-        return True
-
-    def _open(self, tensor: Tensor) -> bool:
-        """Fix the tensor's rank; at most one run of axes may be unknown, and it must be a Shape index by itself."""
-        axes = self._shapes[tensor.name].axes
-        unknown = [
-            position for position, axis in enumerate(axes)
-            if isinstance(axis, expr.Splice) and not self._knows(axis.sequence)
-        ]
-        if len(unknown) > 1:
-            return False
-        if unknown:
-            run = axes[unknown[0]].sequence
-            if tensor.optional or not (isinstance(run, expr.Name) and isinstance(self.signature.forall.get(run.id), kinds.Shape)):
-                return False
-        self._opened[tensor.name] = unknown[0] if unknown else None
-        self._pending[tensor.name] = list(range(len(axes)))
-        rest = [axis for position, axis in enumerate(axes) if position not in unknown]
-        self.steps.append(Rank(tensor.name, expr.to_source(self._shapes[tensor.name]), _offset(rest), bool(unknown)))
-        return True
-
-    def _axis(self, tensor: Tensor, axes: tuple[expr.Expr, ...], position: int) -> bool:
-        split = self._opened[tensor.name]
-        axis = axes[position]
-        if position == split:
-            self.steps.append(
-                SolveRun(tensor.name, axis.sequence.id, _offset(axes[:position]), _offset(axes[position + 1 :]))
-            )
-            self.known.add(axis.sequence.id)
-            return True
-        from_back = split is not None and position > split
-        at = _offset(axes[position:]) if from_back else _offset(axes[:position])
-        if isinstance(axis, expr.Splice):
-            self.steps.append(CheckRun(tensor.name, axis.sequence, at, from_back, position == len(axes) - 1))
-            return True
-        if self._knows(axis):
-            self.steps.append(CheckAxis(tensor.name, axis, at, from_back))
-            return True
-        solved = None if tensor.optional else affine(axis, self.known)
-        if solved is None or solved[0] not in self.signature.forall:  # a let is worked out, not solved
-            return False
-        index, factor, offset = solved
-        self.steps.append(SolveAxis(tensor.name, index, axis, factor, offset, at, from_back))
-        self.known.add(index)
-        return True
-
-
-def _offset(axes) -> Offset:
-    runs = tuple(axis.sequence for axis in axes if isinstance(axis, expr.Splice))
-    return Offset(len(axes) - len(runs), runs)
-
-
-def affine(node: expr.Expr, known: set[str]) -> tuple[str, int, expr.Expr] | None:
-    """(index, factor, offset) of an axis `factor * index + offset`: the index its only unknown, the factor constant."""
-    unknown = [name for name in expr.names(node) if name not in known]
-    if len(unknown) != 1:
-        return None
-    index = unknown[0]
-
-    def split(part: expr.Expr) -> tuple[int, expr.Expr] | None:
-        """`part` as factor * index + offset."""
-        if part == expr.Name(index):
-            return 1, expr.Literal(0)
-        if not isinstance(part, expr.Binary):
-            return None
-        inside_left = index in expr.names(part.left)
-        inner, other = (part.left, part.right) if inside_left else (part.right, part.left)
-        if index in expr.names(other):
-            return None
-        found = split(inner)
-        if found is None:
-            return None
-        factor, offset = found
-        if part.op == "+":
-            return factor, other if offset == expr.Literal(0) else expr.Binary("+", offset, other)
-        if part.op == "-" and inside_left:
-            return factor, expr.Binary("-", offset, other)
-        if part.op == "*" and isinstance(other, expr.Literal) and type(other.value) is int and other.value > 0:
-            scaled = offset if offset == expr.Literal(0) else expr.Binary("*", offset, other)
-            return factor * other.value, scaled
+    def entangled(self) -> tuple[frozenset[str], frozenset[str]] | None:
+        """Two parts of which one reads, or also solves, what only some points of the other solve; None without any."""
+        combined = {name for combo in self._signature.combos[:1] for name in combo}
+        for part in self._parts:
+            partly = part.partly() - self._known
+            for other in self._parts:
+                if other is part:
+                    continue
+                both_combined = partly & combined and other.partly() & combined
+                if partly & other.reads or part.solves & other.solves or both_combined:
+                    return part.members, other.members
         return None
 
-    found = split(node)
-    return None if found is None else (index, *found)
+    def result(self, deciding: list[SolveDType], terms: dict[str, list[expr.Expr]]) -> Plan:
+        """The plan that the passes made."""
+        segments = []
+        for part, branches in self._pieces:
+            points = [(Point(()), 0)] if part is None else zip(part.points, part.of, strict=True)
+            segments.append(Segment(tuple((point, branches[at]) for point, at in points)))
+        partly = []
+        for part in self._parts:
+            if part.partly() - self._known:
+                more = [frozenset(planner.known - self._known) for planner in part.planners]
+                partly.append(tuple((point, more[at]) for point, at in zip(part.points, part.of, strict=True)))
+        known = frozenset(self._known - self._signature.params.keys())
+        return Plan(tuple(deciding), terms, tuple(segments), Solved(known, tuple(partly)))
+
+
+def _branch(planners: Sequence[Planner], steps: Sequence[Step]) -> Branch:
+    shapes: dict[str, expr.ShapeTerm] = {}
+    for name in dict.fromkeys(step.tensor for step in steps if not isinstance(step, SolveLet)):
+        found = [planner.shapes[name] for planner in planners]
+        if all(shape == found[0] for shape in found):
+            shapes[name] = found[0]
+    return Branch(tuple(steps), tuple(shapes.items()))

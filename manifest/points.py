@@ -159,7 +159,8 @@ def discriminants(signature: Signature, read_by: Iterable[expr.Expr]) -> list[Di
             for name, pattern in zip(family.match, case.patterns, strict=True):
                 if isinstance(family.params.get(name), kinds.Adt):
                     for argument in _arguments(signature, family.name, name):
-                        read.fields.setdefault(argument, set()).update(field for field, _ in pattern.fields)
+                        if argument in read.fields or argument in read.tested:
+                            read.fields.setdefault(argument, set()).update(field for field, _ in pattern.fields)
     found: list[Discriminant] = []
     for name, kind in (*signature.forall.items(), *((p.name, p.kind) for p in signature.params.values())):
         maybe = isinstance(kind, kinds.Maybe)
@@ -242,45 +243,3 @@ def _reads_only_discriminants(signature: Signature, node: expr.Expr) -> bool:
     names = set(expr.names(node))
     found = {one.name for one in discriminants(signature, [node])}
     return bool(names) and names <= found
-
-
-@dataclasses.dataclass(frozen=True)
-class Split:
-    """A decision tree over points: a branch per value of one discriminant, in order, each a Split or a leaf."""
-
-    discriminant: Discriminant
-    branches: tuple[tuple[Any, Any], ...]
-
-
-@dataclasses.dataclass(frozen=True)
-class Parts:
-    """What is decided apart, each a Split or a leaf, and adds up."""
-
-    trees: tuple[Any, ...]
-
-
-def trees(node: Any) -> tuple[Any, ...]:
-    """The trees that add up: those of Parts, or the one there is."""
-    return node.trees if isinstance(node, Parts) else (node,)
-
-
-def leaves(node: Any) -> int:
-    """Number of leaves of a tree."""
-    return sum(leaves(branch) for _, branch in node.branches) if isinstance(node, Split) else 1
-
-
-def decide(decisions: list[tuple[Point, Any]]) -> Any:
-    """Group points by equal decisions: the decision itself where all agree, else the smallest Split in point order."""
-    first = decisions[0][1]
-    if all(decision == first for _, decision in decisions):
-        return first
-    for position, (discriminant, _) in enumerate(decisions[0][0].assigned):
-        groups: dict[Any, list[tuple[Point, Any]]] = {}
-        for point, decision in decisions:
-            groups.setdefault(point.assigned[position][1], []).append((point, decision))
-        if len(groups) < 2:
-            continue
-        branches = tuple((value, decide(group)) for value, group in groups.items())
-        if any(branch != branches[0][1] for _, branch in branches):
-            return Split(discriminant, branches)
-    raise AssertionError("points that differ in no discriminant have different decisions")

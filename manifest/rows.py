@@ -7,28 +7,26 @@ from typing import Any
 
 from tileops.manifest import effort, expr, kinds, values
 from tileops.manifest.adt import AdtValue
-from tileops.manifest.apart import Apart, item_terms
 from tileops.manifest.cases import Case, CaseTensor
 from tileops.manifest.check_signature import let_order
 from tileops.manifest.diagnostics import Diagnostics
 from tileops.manifest.inference import Mismatch, infer
 from tileops.manifest.model import Entry, Row, Tensor
-from tileops.manifest.plan import Plan, affine, needed_at
-from tileops.manifest.points import Point, discriminants, domain_restrictions
+from tileops.manifest.plan import Plan, item_terms, needed_at
+from tileops.manifest.plan_steps import Step
+from tileops.manifest.planner import affine
+from tileops.manifest.points import Discriminant, Point, discriminants, domain_restrictions
 from tileops.manifest.primitives import divided
 from tileops.manifest.row_values import Refused, RowValues
 from tileops.manifest.shapes import shape_at
 
 
-def instantiate(
-    entry: Entry, plans: list[tuple[Point, Plan]], apart: Apart | None, diagnostics: Diagnostics
-) -> list[Case]:
+def instantiate(entry: Entry, plan: Plan, diagnostics: Diagnostics) -> list[Case]:
     """The cases of an entry's rows; a row that does not fit is reported and left out.
 
     Args:
       entry: the entry.
-      plans: the inference plan of every type point, where they are few.
-      apart: the inference plan where they are many.
+      plan: the inference plan of its calls.
       diagnostics: where defects go.
     """
     cases: list[Case] = []
@@ -38,7 +36,7 @@ def instantiate(
         for at, dtypes in enumerate(row.dtype_cases):
             instance = _Instance(entry, row, dtypes)
             try:
-                case = instance.case(plans, apart)
+                case = instance.case(plan)
             except effort.Exhausted as error:
                 diagnostics.add(entry.file, entry.line_of(path), entry.op, path, "M004", str(error))
                 return cases
@@ -92,10 +90,10 @@ class _Instance:
         self.faults: list[Refused] = []
         self._bound = RowValues(entry, self._case_id())
 
-    def case(self, plans: list[tuple[Point, Plan]], apart: Apart | None) -> Case | None:
+    def case(self, plan: Plan) -> Case | None:
         """The call that the row describes; None where it does not fit."""
         try:
-            return self._case(plans, apart)
+            return self._case(plan)
         except Refused as error:
             self.faults.append(error)
             return None
@@ -103,7 +101,7 @@ class _Instance:
     def _fault(self, field: str, message: str) -> None:
         self.faults.append(Refused(field, message))
 
-    def _case(self, plans: list[tuple[Point, Plan]], apart: Apart | None) -> Case | None:
+    def _case(self, plan: Plan) -> Case | None:
         params = self._params()
         self._restrictions()
         self._chosen()
@@ -111,7 +109,7 @@ class _Instance:
             return None
         self._presence(params)
         self._bound.known = {**params, **self._dtypes}
-        point, plan = self._branch(plans) if apart is None else self._branch_of(apart)
+        point = self._point(plan)
         written = self._indices(point)
         if self.faults:
             return None
@@ -133,7 +131,7 @@ class _Instance:
             tuple(self._bound.tensor(tensor, point) for name, tensor in tensors.items() if self._bound.present[name])
             for tensors in (self._signature.constants, self._signature.inputs, self._signature.outputs)
         )
-        self._back(plan, params, [*constants, *inputs])
+        self._back(plan.steps_at(self._has), params, [*constants, *inputs])
         self._bound.check_requirements(inputs)
         return self._as_case(written, constants, inputs, outputs)
 
@@ -211,40 +209,27 @@ class _Instance:
             if not any(all(self._dtypes[name] == dtype for name, dtype in combo.items()) for combo in combos):
                 self._fault("dtype_cases", f"{self._dtypes} is none of the entry's dtype_combos")
 
-    def _branch(self, plans: list[tuple[Point, Plan]]) -> tuple[Point, Plan]:
-        for name in plans[0][0].values if plans else ():
-            if name not in self._bound.known:
-                raise Refused("dtype_cases", f"the dtype index {name!r} is not assigned")
-        for point, plan in plans:
-            values_agree = all(_same(self._bound.known[name], value) for name, value in point.values.items())
-            if values_agree and all(self._bound.present[name] == value for name, value in point.present.items()):
-                return point, plan
-        for rule in self._signature.rules:
-            known = set(expr.names(rule.expr)) <= self._bound.known.keys() | self._bound.present.keys()
-            if known and not self._bound.value("shape_rules", rule.expr):
-                raise Refused("", f"the rule {rule.text!r} does not hold for this row")
-        raise Refused("", "the shape rules reject what this row chooses")
-
-    def _branch_of(self, apart: Apart) -> tuple[Point, Plan]:
-        """The point that the row's own values make, and what each part of the plan does there."""
+    def _point(self, plan: Plan) -> Point:
+        """The discriminant point that the row's own values make."""
         signature = self._signature
-        for rule in domain_restrictions(signature):
-            if not self._bound.value("shape_rules", rule):
-                raise Refused("", f"the rule {expr.to_source(rule)!r} does not hold for this row")
+        for step in plan.deciding:
+            if step.index not in self._bound.known:
+                raise Refused("dtype_cases", f"the dtype index {step.index!r} is not assigned")
+        restrictions = domain_restrictions(signature)
+        for rule in signature.rules:
+            if rule.expr in restrictions and not self._bound.value("shape_rules", rule.expr):
+                raise Refused("", f"the rule {rule.text!r} does not hold for this row")
         terms = [term for name in (*signature.tensors, *signature.lets) for term in item_terms(signature, name)]
-        assigned = []
-        for one in discriminants(signature, [*terms, *(rule.expr for rule in signature.rules)]):
-            if not one.presence and one.name not in self._bound.known:
-                raise Refused("dtype_cases", f"the dtype index {one.name!r} is not assigned")
-            assigned.append((one, self._bound.present[one.name] if one.presence else self._bound.known[one.name]))
-        point = Point(tuple(assigned))
-        return point, Plan(apart.steps_at(lambda other: self._agrees(other)), ())
+        found = discriminants(signature, [*terms, *(rule.expr for rule in signature.rules)])
+        # A dtype index that the row does not assign decides nothing here; if the row's branch reads it, that is told.
+        return Point(tuple((one, self._value(one)) for one in found if one.presence or one.name in self._bound.known))
 
-    def _agrees(self, point: Point) -> bool:
-        """Whether the row is at a point."""
-        return all(
-            self._bound.present[one.name] == value if one.presence else _same(self._bound.known[one.name], value) for one, value in point.assigned
-        )
+    def _value(self, one: Discriminant) -> Any:
+        return self._bound.present[one.name] if one.presence else self._bound.known[one.name]
+
+    def _has(self, one: Discriminant, value: Any) -> bool:
+        """Whether the row has this value of a discriminant."""
+        return self._value(one) == value if one.presence else _same(self._value(one), value)
 
     def _relevant(self, point: Point) -> list[str]:
         """Indices that this row's branch reads: types, rules, generators and requirements."""
@@ -330,11 +315,11 @@ class _Instance:
         for name in unsolved or missing:
             self._fault(name, f"the index {name!r} is not written")
 
-    def _back(self, plan: Plan, params: dict[str, Any], tensors: list[CaseTensor]) -> None:
+    def _back(self, steps: list[Step], params: dict[str, Any], tensors: list[CaseTensor]) -> None:
         shapes = {tensor.name: tensor.shape for tensor in tensors}
         dtypes = {tensor.name: tensor.dtype for tensor in tensors}
         try:
-            found = infer(plan, shapes, dtypes, params, self._bound.present)
+            found = infer(steps, shapes, dtypes, params, self._bound.present)
         except Mismatch as error:
             raise Refused("", f"the row's tensors do not fit its signature: {error}", "M062") from None
         for name, value in found.items():

@@ -9,7 +9,6 @@ from typing import Any
 from tileops.manifest import expr
 from tileops.manifest.adt import AdtValue
 from tileops.manifest.domain import Domain
-from tileops.manifest.plan import Plan, SolveAxis, SolveDType, SolveLet, SolveRun
 from tileops.manifest.points import Discriminant, Point
 
 
@@ -29,20 +28,6 @@ class Solved:
     def sometimes(self) -> frozenset[str]:
         """Those that some calls solve and others do not."""
         return frozenset(name for part in self.partly for _, names in part for name in names)
-
-
-def solved_by(plans: Sequence[tuple[Point, Plan]]) -> Solved:
-    """What the plans of an entry's type points solve."""
-    found = [(point, frozenset(filter(None, map(_solves, plan.steps)))) for point, plan in plans]
-    known = frozenset.intersection(*(names for _, names in found)) if found else frozenset()
-    part = tuple((point, names - known) for point, names in found)
-    return Solved(known, (part,) if any(names for _, names in part) else ())
-
-
-def _solves(step: object) -> str:
-    if isinstance(step, SolveLet):
-        return step.name
-    return step.index if isinstance(step, (SolveDType, SolveAxis, SolveRun)) else ""
 
 
 def missing(

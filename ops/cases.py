@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True)
 class Generated:
     """How a metadata tensor is filled: generator `name` called with `args`; seeded ones draw a stream of their own."""
 
@@ -14,7 +14,7 @@ class Generated:
     args: tuple[Any, ...]
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True)
 class TensorCase:
     """One input tensor of a case. `values` is None for data, which is filled at random."""
 
@@ -24,7 +24,7 @@ class TensorCase:
     values: Generated | None = None
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True)
 class WorkloadCase:
     """One workload row with one dtype assignment.
 
@@ -41,10 +41,11 @@ class WorkloadCase:
 
     case_id: str
     label: str
-    params: dict[str, Any]
-    indices: dict[str, Any]
-    dtypes: dict[str, str]
-    tensors: tuple[TensorCase, ...]
+    _: dataclasses.KW_ONLY
+    params: dict[str, Any] = dataclasses.field(default_factory=dict)
+    indices: dict[str, Any] = dataclasses.field(default_factory=dict)
+    dtypes: dict[str, str] = dataclasses.field(default_factory=dict)
+    tensors: tuple[TensorCase, ...] = ()
     input_bytes: int
     output_bytes: int
     branches: tuple[int, ...] = ()

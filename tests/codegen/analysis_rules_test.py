@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tileops.codegen import pipeline
 from tileops.codegen.func_paths import check_func
-from tileops.manifest import declarations, expr, primitives
+from tileops.manifest import declarations, expr, primitives, trees
 from tileops.manifest.diagnostics import Diagnostics
 from tileops.tests.codegen.small_entries import OP, analysed, called, demo, meta, module, text_of, verdict
 
@@ -266,11 +266,9 @@ def test_4_4_2_an_inline_body_is_folded_at_each_point():
     )
     analysis, defects = verdict(entry)
     assert defects == []
-    leaves = {}
-    for a, branch in analysis.flops.tree.branches:
-        for b, leaf in branch.branches:
-            leaves[a, b] = expr.to_source(leaf)
-    assert leaves == {
+    (tree,) = analysis.flops.trees
+    found = {tuple(value for _, value in path): expr.to_source(leaf) for path, leaf in trees.paths(tree)}
+    assert found == {
         (False, False): "M * 3", (False, True): "M * 3 + N", (True, False): "M * 2", (True, True): "M * 2 + N",
     }
 

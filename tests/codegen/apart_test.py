@@ -7,7 +7,7 @@ import torch
 
 from tileops.ops.errors import OpCallError
 from tileops.tests.codegen.emitted import build
-from tileops.tests.manifest.entries import OP
+from tileops.tests.manifest.entries import OP, small
 from tileops.tests.manifest.independent import MANY, WAYS, many
 
 
@@ -70,6 +70,47 @@ def test_a_buffer_for_an_output_that_the_call_lacks_is_refused(tmp_path):
     assert list(op.check(meta(3, 5), t4=meta(3), t5=meta(3), out=tuple(buffers)).buffers) == ["z4", "z5"]
     with pytest.raises(OpCallError, match="a buffer for output 'z5' was passed, and this call has no such output"):
         op.check(meta(3, 5), t4=meta(3), out=tuple(buffers))
+
+
+def test_an_index_that_a_flag_lets_one_tensor_solve_and_another_always_does_is_compared(tmp_path):
+    inputs = {"w": {"dtype": "float32", "shape": "[K if p else 1]"}, "v": {"dtype": "float32", "shape": "[K]"}}
+    entry = small(
+        forall={"N": "Dim", "K": "Dim"}, params={"p": {"type": "bool", "default": False}},
+        inputs={"x": {"dtype": "float32", "shape": "[N]"}, **inputs}, workloads=[{"label": "row", "N": 3, "K": 4}],
+    )  # fmt: skip
+    op = build(tmp_path, {OP: entry})[OP]
+    assert op(p=True).check(meta(3), meta(4), meta(4)).indices["K"] == 4
+    assert op().check(meta(3), meta(1), meta(5)).indices["K"] == 5
+    with pytest.raises(OpCallError, match="axis 0 of 'v' is declared 'K', which is 4 in this call, and 5 was found"):
+        op(p=True).check(meta(3), meta(4), meta(5))
+
+
+def test_a_rule_may_read_a_dtype_that_only_calls_of_one_branch_have(tmp_path):
+    entry = small(
+        forall={"N": "Dim", "T": "DType[float16 | float32]"}, params={"p": {"type": "bool", "default": False}},
+        inputs={"x": {"dtype": "float32", "shape": "[N]"}, "w": {"dtype": "T", "shape": "[N]", "optional": "p"}},
+        shape_rules=["(N > 4 if T == 'float16' else True) if p else True"],
+        workloads=[{"label": "row", "N": 3}, {"label": "with", "N": 5, "p": True, "dtype_cases": [{"T": "float16"}]}],
+    )  # fmt: skip
+    op = build(tmp_path, {OP: entry})[OP]
+    assert op().check(meta(3)).indices == {"N": 3}
+    assert op(p=True).check(meta(3), meta(3)).indices == {"N": 3, "T": "float32"}
+    with pytest.raises(OpCallError, match=r"does not hold for this call \(p = True, N = 3, T = float16\)"):
+        op(p=True).check(meta(3), meta(3).half())
+
+
+def test_steps_that_all_branches_share_are_written_once(tmp_path):
+    tensors = {"w": "[K if p else 1]", "v": "[K]", "u": "[N]"}
+    entry = small(
+        forall={"N": "Dim", "K": "Dim"}, params={"p": {"type": "bool", "default": False}},
+        inputs={"x": {"dtype": "float32", "shape": "[N]"}} | {name: {"dtype": "float32", "shape": shape} for name, shape in tensors.items()},
+        outputs={"y": {"dtype": "float32", "shape": "[K if p else N]"}}, workloads=[{"label": "row", "N": 3, "K": 4}],
+    )  # fmt: skip
+    build(tmp_path, {OP: entry})
+    (text,) = [path.read_text() for path in tmp_path.glob("demo_*.py")]
+    body = text.partition("def check(")[2].partition("def eval_roofline")[0]
+    assert body.count('"u", "float32"') == body.count("return _CheckedCall") == 1
+    assert "        if not p:\n            _y_shape = (N,)\n        else:\n            _y_shape = (K,)\n" in body
 
 
 def test_a_rule_that_fails_says_what_the_call_bound(tmp_path):

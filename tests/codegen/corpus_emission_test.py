@@ -10,9 +10,10 @@ import pytest
 import torch
 
 from tileops.codegen import pipeline
-from tileops.manifest import check_signature, expr, expr_parser, loader
+from tileops.manifest import expr, expr_parser, loader
 from tileops.manifest.dtypes import BITS
 from tileops.manifest.evaluate import evaluate
+from tileops.manifest.points import discriminants
 from tileops.ops import catalogue, workloads
 from tileops.ops.dtypes import BY_NAME
 from tileops.ops.errors import OpCallError, OpConstructionError
@@ -46,20 +47,13 @@ FILES = loader.spec_files(str(paths.data_path("tests", "manifest", "corpus")))
 ANALYSED = pipeline.analyse_files(FILES)
 
 
-@pytest.fixture(scope="module", params=["whole", "apart"])
-def ops(request, tmp_path_factory):
-    """The corpus's classes, through the very files that emission writes: points told apart as wholes, and part by part."""
+@pytest.fixture(scope="module")
+def ops(tmp_path_factory):
+    """The corpus's classes, through the very files that emission writes."""
     assert [str(found) for found in ANALYSED.diagnostics] == []
     folder = tmp_path_factory.mktemp("generated")
-    analysed = ANALYSED
-    if request.param == "apart":
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(check_signature, "MAX_WHOLE", 0)
-            analysed = pipeline.analyse_files(FILES)
-        assert all(checked.apart is not None for checked, _ in analysed.entries.values())
-        assert len(analysed.diagnostics) == 0
-    for family, source in analysed.modules().items():
-        (folder / f"{family}_{request.param}.py").write_text(source)
+    for family, source in ANALYSED.modules().items():
+        (folder / f"{family}.py").write_text(source)
     return catalogue.load(str(folder))
 
 
@@ -163,6 +157,12 @@ def test_an_alias_must_be_the_written_input_itself_on_its_branch_alone(ops):
     with pytest.raises(OpCallError, match="'summed' as a tensor of its own, not the input that this call writes"):
         _with(ops, "ResidualNormFwdOp", at, copies)
     _with(ops, "ResidualNormFwdOp", position_of("ResidualNormFwdOp", "rows"), copies)
+
+
+def test_an_argument_of_a_family_tells_apart_only_what_names_it():
+    signature = ANALYSED.entries["GroupedGemmFwdOp"][0].entry.signature
+    found = {name: [one.name for one in discriminants(signature, [tensor.shape.expr])] for name, tensor in signature.inputs.items()}
+    assert found["a"] == ["layout"] and found["b"] == ["trans_b"] and found["rows"] == []
 
 
 def test_a_passed_buffer_is_checked_and_must_be_returned(ops):

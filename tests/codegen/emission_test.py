@@ -15,7 +15,7 @@ from tileops.codegen.analysis import Traffic
 from tileops.codegen.func_paths import check_func
 from tileops.codegen.source_text import LINE_LENGTH
 from tileops.manifest import expr
-from tileops.manifest.points import Split
+from tileops.manifest.trees import Leaf, Split
 from tileops.tests.manifest.entries import OP, VALID, check, variant
 
 PROJECT = pipeline.analyse_files(pipeline.chosen_spec_files())
@@ -62,8 +62,66 @@ def test_generated_code_holds_no_parser_and_no_expression_string(family):
 
 @pytest.mark.parametrize("family", sorted(SOURCES))
 def test_generated_code_keeps_the_line_length(family):
-    code = [line for line in SOURCES[family].splitlines() if "transposed, rows, columns" not in line]
+    lines = SOURCES[family].splitlines()
+    code = [line for line in lines if "transposed, rows, columns" not in line and not line.startswith("        _WorkloadCase(")]
     assert max(len(line) for line in code) <= LINE_LENGTH
+
+
+@pytest.mark.parametrize("family", sorted(SOURCES))
+def test_a_case_is_one_line(family):
+    found = {}
+    for node in ast.parse(SOURCES[family]).body:
+        if isinstance(node, ast.ClassDef):
+            value = next(one.value for one in node.body if isinstance(one, ast.Assign) and one.targets[0].id == "CASES")
+            found[node.name] = value.end_lineno - value.lineno - 1
+    cases = {op: len(checked.cases) for op, (checked, _) in PROJECT.entries.items() if checked.entry.family == family}
+    assert found == cases
+
+
+GEMM_CHECK = '''\
+        # a: T Mat[trans_a, M, K]
+        T = _a_dtype
+        if T not in ("float16", "bfloat16"):
+            raise _checks.dtype_error("GemmFwdOp", "a", "T", ("float16", "bfloat16"), _a_dtype)
+        if not trans_a:
+            # a: T[M, K]
+            if _len(_a_shape) != 2:
+                raise _checks.rank_error("GemmFwdOp", "a", "[M, K]", _a_shape)
+            M = _a_shape[0]
+            K = _a_shape[1]
+        else:
+            # a: T[K, M]
+            if _len(_a_shape) != 2:
+                raise _checks.rank_error("GemmFwdOp", "a", "[K, M]", _a_shape)
+            K = _a_shape[0]
+            M = _a_shape[1]
+        # b: T Mat[trans_b, K, N]
+        if _b_dtype != T:
+            raise _checks.dtype_error("GemmFwdOp", "b", "T", (T,), _b_dtype)
+        if not trans_b:
+            # b: T[K, N]
+            if _len(_b_shape) != 2:
+                raise _checks.rank_error("GemmFwdOp", "b", "[K, N]", _b_shape)
+            if _b_shape[0] != K:
+                raise _checks.axis_error("GemmFwdOp", "b", 0, "K", K, _b_shape)
+            N = _b_shape[1]
+        else:
+            # b: T[N, K]
+            if _len(_b_shape) != 2:
+                raise _checks.rank_error("GemmFwdOp", "b", "[N, K]", _b_shape)
+            N = _b_shape[0]
+            if _b_shape[1] != K:
+                raise _checks.axis_error("GemmFwdOp", "b", 1, "K", K, _b_shape)
+        # What this call binds, and what it promises to return.
+        _inputs = {"a": _TensorRecord(_a_shape, _a_dtype), "b": _TensorRecord(_b_shape, _b_dtype)}
+        _indices = {"M": M, "N": N, "K": K, "T": T}
+        _outputs = {"d": _TensorRecord((M, N), T)}
+        return _CheckedCall("GemmFwdOp", self.params, _indices, _inputs, _outputs, _device, {})
+'''
+
+
+def test_two_flags_that_nothing_relates_are_branched_on_one_after_the_other():
+    assert GEMM_CHECK in SOURCES["gemm"]
 
 
 def test_a_formula_names_its_place_in_the_spec_file():
@@ -73,21 +131,22 @@ def test_a_formula_names_its_place_in_the_spec_file():
 
 def test_points_that_fold_alike_share_a_branch():
     _, analysis, _ = check(VALID)
-    tree = analysis.flops.tree
+    (tree,) = analysis.flops.trees
     assert isinstance(tree, Split) and tree.discriminant.key == "present(scale)"
-    assert [(value, expr.to_source(leaf)) for value, leaf in tree.branches] == [
+    assert [(value, expr.to_source(leaf.value)) for value, leaf in tree.branches] == [
         (False, "prod(B) * N"), (True, "prod(B) * N * 2"),
     ]
     same = check(variant("roofline.flops", "prod(B) * (3 if present(scale) else 3)"))[1]
-    assert expr.to_source(same.flops.tree) == "prod(B) * 3"
+    assert expr.to_source(same.flops.trees[0].value) == "prod(B) * 3"
 
 
 def test_derived_bytes_follow_the_effects():
     _, analysis, _ = check(VALID)
-    assert analysis.traffic.discriminant.key == "flip"
-    assert dict(analysis.traffic.branches) == {
-        False: Traffic(read=("x", "state", "ids", "scale"), written=("y",)),
-        True: Traffic(read=("x", "state", "ids", "scale"), written=("state", "y")),
+    (tree,) = analysis.traffic
+    assert tree.discriminant.key == "flip"
+    assert dict(tree.branches) == {
+        False: Leaf(Traffic(read=("x", "state", "ids", "scale"), written=("y",))),
+        True: Leaf(Traffic(read=("x", "state", "ids", "scale"), written=("state", "y"))),
     }
 
 
@@ -96,7 +155,7 @@ def test_a_write_only_input_is_written_and_not_read():
         "dtype": "float32", "shape": "Pair[flip, N, 3]", "mutated": True, "write_only": True,
     }))
     assert found == []
-    assert analysis.traffic == Traffic(read=("x", "ids", "scale"), written=("state", "y"))
+    assert analysis.traffic == (Leaf(Traffic(read=("x", "ids", "scale"), written=("state", "y"))),)
 
 
 def test_an_entry_with_its_own_bytes_gets_no_generated_read_half():

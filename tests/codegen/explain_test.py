@@ -28,7 +28,7 @@ ENTRY = demo(
 EXPLAINED = """\
 DemoFwdOp  (demo.yaml:1)
 
-inference plan where every call:
+inference plan:
   T := dtype of x, one of float16, float32
   x has at least 1 axis, for [*B, 2 * N]
   B := the axes of x that no other term takes

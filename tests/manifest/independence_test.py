@@ -6,9 +6,9 @@ import pytest
 import yaml
 
 from tileops.codegen.emission import module_source
-from tileops.manifest import check_signature, expr_parser
+from tileops.manifest import expr_parser
 from tileops.manifest.domain import Domain
-from tileops.manifest.points import MAX_POINTS, Parts, TooManyPoints
+from tileops.manifest.points import MAX_POINTS, TooManyPoints
 from tileops.tests.manifest.entries import OP, check_text, small
 from tileops.tests.manifest.independent import MANY, WAYS, flags, many, optionals
 
@@ -23,7 +23,7 @@ def checked(made: dict):
 def test_a_sum_of_independent_terms_is_decided_term_by_term():
     flops = " + ".join(["N", *(f"(N * {at + 1} if present(t{at}) else 0)" for at in range(MANY))])
     _, analysis, text = checked(small(inputs=optionals(), roofline={"flops": flops}))
-    assert isinstance(analysis.flops.tree, Parts) and len(analysis.flops.tree.trees) == MANY + 1
+    assert len(analysis.flops.trees) == MANY + 1
     assert text.count("_flops +=") == MANY and len(text) < 40_000
     assert "if _call.present(\"t3\"):\n            _flops += N * 4\n" in text
 
@@ -31,13 +31,13 @@ def test_a_sum_of_independent_terms_is_decided_term_by_term():
 def test_bytes_of_many_optionals_are_one_term_each():
     nbytes = " + ".join(["bytes(x)", *(f"(bytes(t{at}) if present(t{at}) else 0)" for at in range(MANY))])
     _, analysis, text = checked(small(inputs=optionals(), roofline={"flops": "N", "bytes": nbytes}))
-    assert len(analysis.bytes.tree.trees) == MANY + 1 and text.count("_bytes +=") == MANY
+    assert len(analysis.bytes.trees) == MANY + 1 and text.count("_bytes +=") == MANY
 
 
 def test_terms_that_one_name_relates_are_decided_together():
     flops = "(N if p0 and p1 else 0) + (N if p1 and p2 else 1) + " + " + ".join(f"(1 if p{at} else 2)" for at in range(3, MANY))
     _, analysis, _ = checked(small(params=flags(), roofline={"flops": flops}))
-    assert len(analysis.flops.tree.trees) == MANY - 3 + 1
+    assert len(analysis.flops.trees) == MANY - 3 + 1
 
 
 def test_what_is_subtracted_is_subtracted():
@@ -61,27 +61,16 @@ def test_a_product_of_many_conditions_is_written_as_it_stands():
 def test_many_conditional_effects_are_charged_apart():
     inputs = {f"t{at}": {"dtype": "float32", "shape": "[N]", "mutated": f"p{at}"} for at in range(MANY)}
     _, analysis, text = checked(small(params=flags(), inputs={"x": {"dtype": "float32", "shape": "[N]"}, **inputs}))
-    assert len(analysis.traffic.trees) == MANY + 1 and text.count("_written +=") == MANY and len(text) < 60_000
+    assert len(analysis.traffic) == MANY + 1 and text.count("_written +=") == MANY and len(text) < 60_000
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_many_facts_of_the_types_make_code_that_grows_with_their_number(way):
     found, _, text = checked(many(way))
-    assert [case.label for case in found.cases] == ["row", "other"] and found.apart is not None
+    assert [case.label for case in found.cases] == ["row", "other"]
     assert len(text) < 2000 * MANY
     twice = len(checked(many(way, 2 * MANY))[2])
     assert twice < 2.2 * len(text)
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_whole_or_part_by_part_the_rows_are_the_same_calls(way, monkeypatch):
-    whole = checked(many(way, 3))[0]
-    monkeypatch.setattr(check_signature, "MAX_WHOLE", 0)
-    parts = checked(many(way, 3))[0]
-    assert whole.apart is None and parts.apart is not None
-    assert [(case.values, case.inputs, case.outputs) for case in whole.cases] == [
-        (case.values, case.inputs, case.outputs) for case in parts.cases
-    ]
 
 
 @pytest.mark.parametrize("section", ["inputs", "outputs", "let"])
@@ -106,7 +95,7 @@ def test_an_axis_that_a_condition_chooses_is_solved_either_way():
     for row in made["workloads"]:
         row["K"] = 4
     found, _, text = checked(made)
-    assert "K" in found.apart.known and "_primitives.divided(_w_shape[0], 2, 0)" in text
+    assert "K" in found.plan.solved.known and "_primitives.divided(_w_shape[0], 2, 0)" in text
 
 
 def test_an_index_that_only_one_branch_solves_is_unsolved_on_the_other():
@@ -125,9 +114,22 @@ def test_what_reads_an_index_that_some_branches_solve_is_planned_with_them():
     }  # fmt: skip
     made["workloads"] = made["workloads"][:1]
     found, _, _ = checked(made)
-    (partly,) = found.apart.partly
+    (partly,) = found.plan.solved.partly
     assert {one.name for point, _ in partly for one, _ in point.assigned} == {"p0", "p1"}
     assert sum("K" in names for _, names in partly) == 3
+
+
+def test_a_dtype_that_two_tensors_merely_have_in_common_relates_nothing():
+    made = many("a condition for each input", 3)
+    found, _, text = checked(made)
+    assert found.plan.solved.known == {"N", "M"} and text.count("if p1:") == 2
+
+
+def test_what_decides_whether_an_input_is_written_has_to_be_solved():
+    inputs = {"x": {"dtype": "float32", "shape": "[N]", "mutated": "T == 'float16'"}, "w": {"dtype": "T", "shape": "[N]", "optional": "p"}}
+    made = small(forall={"N": "Dim", "T": "DType[float16 | float32]"}, params={"p": {"type": "bool", "default": False}}, inputs=inputs)
+    said = check_text(yaml.safe_dump({OP: made}, sort_keys=False))[2]
+    assert "M040" in [one.code for one in said] and "'T' is not solved by any input" in said[0].message
 
 
 @pytest.mark.parametrize(("count", "kept"), [(3, 7), (13, 8191)])
@@ -140,7 +142,7 @@ def test_a_restriction_relates_what_it_reads(count, kept):
     rule = signature.rules[0].expr
     assert len(domain.points([rule])) == kept
     reads_one = check_text(yaml.safe_dump({OP: made}))[1].flops
-    assert len(reads_one.tree.branches) == 2
+    assert len(reads_one.trees[0].branches) == 2
 
 
 def test_points_leave_out_what_restrictions_reject_through_names_that_the_term_does_not_read():

@@ -7,8 +7,9 @@ import itertools
 
 import pytest
 
-from tileops.manifest import expr, expr_parser, plan
+from tileops.manifest import expr, expr_parser
 from tileops.manifest.inference import Mismatch, infer
+from tileops.manifest.planner import affine
 from tileops.tests.manifest.entries import VALID, check
 
 
@@ -20,7 +21,7 @@ from tileops.tests.manifest.entries import VALID, check
     ],
 )
 def test_affine_axes(text, solved):
-    found = plan.affine(expr_parser.parse(text), {"k"})
+    found = affine(expr_parser.parse(text), {"k"})
     assert (found and (found[0], found[1], expr.to_source(found[2]))) == solved
 
 
@@ -57,12 +58,12 @@ def test_each_row_infers_back_from_its_own_tensors():
 )
 def test_a_mismatch_names_tensor_and_term(shapes, message):
     checked, _, _ = check(VALID)
-    (_, made), *_ = checked.plans
+    steps = checked.plan.steps_at(lambda discriminant, value: value is False)
     case = next(case for case in checked.cases if case.label == "plain")
     found = {tensor.name: tensor.shape for tensor in case.inputs} | {"scale": (3,)} | shapes
     dtypes = {"x": "float16", "state": "float32", "ids": "int32", "scale": "float16"}
     with pytest.raises(Mismatch, match=message):
-        infer(made, found, dtypes, {"flip": False, "dim": None, "dtype": None}, {"scale": True, "dim": False, "dtype": False})
+        infer(steps, found, dtypes, {"flip": False, "dim": None, "dtype": None}, {"scale": True, "dim": False, "dtype": False})
 
 
 def test_a_dtype_parameter_of_a_row_is_part_of_its_case_id():
