@@ -150,7 +150,7 @@ def calibrate(
         "software": f"CUDA {torch.version.cuda}, torch {torch.__version__}, Python"
         f" {platform.python_version()}",
     }
-    return outcomes, calibrate_profile.merge(base, outcomes, start_up, provenance)
+    return outcomes, calibrate_profile.merge(base, outcomes, start_up, provenance, facts.l2_bytes)
 
 
 def _measure(

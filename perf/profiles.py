@@ -53,6 +53,7 @@ class Profile:
       units: Ceiling of each unit by roof key. FLOPs per second.
       latency_floor_s: Time under which launch overhead dominates; None where
         not measured. Seconds.
+      l2_bytes: Last-level cache; None where the profile does not state it. Bytes.
       message: The profile as it was read, with sources and provenance.
     """
 
@@ -61,6 +62,7 @@ class Profile:
     bandwidth: Roof
     units: Mapping[str, Roof]
     latency_floor_s: float | None
+    l2_bytes: int | None
     message: gpu_profile_pb2.GpuProfile
 
     def matches(self, device_name: str) -> bool:
@@ -221,6 +223,7 @@ def _model(message: gpu_profile_pb2.GpuProfile) -> Profile:
         latency_floor_s=(
             message.latency_floor_s if message.HasField("latency_floor_s") else None
         ),
+        l2_bytes=message.l2_bytes if message.HasField("l2_bytes") else None,
         message=message,
     )
 

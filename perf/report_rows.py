@@ -31,6 +31,7 @@ Encoder = Callable[
     [benchmark_pb2.BenchmarkRecord, pricing.Readings, Sequence[HistoryPoint]], bytes
 ]
 
+_NOT_CHOSEN = frozenset((roofline_pb2.BLANK_REASON_NO_CUPTI, roofline_pb2.BLANK_REASON_WARM_CACHE))
 _FAILED = frozenset((benchmark_pb2.STATUS_ERROR, benchmark_pb2.STATUS_TIMEOUT))
 
 # What rows are sorted by, under the names that a user gives, and whether the
@@ -208,8 +209,8 @@ def _put_time(
         group = 2
         record.message = record.message or measured_time.defect(record)
     else:
-        # A time by another clock than CUPTI is none to choose by.
-        group = int(readings.blank_reason == roofline_pb2.BLANK_REASON_NO_CUPTI)
+        # A time by another clock than CUPTI, or with warm caches, is none to choose by.
+        group = int(readings.blank_reason in _NOT_CHOSEN)
     # Of records without a time, one that says why goes before a silent one.
     subgroup = 2 * (record.status != benchmark_pb2.STATUS_OK) + (not record.message)
     store.put(

@@ -115,6 +115,15 @@ def test_best_is_the_fastest_correct_implementation(tmp_path, profile):
     assert row.implementation == "triton"
 
 
+def test_a_time_of_warm_caches_is_chosen_after_one_of_cold_ones(tmp_path, profile):
+    warm = builders.record(implementation="warm", ns=100_000)
+    warm.device_state.cache_preparation.flush = benchmark_pb2.CACHE_FLUSH_NONE
+    (row,) = best(tmp_path, profile, warm, builders.record(implementation="cold", ns=200_000))
+    assert row.implementation == "cold"
+    (row,) = best(tmp_path, profile, warm)
+    assert (row.implementation, row.blank_reason) == ("warm", roofline_pb2.BLANK_REASON_WARM_CACHE)
+
+
 def test_best_counts_excluded_copies(tmp_path, profile):
     (row,) = best(
         tmp_path,
