@@ -83,9 +83,8 @@ def is_warm(record: benchmark_pb2.BenchmarkRecord, l2_bytes: int | None) -> bool
 
 
 def fits_in_cache(record: benchmark_pb2.BenchmarkRecord, l2_bytes: int | None) -> bool:
-    """Whether all data of the record's calls fits in the L2; in the largest one there is if `l2_bytes` is None."""
-    sets = max(record.device_state.cache_preparation.input_sets, 1)
-    return sets * record.bytes <= (_LARGEST_CACHE_BYTES if l2_bytes is None else l2_bytes)
+    """Whether all data of the record's call fits in the L2; in the largest one there is if `l2_bytes` is None."""
+    return record.bytes <= (_LARGEST_CACHE_BYTES if l2_bytes is None else l2_bytes)
 
 
 def _is_wrong(record: benchmark_pb2.BenchmarkRecord) -> bool:

@@ -19,6 +19,7 @@ from tileops.perf import profiles
 from tileops.perf import records_junit
 from tileops.perf import records_merge
 from tileops.perf import records_text
+from tileops.perf import run_duplicates
 from tileops.perf import run_framing
 from tileops.perf import run_parts
 from tileops.perf import run_writer
@@ -58,6 +59,14 @@ _ALLOW_MISSING_PARTS = flags.DEFINE_bool(
     False,
     "Merge some parts of a run alone; the merged run says which, and can be merged with"
     " the others later.",
+)
+
+_DUPLICATES = flags.DEFINE_enum(
+    "duplicates",
+    None,
+    run_duplicates.CHOICES,
+    "Which stays of several successful records that one file has of a case and"
+    " implementation. Default: all, and reports refuse what was written.",
 )
 
 _FORM_OF_ENDING = {
@@ -181,7 +190,7 @@ def _entries(
     stamped.schema_version = runfile.SCHEMA_VERSION
     yield benchmark_pb2.RunEntry(header=stamped)
     counts = benchmark_pb2.RunFooter()
-    for record in records_merge.merged_records(readers):
+    for record in records_merge.merged_records(readers, _DUPLICATES.value):
         run_writer.count_record(counts, record)
         yield benchmark_pb2.RunEntry(record=record)
     footer = records_merge.merged_footer(readers)

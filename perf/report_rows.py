@@ -13,6 +13,7 @@ from tileops.perf import profiles
 from tileops.perf import report_facts
 from tileops.perf import report_runs
 from tileops.perf import report_store
+from tileops.perf import run_duplicates
 from tileops.perf import run_parts
 from tileops.perf import runfile
 from tileops.proto import benchmark_pb2
@@ -54,12 +55,15 @@ class Query:
       is_prediction: Whether times are left out and bounds given instead; needs a
         profile.
       sort: One of `SORT_KEYS`.
+      duplicates: One of `run_duplicates.CHOICES`; None to refuse a run file that has a
+        row twice.
     """
 
     selection: report_runs.Selection
     profile: profiles.Profile | None
     is_prediction: bool = False
     sort: str = "headroom"
+    duplicates: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -107,6 +111,8 @@ def collect(
     Raises:
       report_runs.MixedDevicesError: The runs are of several devices.
       report_runs.NothingSelectedError: There is a filter, and nothing passes it.
+      run_duplicates.DuplicateError: A file has two successful records of one row, and
+        the query does not say which counts.
       runfile.RunFileError: A file cannot be read.
     """
     report_runs.device_name(readers, query.profile)
@@ -124,7 +130,7 @@ def collect(
         is_foreign = report_runs.lacks_device(reader) and not all(map(report_runs.lacks_device, readers))
         # A bound is of any device; a time is read against that of its own alone.
         asked = dataclasses.replace(query, profile=None) if is_foreign else query
-        for record in reader.records():
+        for record in run_duplicates.records(reader, query.duplicates):
             facts[place].add(record)
             if names:
                 names.add(record)

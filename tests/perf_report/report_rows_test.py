@@ -58,7 +58,7 @@ def test_several_runs_give_each_row_its_course_oldest_first(tmp_path, profile):
         return builders.write_run(tmp_path / name, *records, started_s=started_s)
 
     runs = [
-        write("b.binpb", 2_000, builders.record(ns=200), builders.record(ns=300)),
+        write("b.binpb", 2_000, builders.record(ns=200, status=ERROR), builders.record(ns=300)),
         write("a.binpb", 1_000, builders.record(ns=100)),
         write("c.binpb", 3_000, builders.record(ns=None), builders.record(case_id="x")),
     ]
@@ -72,9 +72,13 @@ def test_several_runs_give_each_row_its_course_oldest_first(tmp_path, profile):
 
 def test_of_one_run_the_later_record_counts(tmp_path, profile):
     (row,) = report(
-        tmp_path, profile, builders.record(ns=1), builders.record(ns=2)
+        tmp_path, profile, builders.record(ns=1, status=ERROR), builders.record(ns=2)
     ).rows
     assert row.actual_time_s == 2e-9
+    (row,) = report(
+        tmp_path, profile, builders.record(ns=1), builders.record(ns=2, status=ERROR)
+    ).rows
+    assert not row.HasField("actual_time_s")
 
 
 def test_runs_of_several_devices_are_refused(tmp_path):
