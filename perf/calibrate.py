@@ -71,6 +71,8 @@ def find_base(base: str, device_name: str) -> profiles.Profile:
             f"no profile has the theoretical values of {device_name!r}: write one from"
             " its datasheet and name it by --base"
         )
+    for warning in profile.warnings:
+        command.say(warning)
     if not profile.matches(device_name):
         raise app.UsageError(
             f"--base is the profile of {profile.gpu!r}, but this device is"

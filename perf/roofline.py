@@ -176,6 +176,8 @@ def _profile_for(readers: Sequence[runfile.RunReader]) -> profiles.Profile | Non
             )
         return profile
     profile = profiles.find_profile(_PROFILE.value)
+    for warning in profile.warnings:
+        command.say(warning)
     device_name = report_runs.device_name(readers, profile)
     if not _PREDICT.value and not device_name:
         instead = f"with --predict, --profile={_PROFILE.value!r} gives bounds instead"
