@@ -48,6 +48,11 @@ _DEVICE_NAME = flags.DEFINE_string(
     " (JUnit).",
 )
 
+_SUITE = flags.DEFINE_string(
+    "suite",
+    None,
+    "JUnit: the one suite to convert, by its name or its number from 1. Default: all, which must be of one device.",
+)
 _ALLOW_UNKNOWN_REVISION = flags.DEFINE_bool(
     "allow_unknown_revision",
     False,
@@ -146,7 +151,9 @@ def _form_of_output(name: str | None) -> str:
 
 def _read(path: pathlib.Path) -> records_merge.Reader:
     if _FROM.value == "junit" or (_FROM.value is None and path.suffix == ".xml"):
-        return records_junit.JUnitReader(path)
+        return records_junit.JUnitReader(path, _SUITE.value)
+    if _SUITE.value is not None:
+        raise app.UsageError(f"--suite={_SUITE.value}: {path} is no JUnit XML, which alone has suites")
     is_json = None if _FROM.value is None else _FROM.value == "jsonl"
     return runfile.RunReader(path, is_json)
 
