@@ -2,11 +2,12 @@
 
 Without flags: all rows on the GPU, or where there is none the cheapest row of each op on the CPU. `--device=meta`
 prices every row without a GPU. //perf:roofline reports the file. Exits 1 where a row failed, gave a wrong result or
-timed out, and where nothing was measured since every row was skipped.
+timed out, where nothing was measured since every row was skipped, and where nothing of a plug-in serves a row.
 """
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import dataclasses
 import math
@@ -15,7 +16,7 @@ import pathlib
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 # The status that shells give a program ended by Ctrl-C.
 _EXIT_INTERRUPTED = 130
@@ -34,7 +35,9 @@ if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_
 
 from absl import app, flags
 
+from tileops.ops.implementations import Implementation
 from tileops.perf import (
+    bench_asked,
     bench_catalogue,
     bench_devices,
     bench_emit,
@@ -165,7 +168,8 @@ def _plugin(name: str) -> str:
 
 
 def _run(sources: bench_catalogue.Sources) -> int:
-    classes = bench_catalogue.load(sources, on_idle=_say_idle)
+    brought: dict[bench_asked.Name, str] = {}
+    classes = bench_catalogue.load(sources, on_idle=_say_idle, brought=brought)
     plugins, files = bench_header.plugins(sources, _PLUGIN.value, _SPEC_DIR.value)
     sources = dataclasses.replace(sources, plugin_files=files)
     selection = bench_rows.Selection(
@@ -177,15 +181,53 @@ def _run(sources: bench_catalogue.Sources) -> int:
     )  # fmt: skip
     cases = bench_rows.select(classes, selection)
     bench_rows.check_implementations((op_class for op_class, _ in cases), _IMPLEMENTATION.value)
+    asked = bench_asked.asked(dict.fromkeys(op_class for op_class, _ in cases), choice.implementations, brought)
     if _LIST.value:
-        for op_class, case in bench_plan.part(cases, choice):
-            names = bench_rows.implementations(op_class, _IMPLEMENTATION.value)
-            print(op_class.ENTRY, case.case_id, ",".join(names), sep="\t")
-        return command.EXIT_OK
+        return _list(cases, choice, asked, brought)
     if _DEVICE.value == "meta":
         return _price(bench_plan.part(cases, choice), choice, plugins)
     with contextlib.ExitStack() as pools:
-        return _measure(cases, choice, plugins, lambda: pools.enter_context(bench_pool.pool(sources)))
+        status = _measure(
+            cases, choice, plugins, lambda: pools.enter_context(bench_pool.pool(sources)),
+            lambda path, rows: _say_unserved(asked, bench_files.served(path, rows), rows, brought, choice),
+        )  # fmt: skip
+    return status
+
+
+def _list(
+    cases: list[bench_rows.Case], choice: bench_plan.Choice, asked: Mapping[bench_asked.Name, Implementation],
+    brought: Mapping[bench_asked.Name, str],
+) -> int:  # fmt: skip
+    """Print the rows of a run; of implementations that were asked for, those that serve each."""
+    kind = bench_environment.kind(_DEVICE.value)
+    cases = bench_plan.part(cases, choice) if choice.rows is None else bench_plan.rows(cases, choice, kind)
+    served = set()
+    for op_class, case in cases:
+        names = bench_rows.implementations(op_class, choice.implementations)
+        if any((op_class.ENTRY, name) in asked for name in names) and kind != "meta":
+            serving = bench_rows.serving(op_class, case, kind)
+            names = tuple(name for name in names if name in serving)
+            served |= {(op_class.ENTRY, name) for name in names}
+        print(op_class.ENTRY, case.case_id, ",".join(names), sep="\t")
+    if kind != "meta":  # prices are of no implementation
+        _say_unserved(asked, served, [(op_class.ENTRY, case.case_id) for op_class, case in cases], brought, choice)
+    return command.EXIT_OK
+
+
+def _say_unserved(
+    asked: Mapping[bench_asked.Name, Implementation], served: Collection[bench_asked.Name],
+    rows: Collection[tuple[str, str]], brought: Mapping[bench_asked.Name, str], choice: bench_plan.Choice,
+) -> bool:  # fmt: skip
+    """Say which implementations were asked for and serve none of the rows, each an op and a case.
+
+    Returns:
+      Whether a plug-in got no row at all; False of a part of a run, since other parts have other rows.
+    """
+    counts = collections.Counter(op for op, _ in rows)
+    here = {key: each for key, each in asked.items() if key[0] in counts}
+    for line in bench_asked.unserved(here, served, counts, brought):
+        command.say(line)
+    return choice.shard.count == 1 and bool(bench_asked.idle_plugins(here, served, brought))
 
 
 def _say_idle(plugin: str) -> None:
@@ -223,7 +265,7 @@ def _price(cases: list[bench_rows.Case], choice: bench_plan.Choice, plugins: Seq
 
 def _measure(
     cases: list[bench_rows.Case], choice: bench_plan.Choice, plugins: Sequence[benchmark_pb2.Plugin],
-    make_pool: Callable[[], bench_pool.Pool],
+    make_pool: Callable[[], bench_pool.Pool], say_unserved: Callable[[pathlib.Path, set[tuple[str, str]]], bool],
 ) -> int:  # fmt: skip
     # Asked of a child: this process and the server that children are forked from touch no GPU.
     first = make_pool()
@@ -240,6 +282,7 @@ def _measure(
     ]
     command.say(f"measuring on {environment.device_name} ({', '.join(devices)})")
     units = bench_plan.units(cases, choice, environment)
+    rows = {unit.key[:2] for unit in units}
     records: list[Record] = []
     began = time.monotonic()
     with _writer(bench_header.header(environment, plugins, choice.shard), "tileops-run.binpb") as writer:
@@ -274,7 +317,9 @@ def _measure(
             )
             return command.EXIT_FOUND
     command.say(f"took {time.monotonic() - began:.0f} s")
-    return bench_ending.finish(writer.path, records, outcomes, choice.shard)
+    is_idle = say_unserved(writer.path, rows)
+    status = bench_ending.finish(writer.path, records, outcomes, choice.shard)
+    return command.EXIT_FOUND if is_idle else status
 
 
 def _writer(header: benchmark_pb2.RunHeader, default: str) -> run_writer.RunWriter:

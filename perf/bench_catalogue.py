@@ -35,12 +35,16 @@ class SourceChangedError(CatalogueError):
     """A file that ops come from is not what it was when the run began; the message says which."""
 
 
-def load(sources: Sources, on_idle: Callable[[str], None] = lambda plugin: None) -> dict[str, type[Op]]:
+def load(
+    sources: Sources, on_idle: Callable[[str], None] = lambda plugin: None,
+    brought: dict[tuple[str, str], str] | None = None,
+) -> dict[str, type[Op]]:  # fmt: skip
     """Op classes by entry name. A plugin's own class of an entry's name stands in for the generated one.
 
     Args:
       sources: where they come from.
       on_idle: called with each plugin that brings neither an implementation of one of these ops nor a class.
+      brought: gets the plugin of each implementation that one brings, by op and name.
 
     Raises:
       SourceChangedError: one of `sources.plugin_files` holds something else.
@@ -58,7 +62,7 @@ def load(sources: Sources, on_idle: Callable[[str], None] = lambda plugin: None)
         raise CatalogueError(bench_load_errors.of_generated(sources.generated_dir, error)) from error
     guard = bench_integrity.Guard(classes.values(), with_implementations=False) if sources.plugins else None
     settings, threads = bench_settings.read(), bench_threads.alive()
-    registered: dict[tuple[str, str], str] = {}
+    registered = {} if brought is None else brought
     for plugin in sources.plugins:
         before, classes_before, loaded = _implementations(classes), dict(classes), set(sys.modules)
         try:

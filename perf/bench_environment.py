@@ -28,11 +28,11 @@ def describe(device: str) -> benchmark_pb2.Environment:
       RuntimeError: there is no such device, or several are not of one model.
     """
     if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    kind = torch.device(device.partition(":")[0].partition(",")[0]).type
+        device = kind(device)
+    device_kind = kind(device)
     revision, is_dirty = _revision()
     environment = benchmark_pb2.Environment(
-        device_kind=kind,
+        device_kind=device_kind,
         torch_version=torch.__version__,
         triton_version=_version("triton"),
         python_version=platform.python_version(),
@@ -40,16 +40,23 @@ def describe(device: str) -> benchmark_pb2.Environment:
         project_dirty=is_dirty,
         hostname_hash=_machine_hash(),
     )
-    if kind == "cuda":
+    if device_kind == "cuda":
         if not torch.cuda.is_available():
             raise RuntimeError("torch sees no GPU on this machine")
         environment.device_name, environment.device_count = _gpus(device)
         environment.driver_version = device_state.driver_version()
         environment.cuda_version = torch.version.cuda or torch.version.hip or ""
-    elif kind == "cpu":
+    elif device_kind == "cpu":
         environment.device_name = _cpu_name()
         environment.device_count = 1
     return environment
+
+
+def kind(device: str) -> str:
+    """The kind of a device that --device names: "cuda", "cpu" or "meta"; of "auto", what this machine offers."""
+    if device == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    return torch.device(device.partition(":")[0].partition(",")[0]).type
 
 
 def describe_prices(reproducible: bool) -> benchmark_pb2.Environment:

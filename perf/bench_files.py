@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import pathlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 
 from tileops.perf import bench_run, command, run_json, run_lock, run_writer, runfile
 from tileops.proto import benchmark_pb2
@@ -76,6 +76,16 @@ def recorded(opened: run_writer.RunWriter) -> dict[bench_run.Key, int]:
     return {
         (found.op, found.case_id, found.implementation): found.status
         for found in runfile.read_run(opened.path).records()
+    }
+
+
+def served(path: pathlib.Path, rows: Container[tuple[str, str]]) -> set[tuple[str, str]]:
+    """Op and implementation of what serves one of these rows (op and case), by the records of a run file."""
+    return {
+        (found.op, found.implementation)
+        for found in runfile.read_run(path).records()
+        if (found.op, found.case_id) in rows
+        and not (found.status == benchmark_pb2.STATUS_SKIPPED and found.message == bench_run.DOES_NOT_SERVE)
     }
 
 

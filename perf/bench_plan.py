@@ -52,6 +52,18 @@ def _prices(cases: list[bench_rows.Case]) -> dict[int, Record]:
     return {id(case): price for (_, case), price in zip(cases, bench_pricing.price_cases(cases), strict=True)}
 
 
+def rows(
+    cases: list[bench_rows.Case], choice: Choice, device_kind: str, prices: Mapping[int, Record] | None = None
+) -> list[bench_rows.Case]:
+    """The cases that a run of this choice on such a device has; `prices` as of `part`."""
+    if (choice.rows or ("quick" if device_kind == "cpu" else "all")) == "quick":
+        prices, count, machine = _prices(cases) if prices is None else prices, len(cases), bench_limits.this_machine()
+        cases = bench_rows.quick(cases, lambda row: bench_limits.estimate_s(prices[id(row[1])], row[1], machine))
+        if choice.rows is None and len(cases) < count:
+            command.say(f"on the CPU the cheapest row of each op runs, {len(cases)} of {count}; --rows=all runs all")
+    return part(cases, choice, prices)
+
+
 def units(
     cases: list[bench_rows.Case], choice: Choice, environment: benchmark_pb2.Environment
 ) -> list[bench_run.Unit]:
@@ -60,17 +72,10 @@ def units(
     The parts of a sharded run make up the whole: what is quick is chosen before the parts are made.
     """
     prices = _prices(cases)
-    is_cpu = environment.device_kind == "cpu"
-    machine = bench_limits.this_machine()
-    if (choice.rows or ("quick" if is_cpu else "all")) == "quick":
-        count = len(cases)
-        cases = bench_rows.quick(cases, lambda row: bench_limits.estimate_s(prices[id(row[1])], row[1], machine))
-        if choice.rows is None and len(cases) < count:
-            command.say(f"on the CPU the cheapest row of each op runs, {len(cases)} of {count}; --rows=all runs all")
     limit = _limit(choice, environment)
     is_named = bench_rows.ALL not in choice.implementations
     planned = []
-    for op_class, case in part(cases, choice, prices):
+    for op_class, case in rows(cases, choice, environment.device_kind, prices):
         price = prices[id(case)]
         skip = limit(price, case)
         names = bench_rows.implementations(op_class, choice.implementations)

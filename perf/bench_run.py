@@ -14,6 +14,8 @@ from tileops.proto import benchmark_pb2
 Record = benchmark_pb2.BenchmarkRecord
 # Op, case and implementation: what identifies a record within a run.
 Key = tuple[str, str, str]
+# What the record of an implementation says that was named and does not serve the row.
+DOES_NOT_SERVE = "does not serve this row"
 # Outcomes that speak of a defect or an accident.
 FAILED = frozenset({benchmark_pb2.STATUS_ERROR, benchmark_pb2.STATUS_TIMEOUT})
 
@@ -130,7 +132,7 @@ def _outcome(unit: Unit, worker: Worker) -> Record | None:
     except (bench_pool.ChildDiedError, bench_pool.TaskError) as error:
         return _failed(unit, worker, benchmark_pb2.STATUS_ERROR, str(error))
     if payload is None:
-        return _failed(unit, worker, benchmark_pb2.STATUS_SKIPPED, "does not serve this row") if unit.is_named else None
+        return _failed(unit, worker, benchmark_pb2.STATUS_SKIPPED, DOES_NOT_SERVE) if unit.is_named else None
     record = Record.FromString(payload)
     bench_records.refuse_impossible_time(record)
     if record.status != benchmark_pb2.STATUS_OK and not record.flops and not record.bytes:

@@ -71,6 +71,8 @@ def find_base(base: str, device_name: str) -> profiles.Profile:
             f"no profile has the theoretical values of {device_name!r}: write one from"
             " its datasheet and name it by --base"
         )
+    for warning in profile.warnings:
+        command.say(warning)
     if not profile.matches(device_name):
         raise app.UsageError(
             f"--base is the profile of {profile.gpu!r}, but this device is"
@@ -150,7 +152,7 @@ def calibrate(
         "software": f"CUDA {torch.version.cuda}, torch {torch.__version__}, Python"
         f" {platform.python_version()}",
     }
-    return outcomes, calibrate_profile.merge(base, outcomes, start_up, provenance)
+    return outcomes, calibrate_profile.merge(base, outcomes, start_up, provenance, facts.l2_bytes)
 
 
 def _measure(

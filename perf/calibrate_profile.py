@@ -73,6 +73,7 @@ def merge(
     outcomes: Sequence[model.Outcome],
     start_up: calibrate_fit.StartUp,
     provenance: Mapping[str, str],
+    l2_bytes: int,
 ) -> gpu_profile_pb2.GpuProfile:
     """Returns the base profile with everything measured replaced.
 
@@ -84,6 +85,7 @@ def merge(
       base: Not changed.
       outcomes: Of all four mixes, and of any units of the base.
       provenance: `tool`, `date`, `driver`, `clocks` and `software`.
+      l2_bytes: Last-level cache, as the device reports it. Bytes.
 
     Raises:
       CalibrationError: A mix is missing, an outcome has no place in the base, a
@@ -95,6 +97,7 @@ def merge(
     by_name = {outcome.quantity.name: outcome for outcome in outcomes}
     result = gpu_profile_pb2.GpuProfile()
     result.CopyFrom(base)
+    result.l2_bytes = l2_bytes
     _set_memory(result.hbm, by_name)
     for unit in result.unit:
         unit.ClearField("calibration")

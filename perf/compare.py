@@ -22,6 +22,7 @@ from tileops.perf import output
 from tileops.perf import paths
 from tileops.perf import report_facts
 from tileops.perf import report_runs
+from tileops.perf import run_duplicates
 from tileops.perf import run_parts
 from tileops.perf import runfile
 
@@ -37,6 +38,9 @@ _FORMAT = flags.DEFINE_enum(
     "format", "table", ["table", "json", "csv", "html"], "Form of the comparison."
 )
 _OUT = flags.DEFINE_string("out", None, "File to write. Default: stdout.")
+_DUPLICATES = flags.DEFINE_enum(
+    "duplicates", None, run_duplicates.CHOICES, run_duplicates.HELP
+)
 _ALL = flags.DEFINE_bool(
     "all", False, "List the rows in which nothing changed, too (table)."
 )
@@ -82,7 +86,7 @@ def _read(reader: runfile.RunReader):
     facts = report_facts.RunFacts(reader)
 
     def noted():
-        for record in reader.records():
+        for record in run_duplicates.records(reader, _DUPLICATES.value):
             facts.add(record)
             yield record
 

@@ -131,7 +131,10 @@ class FamilyRatio:
 def measured(
     records: Iterable[benchmark_pb2.BenchmarkRecord],
 ) -> dict[Key, Measured]:
-    """Returns what is known of each row; of several records the last one counts."""
+    """Returns what is known of each row; of several records the last one counts.
+
+    `run_duplicates.records` leaves one successful record of a row at most.
+    """
     known = {}
     for record in records:
         time = _time(record)

@@ -1,4 +1,4 @@
-"""The time that a benchmark record measured, or why it measured none."""
+"""The time that a benchmark record measured, or why it measured none, and whether its data was in the cache."""
 
 import math
 
@@ -8,6 +8,10 @@ _NANOSECONDS_PER_SECOND = 1e9
 
 # No clock resolves this; rates of less time would leave the range of floats.
 _LEAST_TIME_NS = 1e-12
+
+# The largest last-level cache of any GPU that this project knows (AMD's MI300 series).
+# Data above this size fits in no cache, whatever the profile leaves out. Bytes.
+_LARGEST_CACHE_BYTES = 256 * 2**20
 
 # Outcomes whose time is the time of the row's work. One that this program does not
 # know, of a newer schema, may be another way to fail.
@@ -55,6 +59,32 @@ def defect(record: benchmark_pb2.BenchmarkRecord) -> str:
     if timing.excluded_copy_ns:
         said += f" with copies of {timing.excluded_copy_ns:g} ns"
     return f"{said} is no measured time"
+
+
+def is_warm(record: benchmark_pb2.BenchmarkRecord, l2_bytes: int | None) -> bool:
+    """Whether the record says that its data may have been in the L2 when a measured call began.
+
+    A call without a flush finds what the call before left; one behind a clean flush
+    pushes no written lines out. Calls that took input sets in turn found cold caches,
+    unless all sets fit in the L2 together. A record that does not say what came before
+    its calls is taken as cold.
+
+    Args:
+      record: One row of one implementation.
+      l2_bytes: The device's last-level cache; None where nobody knows it.
+    """
+    prepared = record.device_state.cache_preparation
+    if prepared.flush == benchmark_pb2.CACHE_FLUSH_CLEAN:
+        return True
+    if prepared.flush != benchmark_pb2.CACHE_FLUSH_NONE:
+        return False
+    sets = prepared.input_sets
+    return sets <= 1 or (l2_bytes is not None and sets * record.bytes <= l2_bytes)
+
+
+def fits_in_cache(record: benchmark_pb2.BenchmarkRecord, l2_bytes: int | None) -> bool:
+    """Whether all data of the record's call fits in the L2; in the largest one there is if `l2_bytes` is None."""
+    return record.bytes <= (_LARGEST_CACHE_BYTES if l2_bytes is None else l2_bytes)
 
 
 def _is_wrong(record: benchmark_pb2.BenchmarkRecord) -> bool:

@@ -7,12 +7,15 @@
 
 A row that the model cannot price honestly stays blank, with a reason. Reasons
 are looked for in this order, so that what is said first is what the user would
-have to mend first: no_time and no_cupti speak of the measurement, no_profile of
-the device, zero_bytes and no_roof of the op, uncalibrated of the profile.
+have to mend first: no_time, no_cupti and warm_cache speak of the measurement,
+no_profile of the device, zero_bytes and no_roof of the op, uncalibrated of the
+profile.
 
 The physics check stands beside all that: whatever has a time and a profile is
 held against the theoretical ceilings, and a row that exceeds one is a formula
-error.
+error. Data that may have been in the L2 when the call began, and fits in it, can
+come faster than the memory's bandwidth: such a row is held against its unit's
+peak alone.
 """
 
 from typing import NamedTuple
@@ -94,7 +97,11 @@ def read(
     flops, traffic, roof_key = record.flops, record.bytes, record.roof_key
     unit = profile.units.get(roof_key) if profile is not None else None
     actual_time_s = measured_time.actual_time(record)
+    l2_bytes = profile.l2_bytes if profile is not None else None
+    is_warm = measured_time.is_warm(record, l2_bytes)
     blank_reason = _time_blank_reason(record, actual_time_s)
+    if is_warm and not blank_reason:
+        blank_reason = roofline_pb2.BLANK_REASON_WARM_CACHE
     achieved_bytes = achieved_flops = efficiency = headroom_s = None
     breaches: tuple[Breach, ...] = ()
     if actual_time_s is not None:
@@ -102,7 +109,8 @@ def read(
         if blank_reason != roofline_pb2.BLANK_REASON_NO_CUPTI:
             achieved_bytes, achieved_flops = implied_bytes, implied_flops
         if profile is not None:
-            breaches = _breach("hbm", implied_bytes, profile.bandwidth)
+            if not (is_warm and measured_time.fits_in_cache(record, l2_bytes)):
+                breaches = _breach("hbm", implied_bytes, profile.bandwidth)
             if unit is not None:
                 breaches += _breach(roof_key, implied_flops, unit)
     sol = _NO_SOL_TIMES

@@ -18,6 +18,7 @@ ROOF_KEYS = frozenset(
 _PLAUSIBLE_BYTES_PER_S = (1e10, 1e14)
 _PLAUSIBLE_FLOPS_PER_S = (1e10, 1e18)
 _PLAUSIBLE_LATENCY_FLOOR_S = (1e-7, 1e-3)
+_PLAUSIBLE_L2_BYTES = (2**20, 2**30)
 # hbm.calibration repeats the largest mix fraction; decimals may be rounded.
 _ENVELOPE_TOLERANCE = 1e-6
 
@@ -41,6 +42,8 @@ def validate(message: gpu_profile_pb2.GpuProfile) -> list[str]:
             "seconds",
             defects,
         )
+    if message.HasField("l2_bytes"):
+        _check_range("l2_bytes", message.l2_bytes, _PLAUSIBLE_L2_BYTES, "bytes", defects)
     provenance = message.provenance
     if measured and not (provenance.tool.strip() and _is_date(provenance.date)):
         defects.append(

@@ -15,6 +15,7 @@ from google.protobuf import text_format
 
 from tileops.perf import paths
 from tileops.perf import profile_checks
+from tileops.perf import profile_rules
 from tileops.proto import gpu_profile_pb2
 
 
@@ -53,7 +54,9 @@ class Profile:
       units: Ceiling of each unit by roof key. FLOPs per second.
       latency_floor_s: Time under which launch overhead dominates; None where
         not measured. Seconds.
+      l2_bytes: Last-level cache; None where the profile does not state it. Bytes.
       message: The profile as it was read, with sources and provenance.
+      warnings: What is unlikely about its figures, in words; users must hear of it.
     """
 
     gpu: str
@@ -61,7 +64,9 @@ class Profile:
     bandwidth: Roof
     units: Mapping[str, Roof]
     latency_floor_s: float | None
+    l2_bytes: int | None
     message: gpu_profile_pb2.GpuProfile
+    warnings: tuple[str, ...] = ()
 
     def matches(self, device_name: str) -> bool:
         """Whether the profile names this device: exactly, but for case and spaces."""
@@ -72,8 +77,8 @@ def load_profile(path: str | os.PathLike) -> Profile:
     """Reads and validates one profile.
 
     Raises:
-      ProfileError: It cannot be read, or is not valid; the message lists every
-        defect.
+      ProfileError: It cannot be read, is not valid, or has figures that no GPU can
+        have; the message lists every defect.
     """
     message = gpu_profile_pb2.GpuProfile()
     try:
@@ -83,9 +88,11 @@ def load_profile(path: str | os.PathLike) -> Profile:
     except (text_format.ParseError, UnicodeDecodeError) as error:
         raise ProfileError(f"profile {path}:{error}") from error
     defects = profile_checks.validate(message)
+    findings = profile_rules.find(message) if not defects else []
+    defects += [finding.text for finding in findings if finding.is_impossible]
     if defects:
         raise ProfileError(f"profile {path}: " + "; ".join(defects))
-    return _model(message)
+    return _model(message, tuple(f"profile {path}: {finding.text}" for finding in findings))
 
 
 def load_profiles() -> list[Profile]:
@@ -176,7 +183,7 @@ def find_profile(name_or_file: str) -> Profile:
     """
     path = paths.user_path(name_or_file)
     if name_or_file.endswith(".textproto") or os.path.isfile(path):
-        return load_profile(path)
+        return _held_against_ours(load_profile(path), path)
     for path in _profile_files():
         if path.stem == name_or_file:
             return load_profile(path)
@@ -204,7 +211,17 @@ def _profile_files() -> list[pathlib.Path]:
     return sorted(paths.data_path("profiles").glob("*.textproto"))
 
 
-def _model(message: gpu_profile_pb2.GpuProfile) -> Profile:
+def _held_against_ours(profile: Profile, path: os.PathLike) -> Profile:
+    """Returns a user's profile with a warning for each figure that is far from the project's own of that device."""
+    known = select(load_profiles(), profile.gpu)
+    if known is None:
+        return profile
+    found = profile_rules.compare(profile.message, known.message)
+    warnings = tuple(f"profile {path}: {finding.text}" for finding in found)
+    return dataclasses.replace(profile, warnings=profile.warnings + warnings)
+
+
+def _model(message: gpu_profile_pb2.GpuProfile, warnings: tuple[str, ...] = ()) -> Profile:
     """Returns the model of a valid message."""
 
     def roof(theoretical_per_s: float, part) -> Roof:
@@ -221,7 +238,9 @@ def _model(message: gpu_profile_pb2.GpuProfile) -> Profile:
         latency_floor_s=(
             message.latency_floor_s if message.HasField("latency_floor_s") else None
         ),
+        l2_bytes=message.l2_bytes if message.HasField("l2_bytes") else None,
         message=message,
+        warnings=warnings,
     )
 
 

@@ -19,6 +19,7 @@ from tileops.perf import profiles
 from tileops.perf import records_junit
 from tileops.perf import records_merge
 from tileops.perf import records_text
+from tileops.perf import run_duplicates
 from tileops.perf import run_framing
 from tileops.perf import run_parts
 from tileops.perf import run_writer
@@ -47,6 +48,11 @@ _DEVICE_NAME = flags.DEFINE_string(
     " (JUnit).",
 )
 
+_SUITE = flags.DEFINE_string(
+    "suite",
+    None,
+    "JUnit: the one suite to convert, by its name or its number from 1. Default: all, which must be of one device.",
+)
 _ALLOW_UNKNOWN_REVISION = flags.DEFINE_bool(
     "allow_unknown_revision",
     False,
@@ -58,6 +64,14 @@ _ALLOW_MISSING_PARTS = flags.DEFINE_bool(
     False,
     "Merge some parts of a run alone; the merged run says which, and can be merged with"
     " the others later.",
+)
+
+_DUPLICATES = flags.DEFINE_enum(
+    "duplicates",
+    None,
+    run_duplicates.CHOICES,
+    "Which stays of several successful records that one file has of a case and"
+    " implementation. Default: all, and reports refuse what was written.",
 )
 
 _FORM_OF_ENDING = {
@@ -137,7 +151,9 @@ def _form_of_output(name: str | None) -> str:
 
 def _read(path: pathlib.Path) -> records_merge.Reader:
     if _FROM.value == "junit" or (_FROM.value is None and path.suffix == ".xml"):
-        return records_junit.JUnitReader(path)
+        return records_junit.JUnitReader(path, _SUITE.value)
+    if _SUITE.value is not None:
+        raise app.UsageError(f"--suite={_SUITE.value}: {path} is no JUnit XML, which alone has suites")
     is_json = None if _FROM.value is None else _FROM.value == "jsonl"
     return runfile.RunReader(path, is_json)
 
@@ -181,7 +197,7 @@ def _entries(
     stamped.schema_version = runfile.SCHEMA_VERSION
     yield benchmark_pb2.RunEntry(header=stamped)
     counts = benchmark_pb2.RunFooter()
-    for record in records_merge.merged_records(readers):
+    for record in records_merge.merged_records(readers, _DUPLICATES.value):
         run_writer.count_record(counts, record)
         yield benchmark_pb2.RunEntry(record=record)
     footer = records_merge.merged_footer(readers)

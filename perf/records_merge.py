@@ -10,6 +10,7 @@ import pathlib
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
+from tileops.perf import run_duplicates
 from tileops.perf import run_parts
 from tileops.perf import run_plugins
 from tileops.perf import runfile
@@ -154,8 +155,14 @@ def _merge_parts(
 
 def merged_records(
     readers: Sequence[Reader],
+    duplicates: str | None = None,
 ) -> Iterator[benchmark_pb2.BenchmarkRecord]:
     """Yields the records of all runs, run after run.
+
+    Args:
+      readers: The runs.
+      duplicates: One of `run_duplicates.CHOICES`: which stays of several successful
+        records that one run has of a row; None keeps them all.
 
     Raises:
       MergeError: Two runs hold the same row; within one, a later record replaces
@@ -163,7 +170,9 @@ def merged_records(
     """
     owners: dict[tuple[str, str, str], pathlib.Path] = {}
     for reader in readers:
-        for record in reader.records():
+        # A form that is no run file refuses such rows itself.
+        chooses = duplicates is not None and isinstance(reader, runfile.RunReader)
+        for record in run_duplicates.records(reader, duplicates) if chooses else reader.records():
             key = (record.op, record.case_id, record.implementation)
             owner = owners.setdefault(key, reader.path) if len(readers) > 1 else reader.path
             if owner != reader.path:

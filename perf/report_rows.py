@@ -13,6 +13,7 @@ from tileops.perf import profiles
 from tileops.perf import report_facts
 from tileops.perf import report_runs
 from tileops.perf import report_store
+from tileops.perf import run_duplicates
 from tileops.perf import run_parts
 from tileops.perf import runfile
 from tileops.proto import benchmark_pb2
@@ -31,6 +32,7 @@ Encoder = Callable[
     [benchmark_pb2.BenchmarkRecord, pricing.Readings, Sequence[HistoryPoint]], bytes
 ]
 
+_NOT_CHOSEN = frozenset((roofline_pb2.BLANK_REASON_NO_CUPTI, roofline_pb2.BLANK_REASON_WARM_CACHE))
 _FAILED = frozenset((benchmark_pb2.STATUS_ERROR, benchmark_pb2.STATUS_TIMEOUT))
 
 # What rows are sorted by, under the names that a user gives, and whether the
@@ -53,12 +55,15 @@ class Query:
       is_prediction: Whether times are left out and bounds given instead; needs a
         profile.
       sort: One of `SORT_KEYS`.
+      duplicates: One of `run_duplicates.CHOICES`; None to refuse a run file that has a
+        row twice.
     """
 
     selection: report_runs.Selection
     profile: profiles.Profile | None
     is_prediction: bool = False
     sort: str = "headroom"
+    duplicates: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -106,6 +111,8 @@ def collect(
     Raises:
       report_runs.MixedDevicesError: The runs are of several devices.
       report_runs.NothingSelectedError: There is a filter, and nothing passes it.
+      run_duplicates.DuplicateError: A file has two successful records of one row, and
+        the query does not say which counts.
       runfile.RunFileError: A file cannot be read.
     """
     report_runs.device_name(readers, query.profile)
@@ -123,7 +130,7 @@ def collect(
         is_foreign = report_runs.lacks_device(reader) and not all(map(report_runs.lacks_device, readers))
         # A bound is of any device; a time is read against that of its own alone.
         asked = dataclasses.replace(query, profile=None) if is_foreign else query
-        for record in reader.records():
+        for record in run_duplicates.records(reader, query.duplicates):
             facts[place].add(record)
             if names:
                 names.add(record)
@@ -208,8 +215,8 @@ def _put_time(
         group = 2
         record.message = record.message or measured_time.defect(record)
     else:
-        # A time by another clock than CUPTI is none to choose by.
-        group = int(readings.blank_reason == roofline_pb2.BLANK_REASON_NO_CUPTI)
+        # A time by another clock than CUPTI, or with warm caches, is none to choose by.
+        group = int(readings.blank_reason in _NOT_CHOSEN)
     # Of records without a time, one that says why goes before a silent one.
     subgroup = 2 * (record.status != benchmark_pb2.STATUS_OK) + (not record.message)
     store.put(

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from tileops.perf import paths
 from tileops.perf import profiles
+from tileops.perf import run_duplicates
 from tileops.perf import runfile
 from tileops.proto import benchmark_pb2
 
@@ -156,10 +157,18 @@ def newest_run(readers: Sequence[runfile.RunReader]) -> runfile.RunReader:
 
 def newest_records(
     readers: Sequence[runfile.RunReader],
+    duplicates: str | None = None,
 ) -> list[benchmark_pb2.BenchmarkRecord]:
     """Returns the newest record of each case and implementation.
 
+    Args:
+      readers: The runs.
+      duplicates: One of `run_duplicates.CHOICES`; None to refuse a file that has a row
+        twice.
+
     Raises:
+      run_duplicates.DuplicateError: A file has two successful records of one row, and
+        `duplicates` does not say which counts.
       MixedDevicesError: The runs are of several devices, or one does not say of which.
       runfile.RunFileError: A file cannot be read.
     """
@@ -170,7 +179,7 @@ def newest_records(
         raise MixedDevicesError(f"{lost[0].path} is not known to be of the others' device: {problems}")
     newest = {}
     for reader in oldest_first(readers):
-        for record in reader.records():
+        for record in run_duplicates.records(reader, duplicates):
             newest[record.op, record.case_id, record.implementation] = record
     return list(newest.values())
 

@@ -57,7 +57,9 @@ def breach(exceeded: roofline_pb2.Breach) -> str:
 
 
 def note(row: roofline_pb2.Row) -> str:
-    """Returns what the record says of itself, or which roof is missing where."""
+    """Returns what the record says of itself, or else why its row is blank: which roof is missing, or warm caches."""
+    if row.blank_reason == roofline_pb2.BLANK_REASON_WARM_CACHE and not row.message:
+        return "no flush, or a clean one, came before the calls: their data may have been in the L2"
     if row.message or row.blank_reason != roofline_pb2.BLANK_REASON_NO_ROOF:
         return row.message
     if row.roof_key:

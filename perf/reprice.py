@@ -25,6 +25,7 @@ from tileops.perf import report_runs
 from tileops.perf import report_text
 from tileops.perf import reprice_effect
 from tileops.perf import reprice_join
+from tileops.perf import run_duplicates
 from tileops.perf import run_framing
 from tileops.perf import run_json
 from tileops.perf import run_writer
@@ -41,6 +42,10 @@ _OUT = flags.DEFINE_string(
     "out", "tileops-repriced.binpb", "Run file to write, .binpb or .jsonl."
 )
 
+_DUPLICATES = flags.DEFINE_enum(
+    "duplicates", None, run_duplicates.CHOICES, run_duplicates.HELP
+)
+
 
 def main(argv: Sequence[str]) -> int:
     """Writes the repriced run; returns the exit status."""
@@ -51,7 +56,7 @@ def main(argv: Sequence[str]) -> int:
         if wrong := run_json.wrong_ending(paths.user_path(_OUT.value)):
             raise app.UsageError(f"--out={_OUT.value}: {wrong}")
         readers = [runfile.read_run(path) for path in files]
-        recorded = report_runs.newest_records(readers)
+        recorded = report_runs.newest_records(readers, _DUPLICATES.value)
         for reader in readers:
             for problem in reader.problems:
                 command.say(f"{reader.path.name}: {problem}")

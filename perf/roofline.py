@@ -22,6 +22,7 @@ from tileops.perf import report_rows
 from tileops.perf import report_runs
 from tileops.perf import report_store
 from tileops.perf import report_table
+from tileops.perf import run_duplicates
 from tileops.perf import runfile
 from tileops.proto import roofline_pb2
 
@@ -72,6 +73,9 @@ _ASSUME_CALIBRATION = flags.DEFINE_float(
     "Fraction, in (0, 1], of each theoretical value that the profile has no measured"
     " fraction for; the report says that it was assumed. Default: such readings stay"
     " blank (uncalibrated).",
+)
+_DUPLICATES = flags.DEFINE_enum(
+    "duplicates", None, run_duplicates.CHOICES, run_duplicates.HELP
 )
 _REPRODUCIBLE = flags.DEFINE_bool(
     "reproducible", False, "Leave out run id, time, host and revision."
@@ -136,6 +140,7 @@ def _collect(store: report_store.RowStore) -> report_rows.Collected:
         profile=_assumed(_profile_for(readers)),
         is_prediction=_PREDICT.value,
         sort=_SORT.value,
+        duplicates=_DUPLICATES.value,
     )
     collected = report_rows.collect(readers, query, _ENCODERS[_FORMAT.value], store)
     if _REPRODUCIBLE.value:
@@ -171,6 +176,8 @@ def _profile_for(readers: Sequence[runfile.RunReader]) -> profiles.Profile | Non
             )
         return profile
     profile = profiles.find_profile(_PROFILE.value)
+    for warning in profile.warnings:
+        command.say(warning)
     device_name = report_runs.device_name(readers, profile)
     if not _PREDICT.value and not device_name:
         instead = f"with --predict, --profile={_PROFILE.value!r} gives bounds instead"

@@ -92,6 +92,10 @@ class RunReader:
 
     def __iter__(self) -> Iterator[benchmark_pb2.RunEntry]:
         """Yields the header (if any), the records and the footer (if any)."""
+        return (entry for _, entry in self._placed())
+
+    def _placed(self) -> Iterator[tuple[int, benchmark_pb2.RunEntry]]:
+        """Yields each entry behind its byte offset."""
         self.footer = None
         self.problems = []
         self._count = 0
@@ -133,7 +137,7 @@ class RunReader:
                 self.footer = piece.entry.footer
                 self._check_time(piece.start, self.footer, "finished_at")
                 self._check_count(piece.start)
-            yield piece.entry
+            yield piece.start, piece.entry
         if self.footer is None and end:
             self._report(
                 end,
@@ -146,6 +150,14 @@ class RunReader:
         for entry in self:
             if entry.HasField("record"):
                 yield entry.record
+
+    def numbered_records(self) -> Iterator[tuple[int, int, benchmark_pb2.BenchmarkRecord]]:
+        """Yields each record behind its place among the file's records, from 1, and its byte offset."""
+        number = 0
+        for offset, entry in self._placed():
+            if entry.HasField("record"):
+                number += 1
+                yield number, offset, entry.record
 
     @property
     def lost(self) -> int:

@@ -13,7 +13,7 @@ from typing import TextIO
 
 from absl import app, flags
 
-from tileops.perf import command, compare_rows, output, paths, runfile, stability_rows, stability_runs
+from tileops.perf import command, compare_rows, output, paths, run_duplicates, runfile, stability_rows, stability_runs
 
 _BASE = flags.DEFINE_string("base", None, "Run file.")
 _NEW = flags.DEFINE_string("new", None, "Run file of the same rows, measured again.")
@@ -24,6 +24,7 @@ _WORST = flags.DEFINE_integer("worst", 10, "Rows to name, the farthest apart fir
 _ALLOW_UNLIKE = flags.DEFINE_bool(
     "allow_unlike", False, "Hold runs against each other that differ in more than when they were made; says in what."
 )
+_DUPLICATES = flags.DEFINE_enum("duplicates", None, run_duplicates.CHOICES, run_duplicates.HELP)
 _OUT = flags.DEFINE_string("out", None, "File to write. Default: stdout.")
 
 
@@ -36,14 +37,15 @@ def main(argv: Sequence[str]) -> int:
     try:
         readers = [runfile.read_run(paths.user_path(path)) for path in (_BASE.value, _NEW.value)]
         stability_runs.refuse_one_run(*readers)
-        known = [compare_rows.measured(reader.records()) for reader in readers]
+        known = [compare_rows.measured(run_duplicates.records(reader, _DUPLICATES.value)) for reader in readers]
         unlike = stability_runs.unlike(*readers, *known)
         if unlike and not _ALLOW_UNLIKE.value:
             raise app.UsageError(f"{'; '.join(unlike)}: that tells no repeatability; --allow_unlike goes on anyhow")
         rows = stability_rows.differences(*known, _LONGER_THAN_US.value / 1e6)
         if not rows:
             raise app.UsageError("the two runs have no row in common that both timed and that is long enough")
-        told = [*unlike, *stability_runs.unknown(*readers)]
+        left_out = [f"{reader.path.name}: {problem}" for reader in readers for problem in reader.problems]
+        told = [*unlike, *stability_runs.unknown(*readers), *left_out]
         output.write(_OUT.value, lambda out: _write(readers, rows, told, out))
     except (runfile.RunFileError, stability_runs.OneRunError, output.OutputError) as error:
         raise app.UsageError(str(error)) from error
@@ -64,7 +66,7 @@ def _write(
         times = f"{row.base_s * 1e6:.2f} us, then {row.new_s * 1e6:.2f} us"
         print(f"  {row.relative:.2%}  {' '.join(row.key)}: {times}", file=out)
     for reader in readers:
-        for implementation, seconds in stability_rows.harness_times(reader.records()).items():
+        for implementation, seconds in stability_rows.harness_times(run_duplicates.records(reader, _DUPLICATES.value)).items():
             if seconds:
                 what = f"{reader.path.name}: harness time of {len(seconds)} {implementation or 'records'}"
                 _write_quantiles(what, stability_rows.quantiles(seconds), "{:.2f} s", out)

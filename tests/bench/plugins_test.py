@@ -5,6 +5,7 @@ import pathlib
 
 import pytest
 
+from tileops.perf import runfile
 from tileops.tests.bench import runs
 
 OP = ("--op=RMSNormFwdOp", "--label=llama-8b-decode")
@@ -127,3 +128,82 @@ def test_a_plugin_of_private_ops_without_their_manifest_is_told_what_is_missing(
     status, _, err = project("--list", "--plugin=ours.py")
     assert status == 2 and "No module named 'tileops_generated_private' (ours.py:2)" in err
     assert "that is family 'private' of a manifest outside the project: name its folder with --spec_dir" in err
+
+
+def _register(*implementations):
+    """Returns a plug-in of RMSNormFwdOp; each implementation is a name and its `when`."""
+    lines = (f"op_class.register({name!r}, lambda op, call, x, w: rms(op, x, w), when={when})\n" for name, when in implementations)
+    return (
+        f"{REGISTER}import torch\n"
+        "def on_mars(call):\n    '''The call's tensors are on Mars.'''\n    return call.device.startswith('mars')\n"
+        "def rms(op, x, w):\n"
+        "    return torch.nn.functional.rms_norm(x, (x.shape[-1],), w, op.params['eps'])\n" + "".join(lines)
+    )
+
+
+def _listed(out):
+    return {tuple(line.split("\t")[:2]): line.split("\t")[2].split(",") for line in out.splitlines()}
+
+
+def _measured(path):
+    rows = {}
+    for record in runfile.read_run(path).records():
+        rows.setdefault((record.op, record.case_id), []).append(record.implementation)
+    return rows
+
+
+CPU = (*OP, "--device=cpu", "--rows=all", "--out=run.binpb", "--max_row_seconds=60")
+
+
+def test_a_plugin_that_serves_no_row_is_named_with_its_when_and_fails_the_run(tmp_path, project):
+    path = _write(tmp_path / "mine.py", _register(("mine", "on_mars")))
+    line = f"RMSNormFwdOp: mine of --plugin={path} does not serve"
+    reason = "its when, on_mars (mine.py:5), says no: The call's tensors are on Mars."
+    listed, out, err = project("--list", *CPU, "--plugin=mine.py")
+    assert listed == 0 and line in err and reason in err
+    status, _, err = project(*CPU, "--plugin=mine.py")
+    assert status == 1 and line in err and reason in err and "0 skipped" in err
+    assert _listed(out) == _measured(tmp_path / "run.binpb")
+    assert "mine" not in out
+
+
+def test_what_serves_some_rows_is_not_named_and_list_and_run_agree(tmp_path, project):
+    _write(
+        tmp_path / "mine.py",
+        _register(("never", "lambda call: False"), ("half", "lambda call: call.tensors['x'].shape[-1] == 4096"), ("all_", "None")),
+    )
+    two_rows = (*CPU, "--label=llama-70b-decode", "--plugin=mine.py")
+    _, out, err = project("--list", *two_rows)
+    status, _, run_err = project(*two_rows)
+    for said in (err, run_err):
+        assert "RMSNormFwdOp: never of --plugin=" in said and "any of the 2 selected rows" in said
+        assert "when=lambda call: False)" in said  # the line that registers it
+        assert "half of" not in said and "all_ of" not in said
+    assert status == 0, run_err
+    measured = _measured(tmp_path / "run.binpb")
+    assert _listed(out) == measured
+    assert sorted(len(names) for names in measured.values()) == [2, 3] and all("all_" in names for names in measured.values())
+
+
+def test_a_name_that_serves_no_row_is_said_with_its_when(tmp_path, bench):
+    flags = ("--device=cpu", "--op=Scale*", "--label=small", "--rows=all", "--out=run.binpb", runs.plugin("implementations"))
+    line = "ScaleFwdOp: gpu of --plugin="
+    reason = "does not serve the one selected row: its when, on_cuda (implementations.py:"
+    _, out, err = bench("--list", *flags, "--implementation=honest,gpu")
+    assert out == "ScaleFwdOp\tsmall-float32\thonest\n" and line in err and reason in err
+    assert "the call's tensors are on an NVIDIA (or ROCm) GPU." in err
+    status, _, err = bench(*flags, "--implementation=honest,gpu")
+    assert status == 0 and line in err and reason in err and "skipped 1, does not serve this row" in err
+    status, _, err = bench(*flags, "--implementation=honest,gpu", "--resume")
+    assert line in err  # by the records of the file
+    status, _, err = bench(*flags, "--implementation=gpu")
+    assert status == 1 and line in err
+
+
+def test_prices_and_other_ops_are_of_no_implementation(tmp_path, bench):
+    status, _, err = bench("--device=meta", "--op=Scale*", runs.plugin("implementations"))
+    assert status == 0 and "does not serve" not in err
+    status, out, err = bench("--list", "--device=meta", "--op=Scale*", "--label=small", runs.plugin("implementations"))
+    assert (status, err) == (0, "") and out == "ScaleFwdOp\tsmall-float32\ttorch,honest,gpu\n"
+    status, _, err = bench("--device=cpu", "--op=Scatter*", runs.plugin("implementations"))
+    assert status == 0 and "does not serve" not in err

@@ -64,7 +64,7 @@ def _outcomes(**fractions):
 
 
 def _merge(outcomes):
-    return calibrate_profile.merge(_base(), outcomes, START_UP, PROVENANCE)
+    return calibrate_profile.merge(_base(), outcomes, START_UP, PROVENANCE, l2_bytes=60 * 2**20)
 
 
 def test_the_envelope_is_the_largest_mix_and_each_is_kept():
@@ -80,6 +80,7 @@ def test_theoretical_values_and_words_stay():
     assert [u.theoretical_flops_per_s for u in merged.unit] == [67e12, 989.5e12, 1979e12]
     assert list(merged.alias) == list(base.alias) and list(merged.note) == list(base.note)
     assert merged.hbm.source == "a sheet" and merged.hbm.doubt == "a doubt"
+    assert merged.l2_bytes == 60 * 2**20
 
 
 def test_an_older_calibration_does_not_survive_unmeasured():
@@ -188,12 +189,12 @@ def test_a_unit_without_a_place_in_the_base_is_refused():
 
 def test_no_date_is_no_valid_profile():
     with pytest.raises(model.CalibrationError, match="not valid.*provenance"):
-        calibrate_profile.merge(_base(), _outcomes(), START_UP, {"tool": "test"})
+        calibrate_profile.merge(_base(), _outcomes(), START_UP, {"tool": "test"}, 2**25)
 
 
 def test_the_base_is_not_changed():
     base = _base()
-    calibrate_profile.merge(base, _outcomes(), START_UP, PROVENANCE)
+    calibrate_profile.merge(base, _outcomes(), START_UP, PROVENANCE, 2**25)
     assert base == _base()
 
 

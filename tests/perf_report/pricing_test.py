@@ -252,6 +252,82 @@ def test_physics_check_needs_a_time_and_a_profile(profile):
     )
 
 
+NONE, CLEAN = benchmark_pb2.CACHE_FLUSH_NONE, benchmark_pb2.CACHE_FLUSH_CLEAN
+L2 = 40_000_000
+
+
+def with_flush(flush, sets=0, **fields):
+    """Returns a record whose calls came after such a flush, over so many input sets."""
+    record = builders.record(**fields)
+    record.device_state.cache_preparation.flush = flush
+    record.device_state.cache_preparation.input_sets = sets
+    return record
+
+
+# 40e6 bytes in 20 us: twice the theoretical bandwidth; in 100 us: 40% of it.
+@pytest.mark.parametrize(
+    "flush, sets, size, ns, expected",
+    [
+        (NONE, 1, L2, 20_000, ("blank", "warm_cache")),
+        (NONE, 0, L2, 20_000, ("blank", "warm_cache")),
+        (CLEAN, 1, L2, 20_000, ("blank", "warm_cache")),
+        (NONE, 1, L2, 100_000, ("blank", "warm_cache")),
+        (CLEAN, 1, L2, 100_000, ("blank", "warm_cache")),
+        # No cache holds it all.
+        (NONE, 1, L2 + 1, 20_000, ("formula_error", "warm_cache")),
+        (CLEAN, 1, L2 + 1, 20_000, ("formula_error", "warm_cache")),
+        (NONE, 1, L2 + 1, 100_000, ("blank", "warm_cache")),
+        # Sets in turn: what is left of one has to last until its next turn.
+        (NONE, 4, L2 // 4, 5_000, ("blank", "warm_cache")),
+        (NONE, 4, L2 // 4 + 1, 5_000, ("formula_error", None)),
+        (NONE, 4, L2, 100_000, ("below", None)),
+        # A clean flush came before: sets in turn or not, written lines may stay.
+        (CLEAN, 4, L2 // 4, 5_000, ("blank", "warm_cache")),
+        # Cold caches, or nothing said of them.
+        (benchmark_pb2.CACHE_FLUSH_DIRTY, 1, L2, 20_000, ("formula_error", None)),
+        (benchmark_pb2.CACHE_FLUSH_MATCHED, 1, L2, 20_000, ("formula_error", None)),
+        (benchmark_pb2.CACHE_FLUSH_UNSPECIFIED, 1, L2, 20_000, ("formula_error", None)),
+        (benchmark_pb2.CACHE_FLUSH_MATCHED, 1, L2, 100_000, ("below", None)),
+    ],
+)
+def test_data_of_a_warm_cache_is_blank_and_may_beat_the_memory_if_it_fits(tmp_path, flush, sets, size, ns, expected):
+    profile = builders.profile(tmp_path, builders.PROFILE_TEXT + f"l2_bytes: {L2}")
+    row = pricing.price(with_flush(flush, sets, bytes=size, flops=1, ns=ns), profile)
+    assert (verdict(row), blank_reason(row)) == expected
+    assert row.HasField("efficiency") == (expected[1] is None)
+
+
+def test_no_cache_makes_a_unit_faster(tmp_path):
+    profile = builders.profile(tmp_path, builders.PROFILE_TEXT + f"l2_bytes: {L2}")
+    row = pricing.price(with_flush(NONE, bytes=L2, flops=10**10, ns=20_000), profile)
+    assert [breach.roof for breach in row.breaches] == ["cuda_core.fp32"]
+    assert (verdict(row), blank_reason(row)) == ("formula_error", "warm_cache")
+
+
+@pytest.mark.parametrize("size, expected", [(256 * 2**20, "blank"), (256 * 2**20 + 1, "formula_error")])
+def test_a_profile_without_its_cache_leaves_the_largest_that_there_is(profile, size, expected):
+    row = pricing.price(with_flush(NONE, bytes=size, flops=1, ns=20_000), profile)
+    assert (verdict(row), blank_reason(row)) == (expected, "warm_cache")
+
+
+def test_sets_in_turn_are_cold_where_nobody_knows_the_cache(profile):
+    assert blank_reason(pricing.price(with_flush(NONE, 2, bytes=1000), profile)) is None
+
+
+@pytest.mark.parametrize(
+    "fields, reason",
+    [(dict(), "warm_cache"), (dict(source=EVENTS), "no_cupti"), (dict(ns=None), "no_time"), (dict(bytes=0), "warm_cache")],
+)
+def test_a_warm_cache_is_of_the_measurement(fields, reason):
+    assert blank_reason(pricing.price(with_flush(NONE, **fields), None)) == reason
+
+
+@pytest.mark.parametrize("source", [EVENTS, HOST])
+def test_a_warm_cache_excuses_other_clocks_too(profile, source):
+    record = with_flush(NONE, bytes=200_000_000, flops=1, source=source)
+    assert (verdict(pricing.price(record, profile)), blank_reason(pricing.price(record, profile))) == ("blank", "no_cupti")
+
+
 def test_predict_gives_the_bound_and_no_time(profile):
     row = pricing.predict(builders.record(bytes=64_000_000), profile)
     assert row.sol_time_s == pytest.approx(80e-6)

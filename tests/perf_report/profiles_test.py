@@ -244,3 +244,106 @@ def test_nothing_is_assumed_of_a_profile_that_is_wholly_measured(tmp_path):
 def test_an_assumed_factor_has_to_be_a_fraction(tmp_path, fraction):
     with pytest.raises(profiles.ProfileError, match="no fraction"):
         profiles.assume(builders.profile(tmp_path), fraction)
+
+
+# A user's profile: the H100 PCIe's figures, as its datasheet has them, dense.
+_USERS = {
+    "cuda_core.fp32": 51e12, "tensor_core.tf32": 378e12, "tensor_core.bf16": 756e12, "tensor_core.fp16": 756e12,
+    "tensor_core.fp8": 1513e12, "tensor_core.int8": 1513e12,
+}  # fmt: skip
+
+
+def users_text(figures, gpu="Our own card", more='compute_capability: "9.0"', bandwidth=2e12):
+    """Returns the text of a profile that a user wrote, of these figures beside the dense ones."""
+    units = "".join(
+        f'unit {{ key: "{key}" theoretical_flops_per_s: {rate} source: "a sheet" }}\n'
+        for key, rate in (_USERS | figures).items()
+    )
+    hbm = f'hbm {{ theoretical_bytes_per_s: {bandwidth} source: "a sheet" }}'
+    return f'gpu: "{gpu}"\n{more}\n{hbm}\n{units}'
+
+
+def _sparse(*kinds):
+    return {f"tensor_core.{kind}": _USERS[f"tensor_core.{kind}"] * 2 for kind in kinds}
+
+
+IMPOSSIBLE = {
+    "sparse bf16": (
+        _sparse("bf16"), "",
+        "tensor_core.bf16 is 1.512e+15, twice tensor_core.fp16, 7.56e+14: a figure with sparsity; give the dense one",
+    ),
+    "sparse bf16, architecture known": (_sparse("bf16"), 'compute_capability: "9.0"', "twice tensor_core.fp16, 7.56e+14"),
+    "sparse fp16": (
+        _sparse("fp16"), 'compute_capability: "9.0"',
+        "tensor_core.fp16 is 1.512e+15, twice tensor_core.bf16, 7.56e+14: a figure with sparsity, or of fp16 accumulation",
+    ),
+    "all sparse": (
+        _sparse("tf32", "bf16", "fp16", "fp8", "int8"), 'compute_capability: "9.0"',
+        "tensor_core.int8 is 3.026e+15, 1.85 of what its units would do at cuda_core.fp32's clock: a figure with sparsity;",
+    ),
+    "all sparse, counts known": (
+        _sparse("tf32", "bf16", "fp16", "fp8", "int8"), 'compute_capability: "9.0" multiprocessors: 114',
+        "tensor_core.bf16 is 1.512e+15, which implies 3238 MHz, and its architecture has 1400 to 2050: a figure with sp",
+    ),
+    "sparse fp8": (_sparse("fp8"), 'compute_capability: "9.0"', "fp8 is 3.026e+15, not 2 x tensor_core.bf16, 1.512e+15: a fig"),
+    "bandwidth in bits": (None, 'compute_capability: "9.0"', "hbm is 1.6e+13; parts of 9.0 have 1.9e+12 to 5e+12 bytes a s"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("figures, more, told", IMPOSSIBLE.values(), ids=IMPOSSIBLE)
+def test_figures_that_no_gpu_has_are_refused_with_the_remedy(tmp_path, figures, more, told):
+    path = tmp_path / "mine.textproto"
+    path.write_text(users_text(figures or {}, more=more, bandwidth=2e12 if figures else 16e12))
+    with pytest.raises(profiles.ProfileError) as error:
+        profiles.find_profile(str(path))
+    assert told in str(error.value) and f"profile {path}: " in str(error.value)
+
+
+UNLIKELY = {
+    "fp16 twice bf16, of whatever architecture": (_sparse("fp16"), "", "twice tensor_core.bf16, 7.56e+14"),
+    "16 bits that differ": ({"tensor_core.bf16": 800e12}, "", "differ, 7.56e+14 and 8e+14; units of both do the same"),
+    "fp8 as fast as bf16, architecture unknown": (
+        {"tensor_core.fp8": 756e12}, "",
+        "tensor_core.fp8 is 7.56e+14, not 2 x tensor_core.bf16, 1.512e+15: tensor_core.bf16 is a figure with sparsity;",
+    ),
+    "a unit that is not there": ({"tensor_core.fp4": 3e15}, 'compute_capability: "9.0"', "fp4: units of 9.0 do no such thing"),
+    "much less than its units": (
+        {"cuda_core.fp32": 66.9e12}, 'compute_capability: "9.0"', "tensor_core.bf16 is 7.56e+14, 0.71 of what its units",
+    ),
+    "another unit": ({"cuda_core.fp64": 4e11}, "", "cuda_core.fp64 is 4e+11, outside of 5e+11 to 1e+14"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("figures, more, told", UNLIKELY.values(), ids=UNLIKELY)
+def test_unlikely_figures_are_loaded_with_a_warning(tmp_path, figures, more, told):
+    path = tmp_path / "mine.textproto"
+    path.write_text(users_text(figures, more=more))
+    warnings = profiles.find_profile(str(path)).warnings
+    assert told in "; ".join(warnings) and all(warning.startswith(f"profile {path}: ") for warning in warnings)
+
+
+@pytest.mark.parametrize("more", ["", 'compute_capability: "9.0"', 'compute_capability: "9.0" multiprocessors: 114', 'compute_capability: "11.7"'])
+def test_dense_figures_are_loaded_without_a_word(tmp_path, more):
+    (tmp_path / "mine.textproto").write_text(users_text({}, more=more))
+    assert profiles.load_profile(tmp_path / "mine.textproto").warnings == ()
+
+
+def test_words_of_sparsity_are_a_warning(tmp_path):
+    for field in ('source: "a sheet, with sparsity"', 'source: "a sheet" condition: "2:4 sparse"'):
+        text = users_text({}).replace('source: "a sheet" }', field + " }", 3)
+        (tmp_path / "mine.textproto").write_text(text)
+        assert any("give the dense one" in each for each in profiles.load_profile(tmp_path / "mine.textproto").warnings)
+
+
+def test_a_device_that_the_project_knows_is_held_against_its_own_profile(tmp_path):
+    # Sparse throughout, and nothing that would tell so by itself.
+    text = users_text(_sparse("tf32", "bf16", "fp16", "fp8", "int8"), gpu="NVIDIA H100 PCIe", more="")
+    (tmp_path / "mine.textproto").write_text(text)
+    warnings = profiles.find_profile(str(tmp_path / "mine.textproto")).warnings
+    assert any("tensor_core.bf16 is 1.512e+15, and 7.56" in each and "a figure with sparsity" in each for each in warnings)
+    (tmp_path / "mine.textproto").write_text(text.replace("NVIDIA H100 PCIe", "A card of ours"))
+    assert profiles.find_profile(str(tmp_path / "mine.textproto")).warnings == ()
+
+
+def test_the_projects_own_profiles_bring_no_warning():
+    assert [profile.warnings for profile in profiles.load_profiles()] == [()] * len(profiles.load_profiles())

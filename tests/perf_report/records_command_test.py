@@ -343,3 +343,123 @@ def test_junit_of_nightly_jobs_keeps_every_number_through_every_form(tmp_path, c
         }
     texts = ("op", "tileops_timing", "torch_compile_timing")
     assert told == {name: value if name in texts else float(value) for name, value in NIGHTLY.items()}
+
+
+def junit_test(name="test_a[x]", classname="bench", more="", **properties):
+    """Returns a test case of a JUnit file, with the measurement of one implementation."""
+    said = {"op": "AddFwdOp", "t_device_busy_ms": "0.1", "t_timing": "cupti"} | properties
+    text = "".join(f'<property name="{key}" value="{value}"/>' for key, value in said.items())
+    return f'<testcase classname="{classname}" name="{name}"><properties>{text}{more}</properties></testcase>'
+
+
+def junit_suite(*tests, name="s", **properties):
+    """Returns a suite; its properties say what it was measured with."""
+    text = "".join(f'<property name="{key}" value="{value}"/>' for key, value in properties.items())
+    return f'<testsuite name="{name}"><properties>{text}</properties>{"".join(tests)}</testsuite>'
+
+
+H200, H100 = {"device_name": "NVIDIA H200"}, {"device_name": "NVIDIA H100"}
+OTHER = junit_test("test_a[y]")
+
+AMBIGUOUS = {
+    "a property twice in a test": (
+        junit_suite(junit_test(more='<property name="t_device_busy_ms" value="0.2"/>')),
+        "test bench.test_a[x] of suite 1 (s): the property 't_device_busy_ms' stands there twice, with '0.1' and '0.2'",
+    ),
+    "an op twice in a test": (junit_suite(junit_test(more='<property name="op" value="B"/>')), "with 'AddFwdOp' and 'B'; keep"),
+    "a property twice in a suite": (
+        junit_suite(junit_test(), device_name="A").replace('"A"/>', '"A"/><property name="device_name" value="B"/>'),
+        "suite 1 (s): the property 'device_name' stands there twice, with 'A' and 'B'",
+    ),
+    "two devices": (
+        junit_suite(junit_test(), **H200) + junit_suite(OTHER, name="second", **H100),
+        "their device_name is 'NVIDIA H200' and 'NVIDIA H100'; convert each suite alone, with --suite=NAME",
+    ),
+    "two drivers": (
+        junit_suite(junit_test(), driver_version="1", **H200) + junit_suite(OTHER, driver_version="2", **H200),
+        "test_a[x] of suite 1 (s) and the test bench.test_a[y] of suite 2 (s) are of two runs: their driver_version is '1'",
+    ),
+    "a suite that does not say": (junit_suite(junit_test(), **H200) + junit_suite(OTHER), "'NVIDIA H200' and 'not said'"),
+    "a suite that says it alone": (junit_suite(junit_test()) + junit_suite(OTHER, **H200), "'not said' and 'NVIDIA H200'"),
+    "a test of another device": (
+        junit_suite(junit_test(), junit_test("test_a[y]", device_name="NVIDIA H100"), **H200),
+        "device_name is 'NVIDIA H200' and 'NVIDIA H100'",
+    ),
+    "one id twice": (junit_suite(junit_test(), junit_test(t_device_busy_ms="1")), "suite 1 (s) has two tests bench.test_a[x]"),
+    "one id twice, failing first": (
+        junit_suite(junit_test().replace("<properties>", "<failure/><properties>"), junit_test()), "has two tests bench.test_a",
+    ),
+    "one row of two tests": (
+        junit_suite(junit_test(), junit_test("test_b[x]")),
+        "two tests are of AddFwdOp x t: the test bench.test_a[x] of suite 1 (s), and the test bench.test_b[x] of suite 1 (s)",
+    ),
+    "one row of two suites": (junit_suite(junit_test()) + junit_suite(junit_test(), name="z"), "suite 2 (z); leave one out"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("suites, told", AMBIGUOUS.values(), ids=AMBIGUOUS)
+def test_junit_that_leaves_open_what_a_row_is_of_is_refused(tmp_path, convert, suites, told):
+    (tmp_path / "nightly.xml").write_text(f"<testsuites>{suites}</testsuites>")
+    status, out, err = convert("--in=nightly.xml", "--out=run.binpb")
+    assert (status, out) == (2, "") and not (tmp_path / "run.binpb").exists()
+    assert told in err and "nightly.xml: " in err and len(err.splitlines()) == 1
+
+
+FOREIGN = {
+    "a root in a namespace": (
+        f'<testsuites xmlns="http://x/y">{junit_suite(junit_test())}</testsuites>',
+        "its root <testsuites> is of the namespace 'http://x/y', and JUnit XML has none: take xmlns= out",
+    ),
+    "tests in a namespace": (
+        f'<testsuites>{junit_suite(junit_test()).replace("testcase", "j:testcase xmlns:j=%sz%s" % (chr(34), chr(34)), 1)}'.replace(
+            "</testcase>", "</j:testcase>"
+        )
+        + "</testsuites>",
+        "<testcase> is of the namespace 'z'; JUnit XML has none",
+    ),
+    "a page": ("<html><body><p>404</p></body></html>", "not JUnit XML: its root is <html>, and that of JUnit <testsuites> or"),
+    "a page of XHTML": ('<html xmlns="http://www.w3.org/1999/xhtml"><body/></html>', "its root is <html>"),
+    "other XML": ("<coverage/>", "its root is <coverage>"),
+    "a test alone": (junit_test(), "its root is <testcase>"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text, told", FOREIGN.values(), ids=FOREIGN)
+def test_a_file_that_is_no_junit_is_refused(tmp_path, convert, text, told):
+    (tmp_path / "nightly.xml").write_text(text)
+    status, out, err = convert("--in=nightly.xml", "--out=run.binpb")
+    assert (status, out) == (2, "") and told in err and not (tmp_path / "run.binpb").exists()
+
+
+def test_each_suite_becomes_a_run_of_its_own(tmp_path, convert):
+    first = junit_suite(junit_test(), name="one", driver_version="1", **H200)
+    second = junit_suite(junit_test(), name="two", **H100)
+    (tmp_path / "nightly.xml").write_text(f"<testsuites>{first}{second}</testsuites>")
+    for suite, device, driver in (("one", "NVIDIA H200", "1"), ("two", "NVIDIA H100", ""), ("2", "NVIDIA H100", "")):
+        assert convert("--in=nightly.xml", f"--out={suite}.binpb", f"--suite={suite}")[0] == 0
+        reader = runfile.read_run(tmp_path / f"{suite}.binpb")
+        assert (reader.header.environment.device_name, reader.header.environment.driver_version) == (device, driver)
+        assert len(list(reader.records())) == 1
+    status, _, err = convert("--in=nightly.xml", "--suite=three")
+    assert status == 2 and "no suite is 'three'; there are: one, two" in err
+    status, _, err = convert("--in=one.binpb", "--suite=one")
+    assert status == 2 and "is no JUnit XML, which alone has suites" in err
+
+
+def test_what_is_said_twice_alike_or_of_all_suites_is_clear(tmp_path, convert):
+    suites = junit_suite(junit_test(more='<property name="op" value="AddFwdOp"/>')) + junit_suite(
+        junit_test("test_a[y]", **H200), '<testcase name="other"/><testcase name="other"/>', **H200
+    )
+    nested = f'<testsuites><properties><property name="device_name" value="NVIDIA H200"/></properties>{suites}</testsuites>'
+    (tmp_path / "nightly.xml").write_text(nested)
+    status, _, err = convert("--in=nightly.xml", "--out=run.binpb")
+    assert (status, err) == (0, "records: nightly.xml: 2 test cases have no property 'op' and are left out\n")
+    reader = runfile.read_run(tmp_path / "run.binpb")
+    assert reader.header.environment.device_name == "NVIDIA H200"
+    assert [record.case_id for record in reader.records()] == ["x", "y"]
+
+
+def test_junit_without_a_benchmark_says_that_the_run_is_empty(tmp_path, convert):
+    (tmp_path / "nightly.xml").write_text(junit_suite())
+    status, _, err = convert("--in=nightly.xml", "--out=run.binpb", "--device_name=NVIDIA H200")
+    assert status == 0 and "no test case has a property 'op': the run is empty" in err

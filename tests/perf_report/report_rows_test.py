@@ -58,7 +58,7 @@ def test_several_runs_give_each_row_its_course_oldest_first(tmp_path, profile):
         return builders.write_run(tmp_path / name, *records, started_s=started_s)
 
     runs = [
-        write("b.binpb", 2_000, builders.record(ns=200), builders.record(ns=300)),
+        write("b.binpb", 2_000, builders.record(ns=200, status=ERROR), builders.record(ns=300)),
         write("a.binpb", 1_000, builders.record(ns=100)),
         write("c.binpb", 3_000, builders.record(ns=None), builders.record(case_id="x")),
     ]
@@ -72,9 +72,13 @@ def test_several_runs_give_each_row_its_course_oldest_first(tmp_path, profile):
 
 def test_of_one_run_the_later_record_counts(tmp_path, profile):
     (row,) = report(
-        tmp_path, profile, builders.record(ns=1), builders.record(ns=2)
+        tmp_path, profile, builders.record(ns=1, status=ERROR), builders.record(ns=2)
     ).rows
     assert row.actual_time_s == 2e-9
+    (row,) = report(
+        tmp_path, profile, builders.record(ns=1), builders.record(ns=2, status=ERROR)
+    ).rows
+    assert not row.HasField("actual_time_s")
 
 
 def test_runs_of_several_devices_are_refused(tmp_path):
@@ -113,6 +117,15 @@ def test_best_is_the_fastest_correct_implementation(tmp_path, profile):
         builders.record(implementation="events", ns=150_000, source=EVENTS),
     )
     assert row.implementation == "triton"
+
+
+def test_a_time_of_warm_caches_is_chosen_after_one_of_cold_ones(tmp_path, profile):
+    warm = builders.record(implementation="warm", ns=100_000)
+    warm.device_state.cache_preparation.flush = benchmark_pb2.CACHE_FLUSH_NONE
+    (row,) = best(tmp_path, profile, warm, builders.record(implementation="cold", ns=200_000))
+    assert row.implementation == "cold"
+    (row,) = best(tmp_path, profile, warm)
+    assert (row.implementation, row.blank_reason) == ("warm", roofline_pb2.BLANK_REASON_WARM_CACHE)
 
 
 def test_best_counts_excluded_copies(tmp_path, profile):

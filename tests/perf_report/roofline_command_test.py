@@ -321,3 +321,17 @@ def test_a_start_that_no_calendar_has_is_told_and_the_rows_priced(tmp_path, roof
     builders.write_run(tmp_path / "run.binpb", builders.record(**POSSIBLE), started_s=10**15)
     status, out, err = roofline("--run=run.binpb", "--profile=gpu.textproto")
     assert status == 0 and "1 row, 1 below" in out and "started_at is no time" in err
+
+
+def test_a_sparse_peak_in_a_users_profile_is_refused_and_an_unlikely_figure_warned_of(tmp_path, roofline):
+    builders.write_run(tmp_path / "run.binpb", builders.record())
+    sparse = 'unit { key: "tensor_core.fp16" theoretical_flops_per_s: 0.5e14 source: "a datasheet" }'
+    (tmp_path / "sparse.textproto").write_text(builders.PROFILE_TEXT + sparse)
+    status, out, err = roofline("--run=run.binpb", "--profile=sparse.textproto")
+    assert (status, out) == (2, "")
+    assert "tensor_core.bf16 is 1e+14, twice tensor_core.fp16, 5e+13: a figure with sparsity; give the dense one" in err
+    (tmp_path / "odd.textproto").write_text(builders.PROFILE_TEXT + sparse.replace("0.5e14", "0.8e14"))
+    for more in ([], ["--predict"]):
+        status, out, err = roofline("--run=run.binpb", "--profile=odd.textproto", "--format=json", *more)
+        assert status == 0 and json.loads(out)["health"] == "ok"
+        assert "odd.textproto: tensor_core.fp16 and tensor_core.bf16 differ" in err

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tileops.perf import profile_rules
 from tileops.perf import profiles
 from tileops.proto import gpu_profile_pb2
 from tileops.tests.profiles import datasheets
@@ -36,7 +37,7 @@ def test_no_two_profiles_claim_a_name():
 
 
 def test_figures_beside_unit_counts_are_excused_for_the_cut_down_part_alone():
-    assert rules.CUT_DOWN == {"NVIDIA H20"}
+    assert profile_rules.CUT_DOWN == {"NVIDIA H20"}
 
 
 def _unit(profile, key):
@@ -207,11 +208,11 @@ def test_every_profile_is_in_the_table_of_datasheets_and_nothing_else_is():
     assert set(datasheets.table()) == set(_PROFILES)
 
 
-@pytest.mark.parametrize("of", ["_PLAUSIBLE_CLOCK_MHZ", "_PLAUSIBLE_BANDWIDTH"])
+@pytest.mark.parametrize("of", ["PLAUSIBLE_CLOCK_MHZ", "PLAUSIBLE_BANDWIDTH"])
 def test_each_architecture_has_its_ranges(of):
-    bounds = getattr(rules, of)
-    assert set(bounds) == {key.removeprefix("GeForce ") for key in rules._OPERATIONS}
-    if of == "_PLAUSIBLE_CLOCK_MHZ":
+    bounds = getattr(profile_rules, of)
+    assert set(bounds) == {key.removeprefix("GeForce ") for key in profile_rules.OPERATIONS}
+    if of == "PLAUSIBLE_CLOCK_MHZ":
         assert all(high < 2 * low for low, high in bounds.values())
     assert all(high < 8 * low for low, high in bounds.values())
 

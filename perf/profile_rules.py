@@ -1,0 +1,338 @@
+"""What a GPU profile's theoretical figures say of each other, and of what the architecture does in a clock.
+
+A figure copied from another card, a sparse one, one in another unit, or one that
+counts a multiply-add as one operation reads as well as a right one. Example: bf16
+1513e12 beside fp16 756e12. The same units do both, so one of the two is a figure with
+sparsity, and every efficiency that it prices would be half of what it is.
+
+What no GPU does is impossible, and the profile is refused. What none that is known
+does is unlikely, and its user is warned.
+"""
+
+from typing import NamedTuple
+
+from tileops.proto import gpu_profile_pb2
+
+# Between datasheet figures and unit counts x clock.
+_COUNTS_AGREE_WITHIN = 0.03
+# Figures are rounded each on its own: twice 362.05 is printed as 733.
+_MULTIPLES_AGREE_WITHIN = 0.02
+# Two figures that should be equal and are farther apart than this are not of one
+# kind: one is sparse, or counts a multiply-add as one. A ratio.
+_ANOTHER_KIND = 1.9
+# Within this of a factor of 2, the factor names its cause.
+_TWICE = (1.9, 2.1)
+
+# Boost clocks of an architecture's parts, MHz: each stated one, and the one that a
+# figure implies where none is stated. A sparse figure implies twice such a clock, one
+# that counts a multiply-add as one half of it: no range spans a factor of 2.
+PLAUSIBLE_CLOCK_MHZ = {
+    "7.0": (1200, 1700),
+    "7.5": (1350, 1900),
+    "8.0": (1200, 1500),
+    "8.6": (1300, 1950),
+    "8.9": (1700, 2800),
+    "9.0": (1400, 2050),
+    "10.0": (1700, 2150),
+    "12.0": (1900, 2900),
+    "gfx90a": (1500, 1800),
+    "gfx942": (1900, 2200),
+    "gfx950": (2100, 2500),
+}
+# No part's clock exceeds its architecture's highest by more: overclocked boards reach
+# less. A ratio.
+_CLOCK_HEADROOM = 1.1
+# Where no source states a unit's clock, how its figure relates to fp32's, whose clock
+# may be higher, as a share of how the units relate.
+_PLAUSIBLE_SHARE_OF_FP32 = (0.8, 1.05)
+# A sparse figure is above: twice the least plausible share.
+_POSSIBLE_SHARE_OF_FP32 = 1.5
+
+# Bandwidth of an architecture's parts, bytes per second. A figure in bits is eight
+# times one of these; within them, datasheets alone can tell.
+PLAUSIBLE_BANDWIDTH = {
+    "7.0": (8.5e11, 1.2e12),
+    "7.5": (3e11, 7e11),
+    "8.0": (9e11, 2.1e12),
+    "8.6": (4e11, 1.1e12),
+    "8.9": (2.5e11, 1.1e12),
+    "9.0": (1.9e12, 5e12),
+    "10.0": (7e12, 8.2e12),
+    "12.0": (4e11, 1.9e12),
+    "gfx90a": (1.6e12, 3.3e12),
+    "gfx942": (5e12, 6.2e12),
+    "gfx950": (8e12, 8.2e12),
+}
+# More than so many times the fastest memory of an architecture is another unit.
+_POSSIBLE_BANDWIDTH = 2
+
+# FLOPs per second; a figure outside is in another unit, or of another unit.
+PLAUSIBLE = {
+    "hbm": (1e11, 2e13),
+    "cuda_core.fp32": (5e12, 2e14),
+    "cuda_core.fp64": (5e11, 1e14),
+    "cuda_core.fp16": (5e12, 4e14),
+    "cuda_core.bf16": (5e12, 4e14),
+    "cuda_core.int32": (2e12, 2e14),
+    "tensor_core.fp64": (5e12, 3e14),
+    "tensor_core.tf32": (2e13, 3e15),
+    "tensor_core.bf16": (5e13, 5e15),
+    "tensor_core.fp16": (5e13, 5e15),
+    "tensor_core.fp8": (1e14, 1e16),
+    "tensor_core.int8": (1e14, 1e16),
+    "tensor_core.fp4": (1e15, 3e16),
+}
+
+
+def _tensor(tf32: int, fp16: int, fp8: int, int8: int, **more: int) -> dict[str, int]:
+    counts = {"tf32": tf32, "bf16": fp16, "fp16": fp16, "fp8": fp8, "int8": int8, **more}
+    return {f"tensor_core.{kind}": count for kind, count in counts.items() if count}
+
+
+# Operations a clock and multiprocessor (AMD: compute unit), a multiply-add being
+# two, dense, with fp32 accumulation, by compute capability: lanes and tensor
+# instructions as the vendors' architecture papers count them. GeForce boards do
+# half of their siblings' floating-point tensor rate.
+GEFORCE = "GeForce "
+OPERATIONS = {
+    "7.0": {"cuda_core.fp32": 128, "cuda_core.fp64": 64, "tensor_core.fp16": 1024},
+    "7.5": {"cuda_core.fp32": 128, "tensor_core.fp16": 1024, "tensor_core.int8": 2048},
+    "8.0": {"cuda_core.fp32": 128, "cuda_core.fp64": 64, **_tensor(1024, 2048, 0, 4096, fp64=128)},
+    "8.6": {"cuda_core.fp32": 256, **_tensor(512, 1024, 0, 2048)},
+    GEFORCE + "8.6": {"cuda_core.fp32": 256, **_tensor(256, 512, 0, 2048)},
+    "8.9": {"cuda_core.fp32": 256, **_tensor(512, 1024, 2048, 2048)},
+    GEFORCE + "8.9": {"cuda_core.fp32": 256, **_tensor(256, 512, 1024, 2048)},
+    "9.0": {
+        "cuda_core.fp32": 256,
+        "cuda_core.fp64": 128,
+        "cuda_core.fp16": 512,
+        "cuda_core.bf16": 512,
+        "cuda_core.int32": 128,
+        **_tensor(2048, 4096, 8192, 8192, fp64=256),
+    },
+    "10.0": {
+        "cuda_core.fp32": 256,
+        "cuda_core.fp64": 128,
+        **_tensor(4096, 8192, 16384, 16384, fp64=128, fp4=32768),
+    },
+    GEFORCE + "12.0": {"cuda_core.fp32": 256, **_tensor(256, 512, 1024, 2048, fp4=4096)},
+    "gfx90a": {"cuda_core.fp32": 128, "cuda_core.fp64": 128, **_tensor(0, 1024, 0, 1024, fp64=256)},
+    "gfx942": {
+        "cuda_core.fp32": 256,
+        "cuda_core.fp64": 128,
+        **_tensor(1024, 2048, 4096, 4096, fp64=256),
+    },
+    "gfx950": {
+        "cuda_core.fp32": 256,
+        "cuda_core.fp64": 128,
+        **_tensor(0, 4096, 8192, 8192, fp64=128, fp4=16384),
+    },
+}
+
+# Parts with units switched off, whose figures relate to none of the counts above;
+# nothing but their sources speaks for these figures.
+CUT_DOWN = frozenset(("NVIDIA H20",))
+
+
+class Finding(NamedTuple):
+    """A figure that contradicts another one or the architecture.
+
+    Attributes:
+      text: What is wrong, and what to do.
+      is_impossible: Whether no GPU can be so; otherwise none that is known is.
+    """
+
+    text: str
+    is_impossible: bool
+
+
+def find(profile: gpu_profile_pb2.GpuProfile) -> list[Finding]:
+    """Returns what speaks against a profile's theoretical figures.
+
+    Args:
+      profile: One without a defect (`profile_checks.validate`).
+    """
+    rates = {unit.key: unit.theoretical_flops_per_s for unit in profile.unit}
+    return [
+        *_magnitudes({"hbm": profile.hbm.theoretical_bytes_per_s, **rates}),
+        *_multiples(rates, _counts(profile)),
+        *_clocks(profile, rates),
+        *_bandwidth(profile),
+        *_sources(profile),
+    ]
+
+
+def compare(profile: gpu_profile_pb2.GpuProfile, known: gpu_profile_pb2.GpuProfile) -> list[Finding]:
+    """Returns where a profile's figures are of another kind than those of a known one of the same device.
+
+    Args:
+      profile: A user's.
+      known: The project's own, which was held against the datasheet.
+    """
+    pairs = {unit.key: unit.theoretical_flops_per_s for unit in known.unit}
+    pairs["hbm"] = known.hbm.theoretical_bytes_per_s
+    here = {unit.key: unit.theoretical_flops_per_s for unit in profile.unit}
+    here["hbm"] = profile.hbm.theoretical_bytes_per_s
+    return [
+        Finding(f"{key} is {rate:g}, and {pairs[key]:g} in the project's profile of {known.gpu!r}{_cause(key, rate / pairs[key])}", False)
+        for key, rate in here.items()
+        if key in pairs and not 1 / _ANOTHER_KIND < rate / pairs[key] < _ANOTHER_KIND
+    ]  # fmt: skip
+
+
+def _cause(key: str, ratio: float) -> str:
+    """Returns why a figure is probably off by this factor, and what to do."""
+    low, high = _TWICE
+    if key.startswith("tensor_core.") and low <= ratio <= high:
+        return ": a figure with sparsity; give the dense one"
+    if key != "hbm" and low <= 1 / ratio <= high:
+        return ": a figure that counts a multiply-add as one operation; count it as two"
+    return "; give the figure of this product's own datasheet, dense, in FLOPs or bytes per second"
+
+
+def _magnitudes(rates: dict[str, float]) -> list[Finding]:
+    found = []
+    for name, rate in rates.items():
+        low, high = PLAUSIBLE.get(name, (0.0, float("inf")))
+        if not low <= rate <= high:
+            text = f"{name} is {rate:g}, outside of {low:g} to {high:g} a second, which all known GPUs have"
+            found.append(Finding(text + "; check its unit (FLOPs and bytes per second) and which unit it is of", False))
+    return found
+
+
+def _multiples(rates: dict[str, float], counts: dict[str, int] | None) -> list[Finding]:
+    """Checks what follows from bf16's rate on every GPU that has these units."""
+    bf16 = rates.get("tensor_core.bf16")
+    if bf16 is None:
+        return []
+    found = []
+    if "tensor_core.fp16" in rates:
+        found += _sixteen_bits(bf16, rates["tensor_core.fp16"], counts is not None)
+    for key, factor in (("tensor_core.fp8", 2), ("tensor_core.tf32", 0.5)):
+        rate = rates.get(key, factor * bf16)
+        if _agree(rate, factor * bf16, _MULTIPLES_AGREE_WITHIN):
+            continue
+        ratio = rate / (factor * bf16)
+        # Below, the figure that it is held against is probably the sparse one.
+        cause = _cause(key, ratio) if ratio > 1 else _cause("tensor_core.bf16", 1 / ratio)
+        whose = "" if ratio > 1 or "sparsity" not in cause else ": tensor_core.bf16 is" + cause[1:]
+        text = f"{key} is {rate:g}, not {factor} x tensor_core.bf16, {factor * bf16:g}{whose or cause}"
+        found.append(Finding(text, counts is not None and _is_another_kind(ratio)))
+    return found
+
+
+def _sixteen_bits(bf16: float, fp16: float, is_known: bool) -> list[Finding]:
+    """Holds the two 16-bit peaks against each other: the same units do both."""
+    if _agree(fp16, bf16, _MULTIPLES_AGREE_WITHIN):
+        return []
+    key, larger, other, smaller = "bf16", bf16, "fp16", fp16
+    if fp16 > bf16:
+        key, larger, other, smaller = other, smaller, key, larger
+    ratio = larger / smaller
+    if _TWICE[0] <= ratio <= _TWICE[1]:
+        what = "a figure with sparsity" + (", or of fp16 accumulation" if key == "fp16" else "")
+        text = f"tensor_core.{key} is {larger:g}, twice tensor_core.{other}, {smaller:g}: {what}; give the dense one"
+        text += ", accumulated in fp32" if key == "fp16" else ""
+    else:
+        text = (
+            f"tensor_core.fp16 and tensor_core.bf16 differ, {fp16:g} and {bf16:g}; units of both do the same: give"
+            " the dense figure of each, from this product's own datasheet"
+        )
+    # Some older parts do bf16 at half of fp16's rate; none does more of it.
+    return [Finding(text, _is_another_kind(ratio) and (is_known or key == "bf16"))]
+
+
+def _counts(profile: gpu_profile_pb2.GpuProfile) -> dict[str, int] | None:
+    """Returns the operations a clock of the profile's architecture; None where they are not known."""
+    family = GEFORCE if "GeForce" in profile.gpu else ""
+    return OPERATIONS.get(family + profile.compute_capability)
+
+
+def _clocks(profile: gpu_profile_pb2.GpuProfile, rates: dict[str, float]) -> list[Finding]:
+    """Holds each figure against unit counts and clock, or what is known of these."""
+    counts = _counts(profile)
+    if counts is None:
+        return []
+    clocks_mhz = PLAUSIBLE_CLOCK_MHZ[profile.compute_capability]
+    found = []
+    for unit in profile.unit:
+        count, rate = counts.get(unit.key), unit.theoretical_flops_per_s
+        if count is None:
+            text = f"{unit.key}: units of {profile.compute_capability} do no such thing, as far as is known"
+            found.append(Finding(f"{text}; leave it out, or correct compute_capability", False))
+            continue
+        if profile.multiprocessors:
+            found += _of_counts(unit, rate, profile.multiprocessors, count, clocks_mhz)
+        if unit.clock_mhz and not _within(unit.clock_mhz, clocks_mhz):
+            text = f"{unit.key} is at {unit.clock_mhz:g} MHz, no clock of {profile.compute_capability}"
+            found.append(Finding(f"{text}, {clocks_mhz[0]} to {clocks_mhz[1]}; give the boost clock in MHz", False))
+        # Also where the multiprocessors are known: what more is known never checks less.
+        if not unit.clock_mhz and profile.gpu not in CUT_DOWN and rates.get("cuda_core.fp32"):
+            share = rate / rates["cuda_core.fp32"] * counts["cuda_core.fp32"] / count
+            if not _within(share, _PLAUSIBLE_SHARE_OF_FP32):
+                text = f"{unit.key} is {rate:g}, {share:.2f} of what its units would do at cuda_core.fp32's clock"
+                found.append(Finding(text + _share_cause(unit.key, share), share > _POSSIBLE_SHARE_OF_FP32))
+    return found
+
+
+def _of_counts(unit, rate: float, multiprocessors: int, count: int, clocks_mhz: tuple[int, int]) -> list[Finding]:
+    """Holds a figure against what so many multiprocessors do at its clock, or in any clock of the architecture."""
+    if unit.clock_mhz:
+        expected = multiprocessors * unit.clock_mhz * 1e6 * count
+        if _agree(rate, expected, _COUNTS_AGREE_WITHIN):
+            return []
+        text = f"{unit.key} is {rate:g}; {multiprocessors} x {count} x {unit.clock_mhz:g} MHz is {expected:g}"
+        return [Finding(text + _cause(unit.key, rate / expected), rate / expected >= _ANOTHER_KIND)]
+    clock_mhz = rate / (multiprocessors * count) / 1e6
+    if _within(clock_mhz, clocks_mhz):
+        return []
+    low, high = clocks_mhz
+    text = f"{unit.key} is {rate:g}, which implies {clock_mhz:.0f} MHz, and its architecture has {low} to {high}"
+    cause = _cause(unit.key, 2 if clock_mhz > high else 0.5)
+    return [Finding(text + cause, clock_mhz > high * _CLOCK_HEADROOM)]
+
+
+def _share_cause(key: str, share: float) -> str:
+    low, high = _PLAUSIBLE_SHARE_OF_FP32
+    if 2 * low <= share <= 2 * high:
+        return _cause(key, 2)
+    return _cause(key, share)
+
+
+def _bandwidth(profile: gpu_profile_pb2.GpuProfile) -> list[Finding]:
+    rate = profile.hbm.theoretical_bytes_per_s
+    bounds = PLAUSIBLE_BANDWIDTH.get(profile.compute_capability)
+    if bounds is None or _within(rate, bounds):
+        return []
+    low, high = bounds
+    text = (
+        f"hbm is {rate:g}; parts of {profile.compute_capability} have {low:g} to {high:g} bytes a second: give bytes,"
+        " not bits or GiB, of this product"
+    )
+    return [Finding(text, rate > _POSSIBLE_BANDWIDTH * high)]
+
+
+def _sources(profile: gpu_profile_pb2.GpuProfile) -> list[Finding]:
+    """Finds figures whose own words call them sparse."""
+    found = []
+    for unit in profile.unit:
+        if "sparsity" in unit.source and "halved" not in unit.source:
+            text = f"{unit.key}'s source prints a sparse figure, and was not halved"
+            found.append(Finding(f"{text}; give the dense one, and say 'halved'", False))
+        if "spars" in unit.condition.lower() and "dense" not in unit.condition.lower():
+            text = f"{unit.key} is a sparse figure by its condition, {unit.condition!r}"
+            found.append(Finding(f"{text}; give the dense one", False))
+    return found
+
+
+def _is_another_kind(ratio: float) -> bool:
+    return not 1 / _ANOTHER_KIND < ratio < _ANOTHER_KIND
+
+
+def _agree(value: float, expected: float, tolerance: float) -> bool:
+    return abs(value / expected - 1) <= tolerance
+
+
+def _within(value: float, bounds: tuple[float, float]) -> bool:
+    low, high = bounds
+    return low <= value <= high
