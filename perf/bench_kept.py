@@ -21,7 +21,7 @@ _SEALS = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_
 # Tensors begin at multiples of this, so that each can be viewed as any dtype. Bytes.
 _ALIGNMENT = 64
 # 8-byte words that one step of a checksum takes: as many weights are needed. A count.
-_WORDS = 1 << 22
+_WORDS = 1 << 18
 _WORD = 2**64
 _MULTIPLIER = 0x9E3779B97F4A7C15  # odd, with bits everywhere
 

@@ -95,7 +95,7 @@ SPOILS = """for found in gc.get_objects():
     ("what", "message"),
     [
         (SPOILS + "return torch.zeros_like(x)", "wrong result"),
-        (SPOILS + "return x[:1]", "shape"),
+        (SPOILS + "return x[:1]", "OpCallError"),
         (SPOILS + "raise RuntimeError('no')", "RuntimeError: no"),
         (SPOILS + "torch.set_num_threads(torch.get_num_threads() + 1); return x * 2.0", "number of threads"),
         ("return x * 2.0", ""),
@@ -137,5 +137,6 @@ def test_the_judge_tells_what_passed_and_what_did_not():
     failed = record(op="ScaleFwdOp", implementation="honest_waits", status=benchmark_pb2.STATUS_ERROR, message="no")
     found = cheat_corpus.judge("gpu_cheats", [passed, other, failed])
     assert [line.partition(":")[0] for line in found] == [
-        "side_stream", "background_thread", "other_work_now_and_then", "waits_for_nothing", "honest_waits is honest"
+        "side_stream", "background_thread", "other_work_now_and_then", "switches_recording_off", "leaves_recording_off",
+        "waits_for_nothing", "honest_waits is honest",
     ]  # fmt: skip
