@@ -14,11 +14,12 @@ from tileops.ops.cases import WorkloadCase
 from tileops.ops.errors import OpNotAvailableError
 from tileops.ops.op import Op
 from tileops.perf import (
-    bench_border, bench_correctness, bench_errors, bench_expected, bench_flush, bench_integrity, bench_records,
-    bench_rotation, bench_settings, bench_threads, bench_verified,
+    bench_border, bench_correctness, bench_errors, bench_expected, bench_flush, bench_integrity, bench_kept,
+    bench_records, bench_rotation, bench_settings, bench_threads, bench_verified,
 )  # fmt: skip
 from tileops.perf.bench_expected import Expected, NotFiniteError, WrongResultError
 from tileops.perf.bench_inputs import Inputs, RowInputs
+from tileops.perf.bench_kept import KeptError
 from tileops.perf.clock.activities import ClockError
 from tileops.perf.clock.measure import measure
 from tileops.perf.clock.measurement import Budget, Flush, Measurement, TimingSource
@@ -47,7 +48,9 @@ class Row:
     """A case on a device: its inputs and what the reference makes of them, shared by its implementations."""
 
     # No instance of what measures takes a method of another's: a word's change, for code that finds it in a frame.
-    __slots__ = ("_expected", "_guard", "_settings", "_threads", "case", "device", "inputs", "op_class")
+    __slots__ = (
+        "_guard", "_kept", "_settings", "_threads", "_verified_calls", "case", "device", "inputs", "op_class",
+    )  # fmt: skip
 
     def __init__(
         self, op_class: type[Op], case: WorkloadCase, device: torch.device, guard: bench_integrity.Guard | None = None
@@ -57,7 +60,8 @@ class Row:
         self._guard = guard or bench_integrity.Guard([op_class])
         self._settings, self._threads = bench_settings.read(), bench_threads.alive()
         self.inputs = RowInputs(op_class, case, device)
-        self._expected: Expected | None = None
+        self._kept: bench_kept.Kept | None = None
+        self._verified_calls = 0
 
     @property
     def reference(self) -> str:
@@ -65,18 +69,26 @@ class Row:
         return self.op_class.implementation_names()[0]
 
     def expected(self) -> Expected:
-        """What variant 0 of the inputs must give. Finds out first whether the op is defined for values of either sign.
+        """Returns what variant 0 of the inputs must give, as it was kept.
 
         Raises:
-          NotFiniteError: it is defined for neither.
+          NotFiniteError: the op is defined for values of neither sign.
+          KeptError: it was changed since.
         """
-        if self._expected is None:
-            try:
-                self._expected = self._expect()
-            except NotFiniteError:
-                self.inputs.is_folded = True
-                self._expected = self._expect()
-        return self._expected
+        self._keep_expected()
+        return self._kept.get()
+
+    def _keep_expected(self) -> None:
+        """Run the reference, once, and find out whether the op is defined for values of either sign."""
+        if self._kept is not None:
+            return
+        try:
+            expected = self._expect()
+        except NotFiniteError:
+            self.inputs.is_folded = True
+            expected = self._expect()
+        self._kept = bench_kept.Kept(expected)
+        self._verified_calls = bench_verified.calls(expected, self.case)
 
     def _expect(self) -> Expected:
         self.inputs.fill(0)
@@ -92,7 +104,22 @@ class Row:
           Exception: what the implementation raised.
         """
         with workloads.calls_on(self.device, self.inputs.tensors):
-            return self._run(implementation, budget)
+            record = self._run(implementation, budget)
+        try:
+            if self._kept is not None:
+                self._kept.check()
+        except KeptError as error:  # while it is known who ran
+            record = record or bench_records.new_record(self.op_class, self.case, implementation)
+            self._blame(record, implementation, error)
+        return record
+
+    def _blame(self, record: benchmark_pb2.BenchmarkRecord, implementation: str, error: KeptError) -> None:
+        """Make an error of a record after whose implementation the kept result is not what it was."""
+        record.ClearField("timing")
+        bench_records.set_status(
+            record, benchmark_pb2.STATUS_ERROR,
+            f"the kept result of the reference was overwritten while {implementation!r} ran: {error}",
+        )  # fmt: skip
 
     def _run(self, implementation: str, budget: Budget | None) -> benchmark_pb2.BenchmarkRecord | None:
         record = bench_records.new_record(self.op_class, self.case, implementation)
@@ -115,6 +142,8 @@ class Row:
             record.correctness.checked = True
             record.correctness.reason = str(error)
             bench_records.set_status(record, benchmark_pb2.STATUS_ERROR, f"wrong result: {error}")
+        except KeptError as error:
+            self._blame(record, implementation, error)
         except ClockError as error:
             bench_records.set_status(record, benchmark_pb2.STATUS_ERROR, f"not timed: {error}")
         except UnstableError as error:
@@ -131,7 +160,7 @@ class Row:
         Returns:
           Names of the inputs that it wrote.
         """
-        expected = self.expected()
+        self._keep_expected()
         self.inputs.fill(0)
         pristine = self.inputs.clone()
         bench_correctness.poison(op.check(**self.inputs.lent), self.device)
@@ -148,6 +177,7 @@ class Row:
         if implementation == self.reference:
             record.correctness.reason = "this is the reference"
             return written
+        expected = self.expected()
         error = bench_correctness.check(op, op.last_call, self.inputs.tensors, returned, expected)
         try:
             bench_correctness.check(op, op.last_call, self.inputs.tensors, snapshot, expected)
@@ -167,7 +197,7 @@ class Row:
         self, op: Op, implementation: str, budget: Budget | None, record: benchmark_pb2.BenchmarkRecord,
         written: tuple[str, ...],
     ) -> Measurement:  # fmt: skip
-        keep = 0 if implementation == self.reference else bench_verified.calls(self.expected(), self.case)
+        keep = 0 if implementation == self.reference else self._verified_calls
         for _ in range(_ATTEMPTS):
             timed = _TimedCalls(op, self.inputs, keep, self._settings)
             found = measure(
@@ -218,9 +248,10 @@ class Row:
 
     def _verify_rotated(self, op: Op, rotation: bench_rotation.Rotation) -> None:
         """Compare some results of the rotation with the reference: all sets hold the values of the first check."""
+        expected = self.expected()
         for inputs, returned in rotation.some(bench_verified.FEWEST):
             try:
-                bench_correctness.check(op, op.last_call, inputs, bench_border.taken(op, returned), self.expected())
+                bench_correctness.check(op, op.last_call, inputs, bench_border.taken(op, returned), expected)
             except WrongResultError as wrong:
                 raise WrongResultError(f"in rotation, at another address: {wrong}") from wrong
 

@@ -61,7 +61,7 @@ class Answer:
 
     Attributes:
       payload: the message asked for, serialized; None where the implementation does not serve the row.
-      is_broken: whether this process can run nothing more (a CUDA error outlives the call that caused it).
+      is_broken: whether this process is to run nothing more: after an error of the task, it may not be what it was.
       complaint: why there can be no record from here (ops that cannot be loaded, a device that is not there, code that
         changed what measures); "".
       ends_run: whether that will be so in every process from now on.
@@ -126,11 +126,12 @@ class _Worker:
             self._row = None
             record = bench_records.new_record(op_class, case, task.implementation)
             bench_records.set_status(record, benchmark_pb2.STATUS_ERROR, _described(error))
-            is_broken = not _device_answers(task.device)
         if names := changed():  # for whoever comes next in this process, and for what reads the outcome in this one
             return Answer(payload=None, is_broken=True, complaint=f"not timed: {describe(names)}")
         if not bench_settings.restore(settings) or bench_threads.busy(threads):
             is_broken = True  # the next task gets a process with the settings of all others, and to itself
+        if record is not None and record.status == benchmark_pb2.STATUS_ERROR:
+            is_broken = True  # nobody knows what else the code did: no other implementation pays for it
         return Answer(payload=None if record is None else record.SerializeToString(), is_broken=is_broken)
 
 
@@ -138,15 +139,3 @@ def _described(error: BaseException) -> str:
     if isinstance(error, (MemoryError, torch.OutOfMemoryError)) or _CPU_OUT_OF_MEMORY in str(error):
         return f"out of memory: {error}{bench_errors.place(error)}"
     return bench_errors.describe(error)
-
-
-def _device_answers(device: str) -> bool:
-    """Whether the device still works for this process, and gives its memory back."""
-    if not device.startswith("cuda"):
-        return True
-    try:
-        torch.cuda.synchronize(device)
-        torch.cuda.empty_cache()
-    except Exception:  # noqa: BLE001  # whichever of CUDA's errors sticks to this process
-        return False
-    return True

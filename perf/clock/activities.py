@@ -50,13 +50,16 @@ class Launch:
     """A host call that starts device work: a kernel, copy, fill or graph launch through runtime or driver.
 
     Attributes:
+      name: the function's; for messages and to tell launches of kernels from other calls.
       correlation: what its activities carry.
-      start_ns: when the host entered it. Nanoseconds.
+      start_ns, end_ns: when the host entered and left it. Nanoseconds.
       thread: the host thread that made it.
     """
 
+    name: str
     correlation: int
     start_ns: int
+    end_ns: int
     thread: int
 
 
@@ -81,15 +84,31 @@ class Range:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Trace:
-    """Everything that one profiler session saw."""
+    """Everything that one profiler session saw.
+
+    Attributes:
+      ranges, launches, activities: in no order.
+      flushes_ns: when the profiler was made to hand over its records. Nanoseconds.
+    """
 
     ranges: tuple[Range, ...]
     launches: tuple[Launch, ...]
     activities: tuple[Activity, ...]
+    flushes_ns: tuple[int, ...] = ()
 
 
 Signature = tuple[tuple[str, str], ...]
 """(kind, name) of each activity of a call, in launch order."""
+
+
+def launches_by_id(trace: Trace) -> dict[int, Launch]:
+    """Returns the launch of each correlation id: the outer one if a driver call inside a runtime call carries it too."""
+    launches: dict[int, Launch] = {}
+    for launch in trace.launches:
+        known = launches.get(launch.correlation)
+        if known is None or launch.start_ns < known.start_ns:
+            launches[launch.correlation] = launch
+    return launches
 
 
 def attribute(trace: Trace) -> dict[str, tuple[Activity, ...]]:
@@ -104,12 +123,7 @@ def attribute(trace: Trace) -> dict[str, tuple[Activity, ...]]:
     """
     ranges = sorted(trace.ranges, key=lambda found: found.start_ns)
     starts = [found.start_ns for found in ranges]
-    launches: dict[int, Launch] = {}
-    for launch in trace.launches:
-        # A driver call inside a runtime call can carry the same id: the outer one came first.
-        known = launches.get(launch.correlation)
-        if known is None or launch.start_ns < known.start_ns:
-            launches[launch.correlation] = launch
+    launches = launches_by_id(trace)
     owned: dict[str, list[tuple[int, Activity]]] = {found.name: [] for found in ranges}
     for activity in trace.activities:
         launch = launches.get(activity.correlation)

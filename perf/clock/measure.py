@@ -13,29 +13,43 @@ wait; **the window closes**; `inspect(result)`. Preparation, flush and inspectio
 device: it is theirs by launch, never the call's. First calls are made for the warm-up budget (compilation and
 autotuning happen there), then recorded in short discovery sessions until two consecutive calls run the same device
 work, and then one session takes the samples, each of which must run exactly that work.
+
+A mark, a kernel of the clock's own, follows each call on its stream: what lies between call and mark and is explained by
+nothing is an error (timeline.py). Some calls more, at random places, wait behind a gate and give no sample.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
-from tileops.perf.clock import device_state, profiler
+from tileops.perf.clock import device_state, profiler, timeline
 from tileops.perf.clock.activities import Activity, ClockError, attribute, busy_ns, check_signature, signature
 from tileops.perf.clock.cold_cache import ColdCache
-from tileops.perf.clock.measurement import MIN_WARMUP, Budget, Flush, Measurement, TimingSource
+from tileops.perf.clock.measurement import MIN_WARMUP, Budget, DeviceReading, Flush, Measurement, TimingSource
 from tileops.perf.clock.samples import summarize
 
 # Bound here, before any op's code runs: an op that patches `time` or `torch.cuda` changes nothing for this clock.
 _now_ns = time.perf_counter_ns
 _synchronize = torch.cuda.synchronize
+_spin = torch.cuda._sleep
 
 _DISCOVERY_CALLS = 3
 _DISCOVERY_SESSIONS = 6
+# Calls behind a gate beside the samples. A count.
+_GATED_CALLS = 7
+# A gate lasts for so many times what the host takes for a call, and this longer; no host waits for more. Nanoseconds.
+_GATE_CALLS = 3
+_GATE_LEAST_NS, _GATE_MOST_NS = 200_000, 5_000_000
+# Clock cycles of a nanosecond on the fastest device: on others a gate lasts longer.
+_CYCLES_PER_NS = 2.0
+# A session that saw nothing, or a span that nothing explains, has as many tries in all. A count.
+_SESSION_TRIES = 2
 
 
 def measure(
@@ -99,15 +113,11 @@ def _on_gpu(steps: _Steps, budget: Budget, cache: ColdCache, device: torch.devic
     start = device_state.read(device)
     calls = _warm_up(steps, budget, cache)
     for _ in range(_DISCOVERY_SESSIONS):
-        found = _batch(dataclasses.replace(steps, inspect=_nothing_of), cache, _DISCOVERY_CALLS)
-        calls += _DISCOVERY_CALLS
+        found, sessions = _seen_batch(dataclasses.replace(steps, inspect=_nothing_of), cache, [0] * _DISCOVERY_CALLS)
+        calls += sessions * _DISCOVERY_CALLS
         count = budget.samples(found.seconds_per_call)
         if not found.device_is_seen:
-            busy, wall = _with_events(steps, cache, count)
-            return _measurement(
-                TimingSource.CUDA_EVENTS, busy, wall, calls,
-                start=start, end=device_state.read(device), **_flushed(cache),
-            )  # fmt: skip
+            return _by_events(steps, cache, count, calls, start, device)
         before, settled = (signature(call) for call in found.calls[-2:])
         if before == settled:
             break
@@ -115,14 +125,44 @@ def _on_gpu(steps: _Steps, budget: Budget, cache: ColdCache, device: torch.devic
         check_signature(before, settled, f"after {calls} calls, the last")
     if not settled:
         raise ClockError("the call ran no device work: no kernel, copy or fill was launched inside its window")
-    found = _batch(steps, cache, count)
-    for index, call in enumerate(found.calls):
-        check_signature(settled, signature(call), f"timed call {index + 1} of {count}")
+    gates = _gates(count, found.host_ns)
+    for tries_left in reversed(range(_SESSION_TRIES)):
+        found, _ = _seen_batch(steps, cache, gates)
+        if not found.device_is_seen:
+            return _by_events(steps, cache, count, calls, start, device)
+        for index, call in enumerate(found.calls):
+            check_signature(settled, signature(call), f"timed call {index + 1} of {len(gates)}")
+        try:
+            for kind, is_gated in (("timed calls", False), ("calls that were launched ahead", True)):
+                timeline.check([one for one, gate in zip(found.spans, gates, strict=True) if bool(gate) is is_gated], kind)
+            break
+        except ClockError:
+            if not tries_left:
+                raise
+    free = [index for index, gate in enumerate(gates) if not gate]
     return _measurement(
-        TimingSource.CUPTI, [float(busy_ns(call)) for call in found.calls], found.wall_ns, calls,
+        TimingSource.CUPTI, [float(busy_ns(found.calls[index])) for index in free],
+        [found.wall_ns[index] for index in free], calls,
         activity_names=tuple(name for _, name in settled),
         start=start, end=device_state.read(device), **_flushed(cache),
     )  # fmt: skip
+
+
+def _by_events(
+    steps: _Steps, cache: ColdCache, count: int, calls: int, start: DeviceReading, device: torch.device
+) -> Measurement:
+    busy, wall = _with_events(steps, cache, count)
+    return _measurement(
+        TimingSource.CUDA_EVENTS, busy, wall, calls, start=start, end=device_state.read(device), **_flushed(cache)
+    )
+
+
+def _gates(count: int, host_ns: Sequence[float]) -> list[int]:
+    """Returns the gate before each call, 0 for the `count` that are samples: an op cannot foresee which. Nanoseconds."""
+    gate = int(min(_GATE_CALLS * max(host_ns) + _GATE_LEAST_NS, _GATE_MOST_NS))
+    gates = [0] * count + [gate] * _GATED_CALLS
+    random.SystemRandom().shuffle(gates)
+    return gates
 
 
 def _flushed(cache: ColdCache) -> dict[str, Any]:
@@ -148,21 +188,34 @@ class _Batch:
 
     Attributes:
       calls: device work of each call, in launch order.
-      wall_ns: host time of each call. Nanoseconds.
+      spans: what the device did between the marks of each call; empty if no call is gated, or no device work is seen.
+      wall_ns: host time of each call, its device work included. Nanoseconds.
+      host_ns: host time until each call returned. Nanoseconds.
       seconds_per_call: the shortest from one call's preparation to its end.
       device_is_seen: whether the session reported any device work, the harness's own included.
     """
 
     calls: list[tuple[Activity, ...]]
+    spans: list[timeline.Span]
     wall_ns: list[float]
+    host_ns: list[float]
     seconds_per_call: float
     device_is_seen: bool
 
 
-def _batch(steps: _Steps, cache: ColdCache, count: int) -> _Batch:
-    """Make `count` calls in one profiler session."""
+def _seen_batch(steps: _Steps, cache: ColdCache, gates: Sequence[int]) -> tuple[_Batch, int]:
+    """Returns a batch and how many sessions it took: one that reports no device work is repeated in a fresh session."""
+    for sessions in range(1, _SESSION_TRIES + 1):
+        found = _batch(steps, cache, gates)
+        if found.device_is_seen:
+            break
+    return found, sessions
+
+
+def _batch(steps: _Steps, cache: ColdCache, gates: Sequence[int]) -> _Batch:
+    """Make a call behind each gate, which may last 0 ns, in one profiler session."""
     canary = torch.zeros(1, device="cuda")
-    wall, whole = [], []
+    wall, host, whole = [], [], []
 
     def step(session: profiler.Session, index: int) -> None:
         began = _now_ns()
@@ -171,22 +224,33 @@ def _batch(steps: _Steps, cache: ColdCache, count: int) -> _Batch:
             canary.fill_(1)  # shows whether the profiler reports device work at all
             cache.empty()
         _synchronize()
+        if gates[index]:
+            with session.range(f"gate{index}"):
+                _spin(int(gates[index] * _CYCLES_PER_NS))
         with session.range(f"call{index}", any_thread=True):
             called = _now_ns()
             result = steps.call()
+            returned = _now_ns()
+        with session.range(f"close{index}"):
+            canary.fill_(1)  # the mark
             _synchronize()
             ended = _now_ns()
         wall.append(float(ended - called))
+        host.append(float(returned - called))
         whole.append((ended - began) / 1e9)
         with session.range(f"after{index}"):
             steps.inspect(result)
 
-    owned = attribute(profiler.record(count, step))
+    trace = profiler.record(len(gates), step)
+    owned = attribute(trace)
+    is_seen = any(owned.values())
     return _Batch(
-        calls=[owned[f"call{index}"] for index in range(count)],
+        calls=[owned[f"call{index}"] for index in range(len(gates))],
+        spans=timeline.spans(trace, owned, list(map(str, range(len(gates))))) if is_seen and any(gates) else [],
         wall_ns=wall,
+        host_ns=host,
         seconds_per_call=min(whole),
-        device_is_seen=any(owned.values()),
+        device_is_seen=is_seen,
     )
 
 

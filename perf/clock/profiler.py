@@ -22,6 +22,8 @@ _synchronize = torch.cuda.synchronize
 # Host events of the CUDA runtime and driver (cudaLaunchKernel, cuLaunchKernelEx, cudaGraphLaunch) or of HIP; host
 # operators are named `namespace::operator`. Both number their events, from unrelated counters.
 _DRIVER_CALL = re.compile(r"(cuda|cu|hip)[A-Z]\w*")
+# Host event that CUPTI reports if it is told to hand over its records.
+_FLUSH = "Buffer Flush"
 
 
 class Session:
@@ -50,7 +52,7 @@ class Session:
 
     def trace(self) -> Trace:
         """What the session recorded."""
-        ranges, launches, activities = [], [], []
+        ranges, launches, activities, flushes_ns = [], [], [], []
         for event in self._profile.kineto_results.events():
             name = event.name()
             if event.device_type() == torch.autograd.DeviceType.CPU:
@@ -69,11 +71,15 @@ class Session:
                 elif _DRIVER_CALL.fullmatch(name):
                     launches.append(
                         Launch(
+                            name=name,
                             correlation=event.correlation_id(),
                             start_ns=event.start_ns(),
+                            end_ns=event.start_ns() + event.duration_ns(),
                             thread=event.device_resource_id(),
                         )
                     )
+                elif name == _FLUSH:
+                    flushes_ns.append(event.start_ns())
             elif not event.is_user_annotation():
                 activities.append(
                     Activity(
@@ -85,7 +91,12 @@ class Session:
                         correlation=event.correlation_id(),
                     )
                 )
-        return Trace(ranges=tuple(ranges), launches=tuple(launches), activities=tuple(activities))
+        return Trace(
+            ranges=tuple(ranges),
+            launches=tuple(launches),
+            activities=tuple(activities),
+            flushes_ns=tuple(flushes_ns),
+        )
 
 
 def record(calls: int, step: Callable[[Session, int], None]) -> Trace:

@@ -23,7 +23,7 @@ def activity(correlation, start, end, name="k", kind=Kind.KERNEL, stream=7):
 
 
 def launch(correlation, start, thread=MAIN):
-    return Launch(correlation=correlation, start_ns=start, thread=thread)
+    return Launch(name="cudaLaunchKernel", correlation=correlation, start_ns=start, end_ns=start + 1, thread=thread)
 
 
 def span(name, start, end, any_thread=False):

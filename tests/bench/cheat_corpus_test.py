@@ -57,6 +57,63 @@ def test_whoever_changes_what_measures_leaves_nothing_to_those_after_it(tmp_path
         assert 1.0 < min(record.timing.sample_ns) <= record.timing.device_busy_ns <= max(record.timing.sample_ns)
 
 
+AFTER = '''
+import gc, os
+import tileops_generated_toy as generated
+import torch
+from tileops.ops.implementations import implementation
+
+
+class ScaleFwdOp(generated.ScaleFwdOp):
+    """What comes first spoils its process, and says which it is; `honest` comes after it."""
+
+    def _says(self, name):
+        with open(f"{os.path.dirname(__file__)}/{name}.pid", "w") as file:
+            file.write(str(os.getpid()))
+
+    @implementation("torch")
+    def _torch(self, call, x):
+        return x * self.params["factor"]
+
+    @implementation("first")
+    def _first(self, call, x):
+        self._says("first")
+        WHAT
+
+    @implementation("honest")
+    def _honest(self, call, x):
+        self._says("honest")
+        return torch.mul(x, self.params["factor"])
+'''
+SPOILS = """for found in gc.get_objects():
+            if type(found) is torch.Tensor and found is not x and found.dtype == torch.float64:
+                found.fill_(3.0)
+        """
+
+
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        (SPOILS + "return torch.zeros_like(x)", "wrong result"),
+        (SPOILS + "return x[:1]", "OpCallError"),
+        (SPOILS + "raise RuntimeError('no')", "RuntimeError: no"),
+        (SPOILS + "torch.set_num_threads(torch.get_num_threads() + 1); return x * 2.0", "number of threads"),
+        ("return x * 2.0", ""),
+    ],
+)
+def test_whatever_its_error_an_implementation_costs_those_after_it_nothing(tmp_path, bench, what, message):
+    (tmp_path / "after.py").write_text(AFTER.replace("WHAT", what))
+    status, _, err = bench(
+        "--device=cpu", *FLAGS, "--implementation=first,honest", f"--plugin={tmp_path}/after.py"
+    )
+    records = {one.implementation: one for one in runfile.read_run(tmp_path / "tileops-run.binpb").records()}
+    assert records["honest"].status == benchmark_pb2.STATUS_OK, err
+    assert records["honest"].correctness.checked
+    assert message in records["first"].message and status == bool(message)
+    first, honest = ((tmp_path / f"{name}.pid").read_text() for name in ("first", "honest"))
+    assert (first == honest) is (not message)  # an error ends its process
+
+
 def test_a_plugin_that_changes_what_measures_when_it_is_imported_is_refused(tmp_path, bench):
     source = "from tileops.perf.clock import samples\nsamples.summarize.__code__ = (lambda samples: None).__code__\n"
     (tmp_path / "sly.py").write_text(source)
@@ -80,5 +137,6 @@ def test_the_judge_tells_what_passed_and_what_did_not():
     failed = record(op="ScaleFwdOp", implementation="honest_waits", status=benchmark_pb2.STATUS_ERROR, message="no")
     found = cheat_corpus.judge("gpu_cheats", [passed, other, failed])
     assert [line.partition(":")[0] for line in found] == [
-        "side_stream", "background_thread", "other_work_now_and_then", "waits_for_nothing", "honest_waits is honest"
+        "side_stream", "background_thread", "other_work_now_and_then", "switches_recording_off", "leaves_recording_off",
+        "waits_for_nothing", "honest_waits is honest",
     ]  # fmt: skip

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from tileops.perf.clock import measure as clock
+from tileops.perf.clock import timeline
 from tileops.perf.clock.activities import Activity, ClockError, Kind
 from tileops.perf.clock.measurement import Budget, DeviceReading, Flush, TimingSource
 
@@ -66,19 +67,40 @@ def work(*names, length=1_000):
     )
 
 
+BLIND = "a session that reports no device work"
+
+
+def span(unexplained=0.0):
+    return timeline.Span(
+        total_ns=30_000.0 + unexplained, busy_ns=29_000.0, host_ns=0.0, device_ns=1_000.0, activities=1
+    )
+
+
 @pytest.fixture
 def gpu(monkeypatch):
-    """`gpu(session, ...)` measures over these sessions, each a list of one call's work, in order."""
+    """`gpu(session, ...)` measures over these sessions, in order: each a list of one call's work, or BLIND.
 
-    def measured(*sessions, is_seen=True):
+    Returns the measurement and the calls asked for in each session, the gated ones behind a comma.
+    """
+
+    def measured(*sessions, spans=lambda session, gate: span(), gated_work=None):
         left = list(sessions)
         asked = []
 
-        def batch(steps, cache, count):
-            asked.append(count)
-            calls = left.pop(0)
+        def batch(steps, cache, gates):
+            asked.append((len(gates), sum(map(bool, gates))))
+            calls, gated = left.pop(0), sum(map(bool, gates))
+            is_seen = calls is not BLIND
+            if is_seen and gated:
+                free = iter(calls)
+                calls = [(gated_work or calls[0]) if gate else next(free) for gate in gates]
             return clock._Batch(
-                calls=calls, wall_ns=[9_000.0] * len(calls), seconds_per_call=1.0, device_is_seen=is_seen
+                calls=list(calls) if is_seen else [()] * len(gates),
+                spans=[spans(len(asked), gate) for gate in gates] if is_seen and gated else [],
+                wall_ns=[90_000.0 if gate else 9_000.0 for gate in gates],
+                host_ns=[40_000.0] * len(gates),
+                seconds_per_call=1.0,
+                device_is_seen=is_seen,
             )
 
         monkeypatch.setattr(clock, "_batch", batch)
@@ -93,7 +115,7 @@ def gpu(monkeypatch):
 
 def test_device_busy_time_is_the_union_and_says_how_it_was_made(gpu):
     found, asked = gpu([work("a", "b")] * 3, [work("a", "b")] * 10)
-    assert asked == [3, 10]
+    assert asked == [(3, 0), (17, 7)]
     assert found.source is TimingSource.CUPTI
     assert found.device_busy_ns == 2_000 and found.wall_ns == 9_000
     assert (found.samples, found.activities, found.activity_names) == (10, 2, ("a", "b"))
@@ -105,7 +127,7 @@ def test_device_busy_time_is_the_union_and_says_how_it_was_made(gpu):
 def test_discovery_goes_on_until_two_consecutive_calls_agree(gpu):
     settled = work("chosen")
     found, asked = gpu([work("try 1"), work("try 2"), settled], [settled] * 3, [settled] * 10)
-    assert asked == [3, 3, 10] and found.warmup_calls == 11
+    assert asked == [(3, 0), (3, 0), (17, 7)] and found.warmup_calls == 11
 
 
 def test_a_call_that_never_settles_is_an_error_naming_both_sequences(gpu):
@@ -115,7 +137,7 @@ def test_a_call_that_never_settles_is_an_error_naming_both_sequences(gpu):
 
 
 def test_a_sample_that_runs_other_work_is_an_error_and_no_sample(gpu):
-    with pytest.raises(ClockError, match="timed call 10 of 10"):
+    with pytest.raises(ClockError, match=r"timed call \d+ of 17 ran other device work"):
         gpu([work("a")] * 3, [work("a")] * 9 + [work("a", "b")])
 
 
@@ -124,7 +146,41 @@ def test_a_call_without_device_work_is_an_error_and_no_zero(gpu):
         gpu([()] * 3)
 
 
-def test_events_time_a_call_only_where_no_device_work_is_reported_at_all_and_say_so(gpu):
-    found, _ = gpu([()] * 3, is_seen=False)
+def test_a_blind_session_is_repeated_once_in_a_fresh_session(gpu):
+    found, asked = gpu(BLIND, [work("a")] * 3, BLIND, [work("a")] * 10)
+    assert asked == [(3, 0), (3, 0), (17, 7), (17, 7)]
+    assert found.source is TimingSource.CUPTI and found.samples == 10 and found.warmup_calls == 11
+
+
+@pytest.mark.parametrize("sessions", [(BLIND, BLIND), ([work("a")] * 3, BLIND, BLIND)])
+def test_events_time_a_call_only_if_no_device_work_is_reported_twice_and_say_so(gpu, sessions):
+    found, asked = gpu(*sessions)
+    assert len(asked) == len(sessions)
     assert found.source is TimingSource.CUDA_EVENTS
     assert found.device_busy_ns == 67_000 and found.activities == 0
+
+
+def test_a_call_behind_a_gate_is_no_sample_and_does_the_same_work(gpu):
+    found, _ = gpu([work("a")] * 3, [work("a")] * 10, gated_work=work("a", length=1_900))
+    assert set(found.sample_ns) == {1_000.0} and found.wall_ns == 9_000
+    with pytest.raises(ClockError, match="ran other device work"):
+        gpu([work("a")] * 3, [work("a")] * 10, gated_work=work("b"))
+
+
+def test_nobody_can_foresee_which_calls_are_gated():
+    orders = {tuple(map(bool, clock._gates(50, [10_000.0]))) for _ in range(20)}
+    assert len(orders) > 15 and all(sum(order) == 7 for order in orders)
+    assert set(clock._gates(50, [10_000.0, 40_000.0])) == {0, 320_000}
+    assert max(clock._gates(50, [1e9])) == 5_000_000
+
+
+@pytest.mark.parametrize("is_gated", [False, True])
+def test_unexplained_time_is_an_error_if_a_second_session_has_it_too(gpu, is_gated):
+    def unexplained(*numbers):
+        return lambda session, gate: span(27_000.0 if session in numbers and bool(gate) is is_gated else 0.0)
+
+    sessions = [work("a")] * 3, [work("a")] * 10, [work("a")] * 10
+    found, asked = gpu(*sessions, spans=unexplained(2))
+    assert found.samples == 10 and len(asked) == 3
+    with pytest.raises(ClockError, match="longer than the profiler reports"):
+        gpu(*sessions, spans=unexplained(2, 3))

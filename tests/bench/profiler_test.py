@@ -43,6 +43,7 @@ def test_a_recorded_session():
             event(CPU, "triton_poi_fused_mul_silu_0", 6921733032, 78486, 18, 417),
             event(CPU, "cuLaunchKernel", 6921777905, 30750, 57, 417),
             event(CUDA, "triton_poi_fused_mul_silu_0", 6921805898, 2080, 57, 7),
+            event(CPU, "Buffer Flush", 6921900000, 41502, 21, 417),
             event(CPU, prefix + "b", 7077149552, 3256907, 21, 417, True),
             event(CPU, "someone's own range", 7077150000, 100, 22, 417, True),
             event(CPU, "cudaGraphLaunch", 7077207641, 75888, 1365, 417),
@@ -53,7 +54,11 @@ def test_a_recorded_session():
             event(CUDA, "void at::native::vectorized_elementwise_kernel<8>", 7080108895, 1728, 1375, 7),
         ]
 
-    owned = attribute(session(events, {"a": False, "b": True}).trace())
+    trace = session(events, {"a": False, "b": True}).trace()
+    assert trace.flushes_ns == (6921900000,)
+    launch = next(found for found in trace.launches if found.correlation == 57)
+    assert (launch.name, launch.start_ns, launch.end_ns) == ("cuLaunchKernel", 6921777905, 6921808655)
+    owned = attribute(trace)
     assert [found.kind for found in owned["a"]] == [Kind.KERNEL, Kind.MEMCPY, Kind.KERNEL]
     assert owned["a"][2].name == "triton_poi_fused_mul_silu_0"
     assert [found.correlation for found in owned["b"]] == [1365, 1365, 1365, 1375]

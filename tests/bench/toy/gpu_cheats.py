@@ -75,6 +75,22 @@ class ScaleFwdOp(generated.ScaleFwdOp):
     def _honest_two_kernels(self, call, x):
         return (x + 0) * self.params["factor"]
 
+    @implementation("switches_recording_off", when=on_cuda)
+    def _switches_recording_off(self, call, x):
+        """Does its work while the profiler records none."""
+        device_work = {torch.profiler.ProfilerActivity.CUDA}
+        torch._C._autograd._toggle_collection_dynamic(False, device_work)
+        output = x * self.params["factor"]
+        torch._C._autograd._toggle_collection_dynamic(True, device_work)
+        output[:1].add_(0)
+        return output
+
+    @implementation("leaves_recording_off", when=on_cuda)
+    def _leaves_recording_off(self, call, x):
+        output = x * self.params["factor"]
+        torch._C._autograd._toggle_collection_dynamic(False, {torch.profiler.ProfilerActivity.CUDA})
+        return output
+
     @implementation("waits_for_nothing", when=on_cuda)
     def _waits_for_nothing(self, call, x):
         torch.cuda.synchronize = lambda device=None: None

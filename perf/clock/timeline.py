@@ -1,0 +1,184 @@
+"""Whether the device did more for a call than the profiler reports: the call's span and what explains it. No torch.
+
+Two marks enclose a call on the device: the moment from which it was idle or a kernel of the clock's own ended, and the
+start of a kernel that the clock launches behind the call on the same stream. Between them lie the call's activities and
+gaps. The host explains a gap up to the moment at which it had launched what comes next; the device takes a microsecond or
+two to start that. Anything beyond is work without a record.
+
+Worked example on an H200: a kernel of 8.9 us launches another kernel on the device, and CUPTI reports the first alone. The
+closing mark starts 55.8 us after the reported end, though the host had launched the mark long before. The device may take
+2 us to start the mark, so 53.8 us have no record. After a multiplication of 33.2 us the mark starts 1.5 us later.
+
+Host time is the limit of this: while the host prepares the next launch, a device that works unseen looks idle. So the
+clock holds the stream with a kernel that waits ("the gate") before some calls, chosen at random. The host has then launched
+the whole call before its first kernel starts, and no gap is the host's.
+"""
+
+from __future__ import annotations
+
+import bisect
+import dataclasses
+import re
+from collections.abc import Mapping, Sequence
+
+from tileops.perf.clock.activities import Activity, ClockError, Kind, Launch, Trace, launches_by_id
+
+# What the device may take to start an activity once it is free, and once the host has left the launching call. On an H200
+# (docs/measuring.md) a kernel starts 1.1 to 1.8 us after a kernel of its stream, up to 4.5 us after one of another stream,
+# another node of its graph, a copy or a fill, up to 8.9 us beside a copy that the host takes part in, and up to 4.1 us after
+# the host has left the call. Nanoseconds.
+_AFTER_KERNEL_NS = 2_000
+_AFTER_OTHER_NS = 5_000
+_HOST_COPY_NS = 10_000
+_LAUNCH_NS = 4_000
+# Unexplained time of one call that is no evidence yet: of any call, and for each of its activities. Nanoseconds.
+_BOUND_NS = 2_000
+_BOUND_EACH_NS = 100
+# A virtual machine or a device pauses now and then: so many calls, or this share of them, may be beyond the bound.
+_ACCIDENTS = 2
+_ACCIDENTS_SHARE = 0.1
+# The profiler hands over its records when a buffer is full, which takes more launches than these. A count.
+_LAUNCHES_PER_FLUSH = 2_000
+
+_HOST_COPY = re.compile(r"Memcpy (HtoD|DtoH|HtoH)")
+_KERNEL_LAUNCH = re.compile(r"(cuda|cu|hip)(Module|Ext)?Launch(Cooperative)?Kernel(Ex|ExC)?(_\w+)?")
+_CAPTURE = re.compile(r"(cuda|cu|hip)StreamBeginCapture\w*")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Span:
+    """Device time between the two marks of one call, and what explains it. Nanoseconds.
+
+    Attributes:
+      total_ns: from mark to mark.
+      busy_ns: the union of the activities in it.
+      host_ns: gaps in which the host had not launched what comes next.
+      device_ns: gaps that the device needs to start what has been launched.
+      activities: in the span. A count.
+    """
+
+    total_ns: float
+    busy_ns: float
+    host_ns: float
+    device_ns: float
+    activities: int
+
+    @property
+    def unexplained_ns(self) -> float:
+        """Returns what nothing explains; 0 or more."""
+        return self.total_ns - self.busy_ns - self.host_ns - self.device_ns
+
+    @property
+    def bound_ns(self) -> float:
+        """Returns how much may be unexplained."""
+        return _BOUND_NS + _BOUND_EACH_NS * self.activities
+
+
+def span(begin_ns: int, work: Sequence[Activity], mark: Activity, launches: Mapping[int, Launch]) -> Span:
+    """Returns the span of one call.
+
+    Args:
+      begin_ns: when the device is known to be idle: the end of the gate, or of the wait before the call.
+      work: the call's activities.
+      mark: the kernel that was launched behind the call, on its stream.
+      launches: by correlation id.
+    """
+    busy = host = device = 0
+    at, before = begin_ns, None
+    for found in sorted((*work, mark), key=lambda one: one.start_ns):
+        if found.start_ns > at:
+            launched_ns = launches[found.correlation].end_ns
+            ready_ns = min(max(at, launched_ns), found.start_ns)
+            host += ready_ns - at
+            allowed_ns = max(_usual_ns(before, found), min(_LAUNCH_NS, launched_ns + _LAUNCH_NS - at))
+            device += min(found.start_ns - ready_ns, allowed_ns)
+        if found is mark:
+            break
+        if found.end_ns > at:
+            busy += min(found.end_ns, mark.start_ns) - max(found.start_ns, at)
+            at, before = found.end_ns, found
+    return Span(
+        total_ns=float(mark.start_ns - begin_ns),
+        busy_ns=float(busy),
+        host_ns=float(host),
+        device_ns=float(device),
+        activities=len(work),
+    )
+
+
+def spans(trace: Trace, owned: Mapping[str, Sequence[Activity]], calls: Sequence[str]) -> list[Span]:
+    """Returns the span of each call.
+
+    Args:
+      trace: the session's. Each call has the ranges `call<name>` and `close<name>`, and `gate<name>` if it was gated.
+      owned: activities by range.
+      calls: the names.
+
+    Raises:
+      ClockError: a closing mark has no record, a kernel was launched without one, or the profiler's records are handed
+        over call by call: something switches the profiler off.
+    """
+    launches, ranges = launches_by_id(trace), {found.name: found for found in trace.ranges}
+    recorded = {found.correlation for found in trace.activities}
+    by_start = sorted(launches.values(), key=lambda one: one.start_ns)
+    starts = [one.start_ns for one in by_start]
+    windows = [ranges[f"call{name}"] for name in calls]
+    flushes = sum(window.start_ns <= at <= window.end_ns for window in windows for at in trace.flushes_ns)
+    if flushes > _ACCIDENTS + len(launches) / _LAUNCHES_PER_FLUSH:
+        raise ClockError(
+            f"the profiler handed over its records {flushes} times within {len(windows)} calls, as it does when it is"
+            " switched off and on: what runs meanwhile is not seen, so the calls have no time"
+        )
+    found = []
+    for name, window in zip(calls, windows, strict=True):
+        if not owned[f"close{name}"]:
+            raise ClockError(
+                f"call {name}: the profiler reports nothing of what runs after the call, so something in the call"
+                " switched it off"
+            )
+        inside = by_start[bisect.bisect_left(starts, window.start_ns) : bisect.bisect_right(starts, window.end_ns)]
+        if not any(_CAPTURE.fullmatch(one.name) for one in inside):
+            for one in inside:
+                if _KERNEL_LAUNCH.fullmatch(one.name) and one.correlation not in recorded:
+                    raise ClockError(
+                        f"call {name}: {one.name} was called and the profiler reports no kernel of it: the launch failed,"
+                        " or the profiler was switched off"
+                    )
+        gate = owned.get(f"gate{name}")
+        begin_ns = gate[0].end_ns if gate else window.start_ns
+        found.append(span(begin_ns, owned[f"call{name}"], owned[f"close{name}"][0], launches))
+    return found
+
+
+def check(found: Sequence[Span], which: str) -> None:
+    """Compare what the device did with what explains it, over calls of one kind.
+
+    Args:
+      found: spans of the calls.
+      which: the kind of call, for the message.
+
+    Raises:
+      ClockError: in at least three calls, and in more than a tenth of them, more than `bound_ns` is unexplained.
+    """
+    beyond = sorted((one for one in found if one.unexplained_ns > one.bound_ns), key=lambda one: one.unexplained_ns)
+    if len(beyond) <= max(_ACCIDENTS, _ACCIDENTS_SHARE * len(found)):
+        return
+    typical = beyond[len(beyond) // 2]
+    explained = typical.total_ns - typical.unexplained_ns
+    raise ClockError(
+        f"the device worked longer than the profiler reports: in {len(beyond)} of {len(found)} {which}, such as one of"
+        f" {typical.total_ns / 1e3:.1f} us of which {explained / 1e3:.1f} us are explained ({typical.busy_ns / 1e3:.1f} us of"
+        f" reported work, the rest gaps) and {typical.bound_ns / 1e3:.1f} us may be left. Kernels that launch kernels (CUDA"
+        " dynamic parallelism) are honest, but CUPTI reports the parent alone: launch from the host to get a time. Other"
+        " causes: the profiler was switched off within the call, or its stream waits for a host function"
+    )
+
+
+def _usual_ns(before: Activity | None, found: Activity) -> int:
+    """What the device may take between two activities; `before` is None after a gate or a wait."""
+    pair = [one for one in (before, found) if one is not None]
+    if any(one.kind is Kind.MEMCPY and _HOST_COPY.match(one.name) for one in pair):
+        return _HOST_COPY_NS
+    is_plain = all(one.kind is Kind.KERNEL and one.stream == found.stream for one in pair)
+    is_plain = is_plain and (before is None or before.correlation != found.correlation)  # nodes of a graph share it
+    return _AFTER_KERNEL_NS if is_plain else _AFTER_OTHER_NS
