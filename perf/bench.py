@@ -15,7 +15,8 @@ import pathlib
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NoReturn
 
 # The status that shells give a program ended by Ctrl-C.
 _EXIT_INTERRUPTED = 130
@@ -29,34 +30,27 @@ def _leave(number: int, frame: object) -> None:
 
 
 if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-    # Here, before torch is imported: that takes seconds, and an exception in the midst of it can become any other.
+    # Until torch is imported: that takes seconds, and an exception in the midst of it can become any other.
     signal.signal(signal.SIGINT, _leave)
 
 from absl import app, flags
 
-from tileops.perf import (
-    bench_catalogue,
-    bench_devices,
-    bench_emit,
-    bench_ending,
-    bench_environment,
-    bench_files,
-    bench_header,
-    bench_plan,
-    bench_pool,
-    bench_pricing,
-    bench_progress,
-    bench_rows,
-    bench_run,
-    bench_shards,
-    command,
-    paths,
-    profiles,
-    run_writer,
-    runfile,
-)
-from tileops.perf.bench_worker import Describe
+from tileops.perf import bench_devices, bench_rows, bench_shards, command, later, paths, profiles, row_index, run_writer, runfile
 from tileops.proto import benchmark_pb2
+
+# Imported when first used, since they import torch.
+bench_catalogue = later.module("tileops.perf.bench_catalogue")
+bench_emit = later.module("tileops.perf.bench_emit")
+bench_ending = later.module("tileops.perf.bench_ending")
+bench_environment = later.module("tileops.perf.bench_environment")
+bench_files = later.module("tileops.perf.bench_files")
+bench_header = later.module("tileops.perf.bench_header")
+bench_plan = later.module("tileops.perf.bench_plan")
+bench_pool = later.module("tileops.perf.bench_pool")
+bench_pricing = later.module("tileops.perf.bench_pricing")
+bench_progress = later.module("tileops.perf.bench_progress")
+bench_run = later.module("tileops.perf.bench_run")
+bench_worker = later.module("tileops.perf.bench_worker")
 
 _DEVICE = flags.DEFINE_string(
     "device",
@@ -112,9 +106,6 @@ _DESCRIBE_TIMEOUT_S = 120.0
 def main(argv: Sequence[str]) -> int:
     """Run what the flags say; returns the exit status."""
     del argv
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ending a run politely is ending it with Ctrl-C
-    if signal.getsignal(signal.SIGINT) is _leave:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         return _checked()
     except KeyboardInterrupt:
@@ -130,16 +121,37 @@ def _checked() -> int:
         raise app.UsageError("--reproducible needs --device=meta: times differ from run to run")
     try:
         bench_devices.check(_DEVICE.value)
+        shard = bench_shards.parse(_SHARD.value)
+        if not (_PLUGIN.value or _SPEC_DIR.value or _GENERATED_DIR.value):
+            rows = bench_shards.of_rows(_selected(row_index.load()), _IMPLEMENTATION.value, shard)
+            if _LIST.value:
+                return _list(rows)
+        _import_torch()
         with _sources() as sources:
-            return _run(sources)
-    except (
-        bench_catalogue.CatalogueError, bench_devices.DeviceError, bench_emit.EmitError, bench_rows.SelectionError,
-        profiles.ProfileError, runfile.RunFileError,
-    ) as error:  # fmt: skip
-        *lines, last = str(error).splitlines()
-        for line in lines:
-            command.say(line)
-        raise app.UsageError(last) from error
+            return _run(sources, shard)
+    except (app.UsageError, bench_devices.DeviceError, bench_rows.SelectionError, profiles.ProfileError, runfile.RunFileError) as error:
+        _refuse(error)  # without the names of the next clause, which torch would be imported for
+    except (bench_catalogue.CatalogueError, bench_emit.EmitError) as error:
+        _refuse(error)
+
+
+def _refuse(error: Exception) -> NoReturn:
+    """Raises an error as bad usage, whose message is the last of its lines."""
+    *lines, last = str(error).splitlines()
+    for line in lines:
+        command.say(line)
+    raise app.UsageError(last) from error
+
+
+def _import_torch() -> None:
+    """Imports what is imported later; from here on Ctrl-C and SIGTERM are exceptions."""
+    later.load(
+        bench_catalogue, bench_emit, bench_ending, bench_environment, bench_files, bench_header, bench_plan, bench_pool,
+        bench_pricing, bench_progress, bench_run, bench_worker,
+    )  # fmt: skip
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ending a run politely is ending it with Ctrl-C
+    if signal.getsignal(signal.SIGINT) is _leave:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @contextlib.contextmanager
@@ -164,24 +176,34 @@ def _plugin(name: str) -> str:
     return path
 
 
-def _run(sources: bench_catalogue.Sources) -> int:
-    classes = bench_catalogue.load(sources, on_idle=_say_idle)
-    plugins, files = bench_header.plugins(sources, _PLUGIN.value, _SPEC_DIR.value)
-    sources = dataclasses.replace(sources, plugin_files=files)
+def _selected(classes: Mapping[str, bench_rows.Named]) -> list[tuple[bench_rows.Named, bench_rows.NamedCase]]:
+    """The rows that the flags select. Raises SelectionError."""
     selection = bench_rows.Selection(
         ops=_globs(_OP.value), families=_globs(_FAMILY.value), labels=_globs(_LABEL.value)
     )
-    choice = bench_plan.Choice(
-        implementations=_IMPLEMENTATION.value, rows=_ROWS.value, shard=bench_shards.parse(_SHARD.value),
-        max_row_s=_MAX_ROW_SECONDS.value, row_timeout_s=_ROW_TIMEOUT_S.value,
-    )  # fmt: skip
     cases = bench_rows.select(classes, selection)
     bench_rows.check_implementations((op_class for op_class, _ in cases), _IMPLEMENTATION.value)
+    return cases
+
+
+def _list(cases: Sequence[tuple[bench_rows.Named, bench_rows.NamedCase]]) -> int:
+    for op_class, case in cases:
+        names = bench_rows.implementations(op_class, _IMPLEMENTATION.value)
+        print(op_class.ENTRY, case.case_id, ",".join(names), sep="\t")
+    return command.EXIT_OK
+
+
+def _run(sources: bench_catalogue.Sources, shard: bench_shards.Shard) -> int:
+    classes = bench_catalogue.load(sources, on_idle=_say_idle)
+    plugins, files = bench_header.plugins(sources, _PLUGIN.value, _SPEC_DIR.value)
+    sources = dataclasses.replace(sources, plugin_files=files)
+    choice = bench_plan.Choice(
+        implementations=_IMPLEMENTATION.value, rows=_ROWS.value, shard=shard,
+        max_row_s=_MAX_ROW_SECONDS.value, row_timeout_s=_ROW_TIMEOUT_S.value,
+    )  # fmt: skip
+    cases = _selected(classes)
     if _LIST.value:
-        for op_class, case in bench_plan.part(cases, choice):
-            names = bench_rows.implementations(op_class, _IMPLEMENTATION.value)
-            print(op_class.ENTRY, case.case_id, ",".join(names), sep="\t")
-        return command.EXIT_OK
+        return _list(bench_plan.part(cases, choice))
     if _DEVICE.value == "meta":
         return _price(bench_plan.part(cases, choice), choice, plugins)
     with contextlib.ExitStack() as pools:
@@ -228,7 +250,7 @@ def _measure(
     # Asked of a child: this process and the server that children are forked from touch no GPU.
     first = make_pool()
     try:
-        described = first.ask(Describe(device=_DEVICE.value), _DESCRIBE_TIMEOUT_S)
+        described = first.ask(bench_worker.Describe(device=_DEVICE.value), _DESCRIBE_TIMEOUT_S)
     except (bench_pool.TaskError, bench_pool.ChildDiedError, bench_pool.ChildTimeoutError) as error:
         raise app.UsageError(f"--device={_DEVICE.value}: {error}") from error
     environment = benchmark_pb2.Environment.FromString(described)

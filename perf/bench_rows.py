@@ -5,15 +5,41 @@ from __future__ import annotations
 import dataclasses
 import fnmatch
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from tileops.ops import workloads
 from tileops.ops.cases import WorkloadCase
 from tileops.ops.errors import OpNotAvailableError
-from tileops.ops.op import Op
+from tileops.perf import later, nearest
+
+if TYPE_CHECKING:
+    from tileops.ops.op import Op
+
+workloads = later.module("tileops.ops.workloads")  # which imports torch
 
 ALL = "all"
 
-Case = tuple[type[Op], WorkloadCase]
+Case = tuple["type[Op]", WorkloadCase]
+
+
+class NamedCase(Protocol):
+    """A row of an op: a WorkloadCase, or a line of the project's index."""
+
+    case_id: str
+    label: str
+
+
+class Named(Protocol):
+    """An op by its names: its class, or a line of the project's index."""
+
+    ENTRY: str
+    FAMILY: str
+    CASES: Sequence[NamedCase]
+
+    def implementation_names(self) -> tuple[str, ...]:
+        """Names of the op's implementations, the reference first."""
+
+
+NamedOp = TypeVar("NamedOp", bound=Named)
 
 
 class SelectionError(Exception):
@@ -29,7 +55,7 @@ class Selection:
     labels: tuple[str, ...] = ()
 
 
-def select(classes: Mapping[str, type[Op]], selection: Selection) -> list[Case]:
+def select(classes: Mapping[str, NamedOp], selection: Selection) -> list[tuple[NamedOp, NamedCase]]:
     """Cases that pass every glob, in the catalogue's order.
 
     Raises:
@@ -48,7 +74,7 @@ def select(classes: Mapping[str, type[Op]], selection: Selection) -> list[Case]:
         (op_class, case) for op_class in chosen for case in op_class.CASES if _fits(case.label, selection.labels)
     ]
     if not cases:
-        there_are = f"; the labels of these ops: {', '.join(sorted(labels))}" if labels else ""
+        there_are = f" of these ops: {nearest.instead(' '.join(selection.labels), labels, nearest.ROWS)}" if labels else ""
         raise SelectionError(f"no row fits --op, --family and --label together{there_are}")
     return cases
 
@@ -63,18 +89,17 @@ def quick(cases: Sequence[Case], cost: Callable[[Case], float]) -> list[Case]:
     return [cases[at] for at in sorted(at for _, _, at in best.values())]
 
 
-def check_implementations(classes: Iterable[type[Op]], wanted: Sequence[str]) -> None:
+def check_implementations(classes: Iterable[Named], wanted: Sequence[str]) -> None:
     """Raises SelectionError where no op has an implementation of a wanted name."""
     known = {name for op_class in classes for name in op_class.implementation_names()}
     for name in wanted:
         if name != ALL and name not in known:
             raise SelectionError(
-                f"--implementation={name}: no selected op has one of that name; there are:"
-                f" {', '.join(sorted(known)) or 'none'}"
+                f"--implementation={name}: no selected op has one of that name; {nearest.instead(name, known, nearest.ROWS)}"
             )
 
 
-def implementations(op_class: type[Op], wanted: Sequence[str]) -> tuple[str, ...]:
+def implementations(op_class: Named, wanted: Sequence[str]) -> tuple[str, ...]:
     """Names of the op's implementations that are wanted (`all` or none named: every one), the reference first."""
     names = op_class.implementation_names()
     return names if not wanted or ALL in wanted else tuple(name for name in names if name in wanted)
@@ -104,7 +129,7 @@ def _check_globs(flag: str, globs: Sequence[str], names: Iterable[str], told: It
     known = sorted(names)
     for glob in globs:
         if not any(fnmatch.fnmatchcase(name, glob) for name in known):
-            raise SelectionError(f"--{flag}={glob} fits none of: {', '.join(sorted(told or known))}")
+            raise SelectionError(f"--{flag}={glob} fits no {flag}; {nearest.instead(glob, told or known, nearest.ROWS)}")
 
 
 def _fits(name: str, globs: Sequence[str]) -> bool:
