@@ -19,7 +19,7 @@ from tileops.manifest.apart import Apart
 from tileops.manifest.check import Checked
 from tileops.manifest.model import Signature
 from tileops.manifest.points import Parts, Split
-from tileops.perf import command
+from tileops.perf import command, nearest
 
 _OP = flags.DEFINE_string("op", None, "the op to explain", required=True)
 _SPEC_DIR = flags.DEFINE_multi_string("spec_dir", [], "folder of spec files (default: the project's); one alone")
@@ -29,7 +29,7 @@ def main(argv: list[str]) -> int:
     """Exit status: 0 explained, 1 the op has defects, 2 no such op or bad usage."""
     analysed = analyse_files(chosen_spec_files(_SPEC_DIR.value))
     if _OP.value not in analysed.entries:
-        raise app.UsageError(f"no op {_OP.value!r}; there are: {', '.join(analysed.entries)}")
+        raise app.UsageError(f"no op {_OP.value!r}; {nearest.instead(_OP.value, analysed.entries, nearest.ROWS)}")
     found = analysed.diagnostics.of(_OP.value)
     for diagnostic in found:
         print(diagnostic, file=sys.stderr)

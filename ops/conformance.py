@@ -17,6 +17,7 @@ from tileops.ops.conformance_calls import check_calls
 from tileops.ops.conformance_classes import Subject, check_class, import_modules, place_of, subjects
 from tileops.ops.conformance_findings import Finding, Findings, describe
 from tileops.ops.conformance_signature import check_implementation, check_signatures
+from tileops.perf import nearest
 
 
 class NoSuchOp(Exception):
@@ -57,8 +58,8 @@ def check(generated_dir: str | None = None, plugins: Sequence[str] = (), op: str
     everything = subjects(modules, found)
     chosen = {subject.entry: subject for subject in everything if fnmatch.fnmatchcase(subject.entry, op)}
     if not chosen and complete:
-        known = ", ".join(subject.entry for subject in everything) or "none"
-        raise NoSuchOp(f"no entry matches {op!r}; there are: {known}")
+        known = (subject.entry for subject in everything)
+        raise NoSuchOp(f"no entry matches {op!r}; {nearest.instead(op, known, nearest.ROWS)}")
     for subject in chosen.values():
         check_subject(subject, found)
     order = {name: position for position, name in enumerate(("", *chosen))}

@@ -16,12 +16,16 @@ class IndexedCase:
 
     Attributes:
       flops, bytes: of the price; 0 if the row has none. Bytes in bytes.
+      input_bytes: size of what the row binds. Bytes.
+      branches: the branches of the op's price that the row takes, as positions in the op's BRANCHES.
     """
 
     case_id: str
     label: str
     flops: int
     bytes: int
+    input_bytes: int
+    branches: tuple[int, ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,6 +35,7 @@ class IndexedOp:
     ENTRY: str
     FAMILY: str
     names: tuple[str, ...]
+    BRANCHES: tuple[str, ...]
     CASES: tuple[IndexedCase, ...]
 
     def implementation_names(self) -> tuple[str, ...]:
@@ -41,5 +46,6 @@ class IndexedOp:
 def load() -> dict[str, IndexedOp]:
     """Returns every op of the project by entry name, in the catalogue's order."""
     return {
-        name: IndexedOp(name, family, names, tuple(IndexedCase(*case) for case in cases)) for name, family, names, cases in OPS
+        name: IndexedOp(name, family, names, branches, tuple(IndexedCase(*case) for case in cases))
+        for name, family, names, branches, cases in OPS
     }

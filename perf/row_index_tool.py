@@ -17,9 +17,10 @@ def main(argv: list[str]) -> int:
     lines = ['"""The project\'s ops: name, family, implementations, rows. Generated: do not edit."""', "", "OPS = ("]
     for op_class in bench_catalogue.load(bench_catalogue.Sources()).values():
         prices = bench_pricing.price_cases((op_class, case) for case in op_class.CASES)
-        lines.append(f"    ({op_class.ENTRY!r}, {op_class.FAMILY!r}, {tuple(op_class.implementation_names())!r}, (")
+        names = op_class.ENTRY, op_class.FAMILY, tuple(op_class.implementation_names()), tuple(op_class.BRANCHES)
+        lines.append(f"    ({', '.join(map(repr, names))}, (")
         for case, price in zip(op_class.CASES, prices, strict=True):
-            lines.append(f"        ({case.case_id!r}, {case.label!r}, {price.flops}, {price.bytes}),")
+            lines.append(f"        {(case.case_id, case.label, price.flops, price.bytes, case.input_bytes, tuple(case.branches))!r},")
         lines.append("    )),")
     pathlib.Path(_OUT.value).write_text("\n".join([*lines, ")", ""]))
     return command.EXIT_OK
