@@ -18,7 +18,7 @@ from absl import app, flags
 from tileops.perf import command  # first: it answers Ctrl-C while torch is imported
 
 from tileops.audit import choose, ncu
-from tileops.perf import bench_rows, later, output, paths, row_index
+from tileops.perf import bench_rows, later, nearest, output, paths, row_index
 from tileops.proto import audit_pb2
 
 # Imported when first used, since they import torch, or use what does.
@@ -94,9 +94,10 @@ def _refuse(error: Exception) -> NoReturn:
 def _selected(classes: Mapping[str, bench_rows.Named]) -> dict[str, list]:
     """The rows that the flags select, by op. Raises SelectionError."""
     selection = bench_rows.Selection(ops=_globs(_OP.value), families=_globs(_FAMILY.value), labels=_globs(_LABEL.value))
-    selected = choose.with_case_ids(bench_rows.select(classes, selection), _globs(_CASE.value))
+    listed_by = nearest.rows(generated_dir=[_GENERATED_DIR.value] if _GENERATED_DIR.value else [], plugin=_PLUGIN.value)
+    selected = choose.with_case_ids(bench_rows.select(classes, selection, listed_by), _globs(_CASE.value), listed_by)
     if _IMPLEMENTATION.value:
-        bench_rows.check_implementations((op_class for op_class, _ in selected), [_IMPLEMENTATION.value])
+        bench_rows.check_implementations((op_class for op_class, _ in selected), [_IMPLEMENTATION.value], listed_by)
     by_op: dict[str, list] = {}
     for op_class, case in selected:
         by_op.setdefault(op_class.ENTRY, []).append(case)

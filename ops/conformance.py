@@ -41,13 +41,16 @@ class Report:
     entries: tuple[str, ...]
 
 
-def check(generated_dir: str | None = None, plugins: Sequence[str] = (), op: str = "*") -> Report:
+def check(
+    generated_dir: str | None = None, plugins: Sequence[str] = (), op: str = "*", listed_by: str = nearest.ROWS
+) -> Report:
     """Check the code of every entry that matches a glob.
 
     Args:
       generated_dir: folder of modules that //codegen:emit wrote for a manifest outside the project; None: the project.
       plugins: modules by dotted name, or absolute paths of .py files, which bring classes and implementations.
       op: a glob of entry names.
+      listed_by: the command that lists the entries, for messages.
 
     Raises:
       NoSuchOp: no entry matches `op`, though every module could be imported.
@@ -59,7 +62,7 @@ def check(generated_dir: str | None = None, plugins: Sequence[str] = (), op: str
     chosen = {subject.entry: subject for subject in everything if fnmatch.fnmatchcase(subject.entry, op)}
     if not chosen and complete:
         known = (subject.entry for subject in everything)
-        raise NoSuchOp(f"no entry matches {op!r}; {nearest.instead(op, known, nearest.ROWS)}")
+        raise NoSuchOp(f"no entry matches {op!r}; {nearest.instead(op, known, listed_by)}")
     for subject in chosen.values():
         check_subject(subject, found)
     order = {name: position for position, name in enumerate(("", *chosen))}

@@ -34,7 +34,7 @@ def main(argv: list[str]) -> int:
         raise app.UsageError(f"no entry matches {_OP.value!r}; {nearest.instead(_OP.value, row_index.load(), nearest.ROWS)}")
     try:
         with _generated() as generated_dir:
-            report = conformance.check(generated_dir, plugins, _OP.value)
+            report = conformance.check(generated_dir, plugins, _OP.value, nearest.rows(spec_dir=_SPEC_DIR.value, plugin=_PLUGIN.value))
     except (bench_emit.EmitError, conformance.NoSuchOp) as error:
         *lines, last = str(error).splitlines()
         for line in lines:

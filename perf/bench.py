@@ -35,7 +35,7 @@ if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_
 
 from absl import app, flags
 
-from tileops.perf import bench_devices, bench_rows, bench_shards, command, later, paths, profiles, row_index, run_writer, runfile
+from tileops.perf import bench_devices, bench_rows, bench_shards, command, later, nearest, paths, profiles, row_index, run_writer, runfile
 from tileops.proto import benchmark_pb2
 
 # Imported when first used, since they import torch.
@@ -181,8 +181,10 @@ def _selected(classes: Mapping[str, bench_rows.Named]) -> list[tuple[bench_rows.
     selection = bench_rows.Selection(
         ops=_globs(_OP.value), families=_globs(_FAMILY.value), labels=_globs(_LABEL.value)
     )
-    cases = bench_rows.select(classes, selection)
-    bench_rows.check_implementations((op_class for op_class, _ in cases), _IMPLEMENTATION.value)
+    generated = [] if _GENERATED_DIR.value is None else [_GENERATED_DIR.value]
+    listed_by = nearest.rows(spec_dir=_SPEC_DIR.value, generated_dir=generated, plugin=_PLUGIN.value)
+    cases = bench_rows.select(classes, selection, listed_by)
+    bench_rows.check_implementations((op_class for op_class, _ in cases), _IMPLEMENTATION.value, listed_by)
     return cases
 
 
