@@ -126,8 +126,9 @@ def _checked() -> int:
             rows = bench_shards.of_rows(_selected(row_index.load()), _IMPLEMENTATION.value, shard)
             if _LIST.value:
                 return _list(rows)
+        plugins = _plugins()
         _import_torch()
-        with _sources() as sources:
+        with _sources(plugins) as sources:
             return _run(sources, shard)
     except (app.UsageError, bench_devices.DeviceError, bench_rows.SelectionError, profiles.ProfileError, runfile.RunFileError) as error:
         _refuse(error)  # without the names of the next clause, which torch would be imported for
@@ -154,12 +155,15 @@ def _import_torch() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-@contextlib.contextmanager
-def _sources() -> Iterator[bench_catalogue.Sources]:
-    """Where the ops come from; emitted modules live as long as the block."""
+def _plugins() -> tuple[str, ...]:
     if _SPEC_DIR.value and _GENERATED_DIR.value:
         raise app.UsageError("--spec_dir and --generated_dir exclude each other: the first is made into the second")
-    plugins = tuple(_plugin(name) for name in _PLUGIN.value)
+    return tuple(_plugin(name) for name in _PLUGIN.value)
+
+
+@contextlib.contextmanager
+def _sources(plugins: tuple[str, ...]) -> Iterator[bench_catalogue.Sources]:
+    """Where the ops come from; emitted modules live as long as the block."""
     if not _SPEC_DIR.value:
         generated = None if _GENERATED_DIR.value is None else str(paths.user_path(_GENERATED_DIR.value))
         yield bench_catalogue.Sources(generated_dir=generated, plugins=plugins)

@@ -79,7 +79,7 @@ def select(classes: Mapping[str, NamedOp], selection: Selection, listed_by: str 
         (op_class, case) for op_class in chosen for case in op_class.CASES if _fits(case.label, selection.labels)
     ]
     if not cases:
-        there_are = f" of these ops: {nearest.instead(' '.join(selection.labels), labels, listed_by)}" if labels else ""
+        there_are = f"; of the labels of these ops {nearest.instead(' '.join(selection.labels), labels, listed_by)}" if labels else ""
         raise SelectionError(f"no row fits --op, --family and --label together{there_are}")
     return cases
 

@@ -337,5 +337,5 @@ def test_the_command_exits_0_1_or_2_and_prints_text_or_json(tmp_path):
     done = _command(f"--spec_dir={tmp_path}")
     assert done.returncode == 2 and "unknown name 'Q'" in done.stderr
     done = _command("--op=Nothing*")
-    assert done.returncode == 2 and "no entry matches 'Nothing*'; there are: " in done.stderr
+    assert done.returncode == 2 and "no entry matches 'Nothing*'; the nearest are " in done.stderr
     assert done.stderr.startswith("conformance: ")
