@@ -231,7 +231,7 @@ def _field(value: Any, name: str) -> Any:
 def range(count: int) -> builtins.range:  # noqa: A001
     """0 to `count` - 1, for a comprehension to run over; nothing where `count` is negative.
 
-    Domain: `count` is at most 2**20, but for sums that range_sums works out.
+    Domain: `count` is at most 2**20, unless the sum has a closed form.
     """
     return builtins.range(_items(count))
 
