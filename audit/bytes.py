@@ -10,15 +10,28 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NoReturn
 
 from absl import app, flags
 
 from tileops.perf import command  # first: it answers Ctrl-C while torch is imported
 
-from tileops.audit import calls, choose, exceptions, measure, ncu, render, report, saved, saved_rows
-from tileops.perf import bench_catalogue, bench_environment, bench_progress, bench_rows, output, paths
+from tileops.audit import choose, ncu
+from tileops.perf import bench_rows, later, nearest, output, paths, row_index
 from tileops.proto import audit_pb2
+
+# Imported when first used, since they import torch, or use what does.
+calls = later.module("tileops.audit.calls")
+exceptions = later.module("tileops.audit.exceptions")
+measure = later.module("tileops.audit.measure")
+render = later.module("tileops.audit.render")
+report = later.module("tileops.audit.report")
+saved = later.module("tileops.audit.saved")
+saved_rows = later.module("tileops.audit.saved_rows")
+bench_catalogue = later.module("tileops.perf.bench_catalogue")
+bench_environment = later.module("tileops.perf.bench_environment")
+bench_progress = later.module("tileops.perf.bench_progress")
 
 _OP = flags.DEFINE_multi_string("op", [], "Globs of op names, comma-separated; repeatable.")
 _FAMILY = flags.DEFINE_multi_string("family", [], "Globs of families, comma-separated; repeatable.")
@@ -58,27 +71,58 @@ def main(argv: Sequence[str]) -> int:
     if not re.fullmatch(r"cuda(:\d+)?", _DEVICE.value):
         raise app.UsageError(f"--device={_DEVICE.value}: cuda or cuda:N is wanted: only a GPU has DRAM counters")
     try:
+        if not (_PLUGIN.value or _GENERATED_DIR.value):
+            classes = row_index.load()
+            by_op = _selected(classes)
+            if _LIST.value and not _FROM_CSV.value:
+                return _list(_chosen(classes, by_op))
         return _audit()
-    except (
-        bench_catalogue.CatalogueError, bench_rows.SelectionError, exceptions.ExceptionTableError, saved.SavedError,
-        output.OutputError,
-    ) as error:  # fmt: skip
-        *lines, last = str(error).splitlines()
-        for line in lines:
-            command.say(line)
-        raise app.UsageError(last) from error
+    except (app.UsageError, bench_rows.SelectionError, output.OutputError) as error:
+        _refuse(error)  # without the names of the next clause, which torch would be imported for
+    except (bench_catalogue.CatalogueError, exceptions.ExceptionTableError, saved.SavedError) as error:
+        _refuse(error)
+
+
+def _refuse(error: Exception) -> NoReturn:
+    """Raises an error as bad usage, whose message is the last of its lines."""
+    *lines, last = str(error).splitlines()
+    for line in lines:
+        command.say(line)
+    raise app.UsageError(last) from error
+
+
+def _selected(classes: Mapping[str, bench_rows.Named]) -> dict[str, list]:
+    """The rows that the flags select, by op. Raises SelectionError."""
+    selection = bench_rows.Selection(ops=_globs(_OP.value), families=_globs(_FAMILY.value), labels=_globs(_LABEL.value))
+    listed_by = nearest.rows(generated_dir=[_GENERATED_DIR.value] if _GENERATED_DIR.value else [], plugin=_PLUGIN.value)
+    selected = choose.with_case_ids(bench_rows.select(classes, selection, listed_by), _globs(_CASE.value), listed_by)
+    if _IMPLEMENTATION.value:
+        bench_rows.check_implementations((op_class for op_class, _ in selected), [_IMPLEMENTATION.value], listed_by)
+    by_op: dict[str, list] = {}
+    for op_class, case in selected:
+        by_op.setdefault(op_class.ENTRY, []).append(case)
+    return by_op
+
+
+def _chosen(classes: Mapping[str, bench_rows.Named], by_op: Mapping[str, list]) -> list[tuple]:
+    """Those of the selected rows that --rows asks for."""
+    return [
+        (classes[op], case)
+        for op, cases in by_op.items()
+        for case in (choose.cover(cases) if _ROWS.value == "cover" else cases)
+    ]
+
+
+def _list(chosen: Sequence[tuple]) -> int:
+    for op_class, case in chosen:
+        print(op_class.ENTRY, case.case_id, "; ".join(op_class.BRANCHES[at] for at in case.branches), sep="\t")
+    return command.EXIT_OK
 
 
 def _audit() -> int:
     sources = _sources()
     classes = bench_catalogue.load(sources)
-    selection = bench_rows.Selection(ops=_globs(_OP.value), families=_globs(_FAMILY.value), labels=_globs(_LABEL.value))
-    selected = choose.with_case_ids(bench_rows.select(classes, selection), _globs(_CASE.value))
-    if _IMPLEMENTATION.value:
-        bench_rows.check_implementations((op_class for op_class, _ in selected), [_IMPLEMENTATION.value])
-    by_op: dict[str, list] = {}
-    for op_class, case in selected:
-        by_op.setdefault(op_class.ENTRY, []).append(case)
+    by_op = _selected(classes)
     found = report.new_report()
     for op in by_op:
         found.unreached.extend(audit_pb2.UnreachedBranch(op=op, branch=text) for text in choose.unreached(classes[op]))
@@ -92,15 +136,9 @@ def _audit() -> int:
         for line in unjudged:
             command.say(line)
         return status or (command.EXIT_UNUSABLE if unjudged else command.EXIT_OK)
-    chosen = [
-        (classes[op], case)
-        for op, cases in by_op.items()
-        for case in (choose.cover(cases) if _ROWS.value == "cover" else cases)
-    ]
+    chosen = _chosen(classes, by_op)
     if _LIST.value:
-        for op_class, case in chosen:
-            print(op_class.ENTRY, case.case_id, "; ".join(op_class.BRANCHES[at] for at in case.branches), sep="\t")
-        return command.EXIT_OK
+        return _list(chosen)
     return _measure(chosen, table, sources, found)
 
 

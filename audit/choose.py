@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from tileops.ops.cases import WorkloadCase
-from tileops.ops.op import Op
+from tileops.perf import nearest
 from tileops.perf.bench_rows import Case, SelectionError
+
+if TYPE_CHECKING:
+    from tileops.ops.op import Op
 
 
 def cover(cases: Sequence[WorkloadCase]) -> list[WorkloadCase]:
@@ -30,7 +34,7 @@ def cover(cases: Sequence[WorkloadCase]) -> list[WorkloadCase]:
     return [cases[at] for at in sorted(largest[taken] for taken in chosen)]
 
 
-def with_case_ids(rows: Sequence[Case], globs: Sequence[str]) -> list[Case]:
+def with_case_ids(rows: Sequence[Case], globs: Sequence[str], listed_by: str = nearest.ROWS) -> list[Case]:
     """The rows of which the case id fits one of `globs`; all of them where there are none.
 
     Raises:
@@ -38,8 +42,8 @@ def with_case_ids(rows: Sequence[Case], globs: Sequence[str]) -> list[Case]:
     """
     for glob in globs:
         if not any(fnmatch.fnmatchcase(case.case_id, glob) for _, case in rows):
-            known = ", ".join(case.case_id for _, case in rows)
-            raise SelectionError(f"--case={glob} fits none of the selected rows: {known}")
+            known = (case.case_id for _, case in rows)
+            raise SelectionError(f"--case={glob} fits none of the selected rows; {nearest.instead(glob, known, listed_by)}")
     return [
         (op_class, case)
         for op_class, case in rows

@@ -31,7 +31,8 @@ class Counters:
     """What the kernels of one call moved.
 
     Attributes:
-      read_bytes, write_bytes: sums over them. Bytes.
+      read_bytes: what they read, together. Bytes.
+      write_bytes: what they wrote, together. Bytes; None if the file counts no writes, which no verdict needs.
       kernels: their names, in order.
       outside: how many kernels were profiled outside the call's range, and left out.
       repeats: how often the same launches follow one another, all of them, in one order: 2 for two calls. A call may
@@ -39,7 +40,7 @@ class Counters:
     """
 
     read_bytes: int
-    write_bytes: int
+    write_bytes: int | None
     kernels: tuple[str, ...]
     outside: int = 0
     repeats: int = 1
@@ -71,7 +72,7 @@ def parse(text: str) -> Counters:
     every kernel of the file is the call's.
 
     Raises:
-      CounterError: no kernel, no such metric, a damaged or truncated file, ranges of which none is the audit's, or the
+      CounterError: no kernel, no metric of reads, writes of some kernels alone, a damaged or truncated file, ranges of which none is the audit's, or the
         vendor's error.
     """
     kernels = _kernels(ncu_csv.read(text))
@@ -79,7 +80,8 @@ def parse(text: str) -> Counters:
         raise CounterError("no kernel was profiled")
     _check_whole(text, kernels)
     inside = _of_the_call(kernels)
-    wanted = [_printed(kernel, metric) for metric in METRICS for kernel in inside]
+    counted = [metric for metric in METRICS if metric == READ_METRIC or any(metric in kernel.found for kernel in kernels)]
+    wanted = [_printed(kernel, metric) for metric in counted for kernel in inside]
     lines = {kernel.line for kernel in inside}
     others = [printed for kernel in kernels if kernel.line not in lines for printed, _ in kernel.found.values()]
     try:
@@ -88,7 +90,7 @@ def parse(text: str) -> Counters:
         raise CounterError(str(error)) from error
     return Counters(
         read_bytes=sum(values[: len(inside)]),
-        write_bytes=sum(values[len(inside) :]),
+        write_bytes=sum(values[len(inside) :]) if WRITE_METRIC in counted else None,
         kernels=tuple(kernel.name for kernel in inside),
         outside=len(kernels) - len(inside),
         repeats=_repeats([kernel.launch for kernel in inside]),

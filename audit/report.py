@@ -63,7 +63,8 @@ def row(
         made.declared_read_bytes = declared.read_bytes
     if counters is not None:
         made.measured_read_bytes = counters.read_bytes
-        made.measured_write_bytes = counters.write_bytes
+        if counters.write_bytes is not None:
+            made.measured_write_bytes = counters.write_bytes
         made.kernels = len(counters.kernels)
         made.kernel_names.extend(counters.kernels)
     return made

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tileops.codegen.decisions import MAX_BRANCHES, Part, bytes_read, parts
+from tileops.codegen.row_values import work_out
 from tileops.codegen.steps import endless
 from tileops.manifest import declarations, effort, expr, expr_parser, kind_check, kinds
 from tileops.manifest.check import Checked
@@ -100,6 +101,7 @@ class _Analyser:
     def __init__(self, entry: Entry, diagnostics: Diagnostics, checked: Checked | None) -> None:
         self._entry = resolve(entry)
         self._solved = _solved(checked)
+        self._cases = () if checked is None else checked.cases
         self._diagnostics = diagnostics
         self._domain = Domain(self._entry.signature)
         self._failed = False
@@ -210,6 +212,7 @@ class _Analyser:
                 self._report(path, field.line, "R014", f"is {value!r} ({where}), not a finite non-negative integer")
         for problem in without_value(signature, node):
             self._report(path, field.line, "R014", f"has no value: {problem}")
+        work_out(node, self._cases)
         return Formula(trees=tuple(part.tree for part in found), integer=isinstance(kind, kinds.Dim), line=field.line)
 
     def _unsolved(self, found: list[Part], guards: dict[str, expr.Expr], path: str, line: int) -> None:

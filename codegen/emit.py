@@ -9,7 +9,7 @@ from absl import app, flags
 from tileops.codegen.pipeline import Analysed, analyse_files, chosen_spec_files
 from tileops.manifest.diagnostics import counted
 from tileops.manifest.loader import FAMILIES
-from tileops.perf import command, paths
+from tileops.perf import command, nearest, paths
 
 _SPEC = flags.DEFINE_multi_string("spec", [], "a spec file; repeat for the shards of one family")
 _SPEC_DIR = flags.DEFINE_multi_string("spec_dir", [], "folder of spec files (default: the project's); one alone")
@@ -37,7 +37,7 @@ def _write(analysed: Analysed) -> int:
     modules = analysed.modules()
     if _FAMILY.value is not None:
         if _FAMILY.value not in modules:
-            raise app.UsageError(f"no family {_FAMILY.value!r}; there are: {', '.join(modules)}")
+            raise app.UsageError(f"no family {_FAMILY.value!r}; {nearest.instead(_FAMILY.value, modules, nearest.rows(spec_dir=_SPEC_DIR.value))}")
         modules = {_FAMILY.value: modules[_FAMILY.value]}
     if _OUT.value is not None:
         if len(modules) != 1:

@@ -18,7 +18,7 @@ from tileops.manifest.check import Checked
 from tileops.manifest.model import Signature
 from tileops.manifest.plan import Plan
 from tileops.manifest.trees import Path, Tree, paths
-from tileops.perf import command
+from tileops.perf import command, nearest
 
 T = TypeVar("T")
 
@@ -30,7 +30,7 @@ def main(argv: list[str]) -> int:
     """Exit status: 0 explained, 1 the op has defects, 2 no such op or bad usage."""
     analysed = analyse_files(chosen_spec_files(_SPEC_DIR.value))
     if _OP.value not in analysed.entries:
-        raise app.UsageError(f"no op {_OP.value!r}; there are: {', '.join(analysed.entries)}")
+        raise app.UsageError(f"no op {_OP.value!r}; {nearest.instead(_OP.value, analysed.entries, nearest.rows(spec_dir=_SPEC_DIR.value))}")
     found = analysed.diagnostics.of(_OP.value)
     for diagnostic in found:
         print(diagnostic, file=sys.stderr)

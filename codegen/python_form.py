@@ -12,6 +12,7 @@ from collections.abc import Callable
 from tileops.manifest import declarations, expr
 from tileops.manifest.dtypes import BITS
 from tileops.manifest.primitives import PRIMITIVE_FUNCTIONS
+from tileops.manifest.sum_terms import is_range_sum
 
 Present = Callable[[str], expr.Expr]
 
@@ -56,6 +57,8 @@ def python_form(node: expr.Expr, names: frozenset[str], present: Present) -> exp
             return present(node.args[0].id)
         if node.function == "bytes":
             return expr.Verbatim(f'_call.tensors["{node.args[0].id}"].bytes', expr.ATOM)
+        if is_range_sum(node):
+            return _range_sum(node.args[0], names, present)
         args = [again(arg) for arg in node.args]
         if node.function == "moe.capacity":  # the primitive knows constructors by name, not by the user's classes
             args[0] = expr.Verbatim(f"_checks.algebraic({expr.to_source(args[0])})", expr.ATOM)
@@ -65,6 +68,16 @@ def python_form(node: expr.Expr, names: frozenset[str], present: Present) -> exp
         condition = None if node.condition is None else python_form(node.condition, inner, present)
         return expr.Comprehension(python_form(node.element, inner, present), node.variable, again(node.sequence), condition)
     return expr.rebuild(node, again)
+
+
+def _range_sum(node: expr.Comprehension, names: frozenset[str], present: Present) -> expr.Expr:
+    """Source of a sum over a range of any length; the term is a function of its index."""
+    inner = names | {node.variable}
+    term = python_form(node.element, inner, present)
+    if node.condition is not None:
+        term = expr.Conditional(python_form(node.condition, inner, present), term, expr.Literal(0))
+    count = python_form(node.sequence.args[0], names, present)
+    return expr.Call("_primitives.range_sum", (count, expr.Verbatim(f"lambda {node.variable}: {expr.to_source(term)}", 0)))
 
 
 def can_raise(node: expr.Expr) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tileops.manifest import expr
 from tileops.manifest.model import Signature
+from tileops.manifest.sum_terms import is_range_sum
 
 # Primitives that make a sequence as long as a size says, up to 2**20 items; the size is their last argument.
 _LONG = frozenset({"balanced_sizes", "range", "repeat"})
@@ -25,6 +26,8 @@ def _within(signature: Signature, node: expr.Expr, outer: str) -> str:
     """The same of a part that is evaluated at each step of the run over `outer`; "" for a part evaluated once."""
     if outer and _is_long(node):
         return f"makes {expr.to_source(node)} at each step of {outer}, which may be 2**40 items; write the sum out, or a func"
+    if is_range_sum(node) and not outer:  # within a run it would take some time at each step
+        return ""
     if not isinstance(node, expr.Comprehension):
         return next((problem for part in expr.children(node) if (problem := _within(signature, part, outer))), "")
     sequence = node.sequence

@@ -10,6 +10,8 @@ from tileops.manifest import effort, expr
 from tileops.manifest.adt import AdtValue
 from tileops.manifest.dtypes import BITS
 from tileops.manifest.primitives import PRIMITIVE_FUNCTIONS
+from tileops.manifest.range_sums import range_sum
+from tileops.manifest.sum_terms import is_range_sum
 
 _BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "//": operator.floordiv, "%": operator.mod,
@@ -125,10 +127,21 @@ class _Evaluation:
             return _lookup(self._present, part.args[0].id)
         if part.function == "bytes":
             return _lookup(self._sizes, part.args[0].id)
+        if is_range_sum(part):
+            return _checked(self._range_sum(part.args[0], values))
         args = [self._sized(self.of(arg, values)) for arg in part.args]
-        if part.function == "prod":
+        if part.function == "prod" and all(isinstance(value, int) for value in args[0]):  # not the index of a sum
             _check_product(args[0])
         return _checked(self._sized(PRIMITIVE_FUNCTIONS[part.function](*args)))
+
+    def _range_sum(self, part: expr.Comprehension, values: Mapping[str, Any]) -> int:
+        inner = dict(values)
+
+        def term(index: Any) -> Any:
+            inner[part.variable] = index
+            return self.of(part.element, inner) if part.condition is None or self.of(part.condition, inner) else 0
+
+        return range_sum(self.of(part.sequence.args[0], values), term)
 
     def _sized(self, value: Any) -> Any:
         """The value; a long sequence costs steps."""

@@ -12,9 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from tileops.manifest import dtypes
-
-# The longest sequence that a primitive makes. A batch or a causal sum is shorter; a hostile length is refused at once.
-MAX_ITEMS = 2**20
+from tileops.manifest.range_sums import MAX_WORK as MAX_ITEMS
+from tileops.manifest.range_sums import range_sum as range_sum  # which generated code calls
 
 # The constructors that `moe.capacity` knows, each with the fields it reads.
 MOE_LAYOUTS: dict[str, tuple[str, ...]] = {"Nopad": (), "Padded": ("block",), "Masked": ("capacity",)}
@@ -232,7 +231,7 @@ def _field(value: Any, name: str) -> Any:
 def range(count: int) -> builtins.range:  # noqa: A001
     """0 to `count` - 1, for a comprehension to run over; nothing where `count` is negative.
 
-    Domain: `count` is at most 2**20.
+    Domain: `count` is at most 2**20, unless the sum has a closed form.
     """
     return builtins.range(_items(count))
 

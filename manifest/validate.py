@@ -11,7 +11,7 @@ from absl import app, flags
 from tileops.codegen.func_paths import check_func
 from tileops.codegen.pipeline import analyse_files, chosen_spec_files
 from tileops.manifest.diagnostics import counted
-from tileops.perf import command, paths
+from tileops.perf import command, nearest, paths
 
 _SPEC_DIR = flags.DEFINE_multi_string("spec_dir", [], "folder of spec files (default: the project's); one alone")
 _FORMAT = flags.DEFINE_enum("format", "text", ["text", "json"], "how to print the diagnostics")
@@ -28,7 +28,7 @@ def main(argv: list[str]) -> int:
         check_func(checked.entry, analysis, analysed.diagnostics)
     named = {*analysed.entries, *(one.op for one in analysed.diagnostics)}  # one of no entry is the defect of a whole file
     if _OP.value != "*" and not any(fnmatch.fnmatchcase(op, _OP.value) for op in named):
-        raise app.UsageError(f"--op={_OP.value} fits none of: {', '.join(sorted(named - {''})) or 'none'}")
+        raise app.UsageError(f"--op={_OP.value} fits no op; {nearest.instead(_OP.value, named - {''}, nearest.rows(spec_dir=_SPEC_DIR.value))}")
     found = [one for one in analysed.diagnostics if fnmatch.fnmatchcase(one.op, _OP.value)]
     unreached = [one for one in analysed.unreached if fnmatch.fnmatchcase(one.op, _OP.value)]
     if _FORMAT.value == "json":

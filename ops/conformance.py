@@ -17,6 +17,7 @@ from tileops.ops.conformance_calls import check_calls
 from tileops.ops.conformance_classes import Subject, check_class, import_modules, place_of, subjects
 from tileops.ops.conformance_findings import Finding, Findings, describe
 from tileops.ops.conformance_signature import check_implementation, check_signatures
+from tileops.perf import nearest
 
 
 class NoSuchOp(Exception):
@@ -40,13 +41,16 @@ class Report:
     entries: tuple[str, ...]
 
 
-def check(generated_dir: str | None = None, plugins: Sequence[str] = (), op: str = "*") -> Report:
+def check(
+    generated_dir: str | None = None, plugins: Sequence[str] = (), op: str = "*", listed_by: str = nearest.ROWS
+) -> Report:
     """Check the code of every entry that matches a glob.
 
     Args:
       generated_dir: folder of modules that //codegen:emit wrote for a manifest outside the project; None: the project.
       plugins: modules by dotted name, or absolute paths of .py files, which bring classes and implementations.
       op: a glob of entry names.
+      listed_by: the command that lists the entries, for messages.
 
     Raises:
       NoSuchOp: no entry matches `op`, though every module could be imported.
@@ -57,8 +61,8 @@ def check(generated_dir: str | None = None, plugins: Sequence[str] = (), op: str
     everything = subjects(modules, found)
     chosen = {subject.entry: subject for subject in everything if fnmatch.fnmatchcase(subject.entry, op)}
     if not chosen and complete:
-        known = ", ".join(subject.entry for subject in everything) or "none"
-        raise NoSuchOp(f"no entry matches {op!r}; there are: {known}")
+        known = (subject.entry for subject in everything)
+        raise NoSuchOp(f"no entry matches {op!r}; {nearest.instead(op, known, listed_by)}")
     for subject in chosen.values():
         check_subject(subject, found)
     order = {name: position for position, name in enumerate(("", *chosen))}

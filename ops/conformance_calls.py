@@ -22,6 +22,8 @@ from tileops.ops.roofs import ROOF_KEYS
 _MOST_BYTES, _MOST_FLOPS = 1 << 28, 2e10
 # A `when` is asked before every call, wherever it is.
 _DEVICES = ("cpu", "cuda:0")
+# What an op says of its last call, beside the price itself.
+_OF_A_CALL = ("roof_key", "eval_roofline_read_bytes", "roofline_data_terms")
 
 
 def check_calls(subject: Subject, no_price: str, findings: Findings) -> None:
@@ -71,16 +73,17 @@ class _CallCheck:
         try:
             op = workloads.construct(self._class, case, device="meta")
         except Exception as error:  # the row's own check, `_row`, says what is wrong
-            self._findings.not_reached(f"{self._subject.entry}: roof_key() before a call: construction raised {describe(error)}")
+            self._findings.not_reached(f"{self._subject.entry}: {', '.join(_OF_A_CALL)} before a call: construction raised {describe(error)}")
             return
-        try:
-            key = op.roof_key()
-        except OpNotAvailableError:
-            return
-        except Exception as error:  # an author's code may raise anything
-            self._add("roof_key", "C015", f"raises {describe(error)} before a call; read self.last_call, which says what is missing")
-            return
-        self._add("roof_key", "C015", f"gives {key!r} before a call, when no dtype is bound; read self.last_call first")
+        for member in _OF_A_CALL:
+            try:
+                said = getattr(op, member)()
+            except OpNotAvailableError:
+                continue
+            except Exception as error:  # an author's code may raise anything
+                self._add(member, "C015", f"raises {describe(error)} before a call; read self.last_call, which says what is missing")
+                continue
+            self._add(member, "C015", f"gives {said!r} before a call, when no shape or dtype is bound; read self.last_call first")
 
     def _row(self, case: WorkloadCase) -> tuple[int, int] | None:
         """Call one row on meta and ask everything about it; its price, where it has one."""
@@ -102,6 +105,7 @@ class _CallCheck:
         self._data_terms(op, case)
         price = self._asked(op.eval_roofline, "eval_roofline", "C016", case)
         if price is not None:
+            self._check_bytes(case, price[1])
             self._check_read_half(op, case, price[1])
         return price
 
@@ -144,6 +148,11 @@ class _CallCheck:
             return
         if not isinstance(terms, dict) or not all(map(_is_term, terms.items())):
             self._add("roofline_data_terms", "C018", f"gives {terms!r} on the row {case.case_id}; write a dict of names to ints")
+
+    def _check_bytes(self, case: WorkloadCase, nbytes: int) -> None:
+        held = case.input_bytes + case.output_bytes
+        if nbytes == 0 and held:
+            self._add("eval_roofline", "C016", f"gives a price of 0 bytes on the row {case.case_id}, whose tensors hold {held}: correct the entry's `bytes` or `func`")
 
     def _check_read_half(self, op: Op, case: WorkloadCase, nbytes: int) -> None:
         member = "eval_roofline_read_bytes"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import fnmatch
 import json
 import pathlib
 import tempfile
@@ -11,8 +12,11 @@ from collections.abc import Iterator
 
 from absl import app, flags
 
-from tileops.ops import conformance
-from tileops.perf import bench_emit, command, paths
+from tileops.perf import command, later, nearest, paths, row_index
+
+# Imported when first used, since they import torch.
+conformance = later.module("tileops.ops.conformance")
+bench_emit = later.module("tileops.perf.bench_emit")
 
 _SPEC_DIR = flags.DEFINE_multi_string("spec_dir", [], "Manifest outside the project to check instead; repeatable.")
 _PLUGIN = flags.DEFINE_multi_string("plugin", [], "Module or .py file with classes and implementations; repeatable.")
@@ -26,9 +30,11 @@ def main(argv: list[str]) -> int:
     plugins = [paths.plugin_path(name) for name in _PLUGIN.value]
     if plugins or _SPEC_DIR.value:
         paths.make_user_modules_importable(plugins)
+    elif not any(fnmatch.fnmatchcase(name, _OP.value) for name in row_index.load()):
+        raise app.UsageError(f"no entry matches {_OP.value!r}; {nearest.instead(_OP.value, row_index.load(), nearest.ROWS)}")
     try:
         with _generated() as generated_dir:
-            report = conformance.check(generated_dir, plugins, _OP.value)
+            report = conformance.check(generated_dir, plugins, _OP.value, nearest.rows(spec_dir=_SPEC_DIR.value, plugin=_PLUGIN.value))
     except (bench_emit.EmitError, conformance.NoSuchOp) as error:
         *lines, last = str(error).splitlines()
         for line in lines:

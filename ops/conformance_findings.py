@@ -20,7 +20,7 @@ CODES: dict[str, str] = {
     "C012": "the reference does not serve every call",
     "C013": "a `when` does not judge calls",
     "C014": "`roof_key()` gives no roof",
-    "C015": "`roof_key()` answers before a call",
+    "C015": "a part of the price is there before a call",
     "C016": "a row cannot be priced",
     "C017": "a read half is no part of the price",
     "C018": "data terms are no counts",

@@ -240,7 +240,12 @@ class Op:
         raise OpNotAvailableError(f"{self.ENTRY}: no read half is declared")
 
     def roofline_data_terms(self) -> dict[str, int]:
-        """What in the call's data decided its price, by name; empty where shapes alone decide."""
+        """Returns what in the last call's data decided its price, by name; empty if shapes alone decide.
+
+        Raises:
+          OpNotAvailableError: no call has completed.
+        """
+        self.last_call  # noqa: B018  # there are terms exactly when there is a price
         return {}
 
     def roof_key(self) -> str:

@@ -17,6 +17,7 @@ import signal
 import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NoReturn
 
 # The status that shells give a program ended by Ctrl-C.
 _EXIT_INTERRUPTED = 130
@@ -30,36 +31,43 @@ def _leave(number: int, frame: object) -> None:
 
 
 if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-    # Here, before torch is imported: that takes seconds, and an exception in the midst of it can become any other.
+    # Until torch is imported: that takes seconds, and an exception in the midst of it can become any other.
     signal.signal(signal.SIGINT, _leave)
 
 from absl import app, flags
 
-from tileops.ops.implementations import Implementation
 from tileops.perf import (
-    bench_asked,
-    bench_catalogue,
     bench_devices,
-    bench_emit,
-    bench_ending,
-    bench_environment,
-    bench_files,
-    bench_header,
-    bench_plan,
-    bench_pool,
-    bench_pricing,
-    bench_progress,
     bench_rows,
-    bench_run,
     bench_shards,
     command,
+    later,
+    nearest,
     paths,
     profiles,
+    row_index,
     run_writer,
     runfile,
 )
-from tileops.perf.bench_worker import Describe
 from tileops.proto import benchmark_pb2
+
+if TYPE_CHECKING:
+    from tileops.ops.implementations import Implementation
+
+# Imported when first used, since they import torch.
+bench_asked = later.module("tileops.perf.bench_asked")
+bench_catalogue = later.module("tileops.perf.bench_catalogue")
+bench_emit = later.module("tileops.perf.bench_emit")
+bench_ending = later.module("tileops.perf.bench_ending")
+bench_environment = later.module("tileops.perf.bench_environment")
+bench_files = later.module("tileops.perf.bench_files")
+bench_header = later.module("tileops.perf.bench_header")
+bench_plan = later.module("tileops.perf.bench_plan")
+bench_pool = later.module("tileops.perf.bench_pool")
+bench_pricing = later.module("tileops.perf.bench_pricing")
+bench_progress = later.module("tileops.perf.bench_progress")
+bench_run = later.module("tileops.perf.bench_run")
+bench_worker = later.module("tileops.perf.bench_worker")
 
 _DEVICE = flags.DEFINE_string(
     "device",
@@ -115,9 +123,6 @@ _DESCRIBE_TIMEOUT_S = 120.0
 def main(argv: Sequence[str]) -> int:
     """Run what the flags say; returns the exit status."""
     del argv
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ending a run politely is ending it with Ctrl-C
-    if signal.getsignal(signal.SIGINT) is _leave:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         return _checked()
     except KeyboardInterrupt:
@@ -133,24 +138,50 @@ def _checked() -> int:
         raise app.UsageError("--reproducible needs --device=meta: times differ from run to run")
     try:
         bench_devices.check(_DEVICE.value)
-        with _sources() as sources:
-            return _run(sources)
-    except (
-        bench_catalogue.CatalogueError, bench_devices.DeviceError, bench_emit.EmitError, bench_rows.SelectionError,
-        profiles.ProfileError, runfile.RunFileError,
-    ) as error:  # fmt: skip
-        *lines, last = str(error).splitlines()
-        for line in lines:
-            command.say(line)
-        raise app.UsageError(last) from error
+        shard = bench_shards.parse(_SHARD.value)
+        if not (_PLUGIN.value or _SPEC_DIR.value or _GENERATED_DIR.value):
+            rows = bench_shards.of_rows(_selected(row_index.load()), _IMPLEMENTATION.value, shard)
+            # Which of several named implementations serve a row, their `when` says.
+            if _LIST.value and bench_rows.ALL in _IMPLEMENTATION.value:
+                return _list(rows)
+        plugins = _plugins()
+        _import_torch()
+        with _sources(plugins) as sources:
+            return _run(sources, shard)
+    except (app.UsageError, bench_devices.DeviceError, bench_rows.SelectionError, profiles.ProfileError, runfile.RunFileError) as error:
+        _refuse(error)  # without the names of the next clause, which torch would be imported for
+    except (bench_catalogue.CatalogueError, bench_emit.EmitError) as error:
+        _refuse(error)
+
+
+def _refuse(error: Exception) -> NoReturn:
+    """Raises an error as bad usage, whose message is the last of its lines."""
+    *lines, last = str(error).splitlines()
+    for line in lines:
+        command.say(line)
+    raise app.UsageError(last) from error
+
+
+def _import_torch() -> None:
+    """Imports what is imported later; from here on Ctrl-C and SIGTERM are exceptions."""
+    later.load(
+        bench_asked, bench_catalogue, bench_emit, bench_ending, bench_environment, bench_files, bench_header,
+        bench_plan, bench_pool, bench_pricing, bench_progress, bench_run, bench_worker,
+    )  # fmt: skip
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ending a run politely is ending it with Ctrl-C
+    if signal.getsignal(signal.SIGINT) is _leave:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _plugins() -> tuple[str, ...]:
+    if _SPEC_DIR.value and _GENERATED_DIR.value:
+        raise app.UsageError("--spec_dir and --generated_dir exclude each other: the first is made into the second")
+    return tuple(_plugin(name) for name in _PLUGIN.value)
 
 
 @contextlib.contextmanager
-def _sources() -> Iterator[bench_catalogue.Sources]:
+def _sources(plugins: tuple[str, ...]) -> Iterator[bench_catalogue.Sources]:
     """Where the ops come from; emitted modules live as long as the block."""
-    if _SPEC_DIR.value and _GENERATED_DIR.value:
-        raise app.UsageError("--spec_dir and --generated_dir exclude each other: the first is made into the second")
-    plugins = tuple(_plugin(name) for name in _PLUGIN.value)
     if not _SPEC_DIR.value:
         generated = None if _GENERATED_DIR.value is None else str(paths.user_path(_GENERATED_DIR.value))
         yield bench_catalogue.Sources(generated_dir=generated, plugins=plugins)
@@ -167,23 +198,38 @@ def _plugin(name: str) -> str:
     return path
 
 
-def _run(sources: bench_catalogue.Sources) -> int:
+def _selected(classes: Mapping[str, bench_rows.Named]) -> list[tuple[bench_rows.Named, bench_rows.NamedCase]]:
+    """The rows that the flags select. Raises SelectionError."""
+    selection = bench_rows.Selection(
+        ops=_globs(_OP.value), families=_globs(_FAMILY.value), labels=_globs(_LABEL.value)
+    )
+    generated = [] if _GENERATED_DIR.value is None else [_GENERATED_DIR.value]
+    listed_by = nearest.rows(spec_dir=_SPEC_DIR.value, generated_dir=generated, plugin=_PLUGIN.value)
+    cases = bench_rows.select(classes, selection, listed_by)
+    bench_rows.check_implementations((op_class for op_class, _ in cases), _IMPLEMENTATION.value, listed_by)
+    return cases
+
+
+def _list(cases: Sequence[tuple[bench_rows.Named, bench_rows.NamedCase]]) -> int:
+    for op_class, case in cases:
+        names = bench_rows.implementations(op_class, _IMPLEMENTATION.value)
+        print(op_class.ENTRY, case.case_id, ",".join(names), sep="\t")
+    return command.EXIT_OK
+
+
+def _run(sources: bench_catalogue.Sources, shard: bench_shards.Shard) -> int:
     brought: dict[bench_asked.Name, str] = {}
     classes = bench_catalogue.load(sources, on_idle=_say_idle, brought=brought)
     plugins, files = bench_header.plugins(sources, _PLUGIN.value, _SPEC_DIR.value)
     sources = dataclasses.replace(sources, plugin_files=files)
-    selection = bench_rows.Selection(
-        ops=_globs(_OP.value), families=_globs(_FAMILY.value), labels=_globs(_LABEL.value)
-    )
     choice = bench_plan.Choice(
-        implementations=_IMPLEMENTATION.value, rows=_ROWS.value, shard=bench_shards.parse(_SHARD.value),
+        implementations=_IMPLEMENTATION.value, rows=_ROWS.value, shard=shard,
         max_row_s=_MAX_ROW_SECONDS.value, row_timeout_s=_ROW_TIMEOUT_S.value,
     )  # fmt: skip
-    cases = bench_rows.select(classes, selection)
-    bench_rows.check_implementations((op_class for op_class, _ in cases), _IMPLEMENTATION.value)
+    cases = _selected(classes)
     asked = bench_asked.asked(dict.fromkeys(op_class for op_class, _ in cases), choice.implementations, brought)
     if _LIST.value:
-        return _list(cases, choice, asked, brought)
+        return _list_serving(cases, choice, asked, brought)
     if _DEVICE.value == "meta":
         return _price(bench_plan.part(cases, choice), choice, plugins)
     with contextlib.ExitStack() as pools:
@@ -194,7 +240,7 @@ def _run(sources: bench_catalogue.Sources) -> int:
     return status
 
 
-def _list(
+def _list_serving(
     cases: list[bench_rows.Case], choice: bench_plan.Choice, asked: Mapping[bench_asked.Name, Implementation],
     brought: Mapping[bench_asked.Name, str],
 ) -> int:  # fmt: skip
@@ -270,7 +316,7 @@ def _measure(
     # Asked of a child: this process and the server that children are forked from touch no GPU.
     first = make_pool()
     try:
-        described = first.ask(Describe(device=_DEVICE.value), _DESCRIBE_TIMEOUT_S)
+        described = first.ask(bench_worker.Describe(device=_DEVICE.value), _DESCRIBE_TIMEOUT_S)
     except (bench_pool.TaskError, bench_pool.ChildDiedError, bench_pool.ChildTimeoutError) as error:
         raise app.UsageError(f"--device={_DEVICE.value}: {error}") from error
     environment = benchmark_pb2.Environment.FromString(described)

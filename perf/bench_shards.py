@@ -7,7 +7,9 @@ import re
 from collections.abc import Sequence
 from typing import TypeVar
 
+from tileops.perf import bench_rows
 from tileops.perf.bench_rows import SelectionError
+from tileops.perf.row_index import IndexedCase, IndexedOp
 from tileops.proto import benchmark_pb2
 
 # What a row is taken to cost where the parts are made, whatever machine runs them: they must agree on the parts, so
@@ -37,9 +39,17 @@ def parse(text: str) -> Shard:
     return Shard(index=int(found[1]), count=int(found[2]))
 
 
-def cost_s(price: benchmark_pb2.BenchmarkRecord, implementations: int) -> float:
+def cost_s(price: benchmark_pb2.BenchmarkRecord | IndexedCase, implementations: int) -> float:
     """What a row with this price weighs against others. Nominal seconds."""
     return implementations * (_FIXED_S + _CALLS * (price.flops / _FLOPS_PER_S + price.bytes / _BYTES_PER_S))
+
+
+def of_rows(
+    rows: Sequence[tuple[IndexedOp, IndexedCase]], wanted: Sequence[str], shard: Shard
+) -> list[tuple[IndexedOp, IndexedCase]]:
+    """The shard's rows of the project's index, for those implementations that are wanted."""
+    costs = [cost_s(case, len(bench_rows.implementations(op, wanted))) for op, case in rows]
+    return list(rows) if shard.count == 1 else part(rows, costs, shard)
 
 
 def part(items: Sequence[Item], costs: Sequence[float], shard: Shard) -> list[Item]:

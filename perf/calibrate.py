@@ -6,6 +6,8 @@ caches and random data, repeated until stable. Clocks, power and temperature are
 recorded beside each number and never changed.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 import dataclasses
 import datetime
@@ -17,22 +19,25 @@ import time
 
 from absl import app
 from absl import flags
-import torch
 
-from tileops.perf import calibrate_check
-from tileops.perf import calibrate_conditions
-from tileops.perf import calibrate_device
-from tileops.perf import calibrate_fit
-from tileops.perf import calibrate_model as model
-from tileops.perf import calibrate_plan
-from tileops.perf import calibrate_profile
-from tileops.perf import calibrate_search
 from tileops.perf import command
+from tileops.perf import later
 from tileops.perf import output
 from tileops.perf import paths
 from tileops.perf import profiles
-from tileops.perf.clock import device_state
 from tileops.proto import gpu_profile_pb2
+
+# Imported when first used, since they import torch, or use what does.
+torch = later.module("torch")
+calibrate_check = later.module("tileops.perf.calibrate_check")
+calibrate_conditions = later.module("tileops.perf.calibrate_conditions")
+calibrate_device = later.module("tileops.perf.calibrate_device")
+calibrate_fit = later.module("tileops.perf.calibrate_fit")
+model = later.module("tileops.perf.calibrate_model")
+calibrate_plan = later.module("tileops.perf.calibrate_plan")
+calibrate_profile = later.module("tileops.perf.calibrate_profile")
+calibrate_search = later.module("tileops.perf.calibrate_search")
+device_state = later.module("tileops.perf.clock.device_state")
 
 _OUT = flags.DEFINE_string(
     "out",
@@ -60,10 +65,7 @@ def find_base(base: str, device_name: str) -> profiles.Profile:
       UsageError: There is none, it cannot be read, or it is another device's.
     """
     try:
-        if base:
-            profile = profiles.find_profile(base)
-        else:
-            profile = profiles.select(profiles.load_profiles(), device_name)
+        profile = _named_base(base) if base else profiles.select(profiles.load_profiles(), device_name)
     except profiles.ProfileError as error:
         raise app.UsageError(str(error)) from error
     if profile is None:
@@ -79,6 +81,13 @@ def find_base(base: str, device_name: str) -> profiles.Profile:
             f" {device_name!r}: its fractions would be of another card's figures"
         )
     return profile
+
+
+def _named_base(base: str) -> profiles.Profile:
+    try:
+        return profiles.find_profile(base)
+    except profiles.ProfileError as error:
+        raise app.UsageError(str(error)) from error
 
 
 def find_out(out: str, device_name: str) -> pathlib.Path:
@@ -225,6 +234,8 @@ def _line(outcome: model.Outcome) -> str:
 def main(argv: Sequence[str]) -> int:
     """Runs the command; returns its exit status."""
     del argv
+    if _BASE.value:
+        _named_base(_BASE.value)  # before torch is imported
     if not torch.cuda.is_available():
         raise app.UsageError(
             "no CUDA device here: a calibration measures the GPU that it runs on"

@@ -9,13 +9,20 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
 
-import torch
 from absl import app, flags
 
-from tileops.perf import bench_catalogue, bench_pricing, clock_study_flush, clock_study_replay, command, output
+from tileops.perf import command, later, output
+
+# Imported when first used, since they import torch.
+torch = later.module("torch")
+bench_catalogue = later.module("tileops.perf.bench_catalogue")
+bench_pricing = later.module("tileops.perf.bench_pricing")
+clock_study_flush = later.module("tileops.perf.clock_study_flush")
+clock_study_replay = later.module("tileops.perf.clock_study_replay")
 
 _STUDY = flags.DEFINE_enum("study", None, ["flush", "replay"], "Which experiment.")
 _DEVICE = flags.DEFINE_string("device", "cuda:0", "cuda:N.")
@@ -35,11 +42,13 @@ def main(argv: Sequence[str]) -> int:
         raise app.UsageError("--study=flush or --study=replay is wanted")
     try:
         sizes = [float(size) for size in _SIZES_MB.value]
-        device = torch.device(_DEVICE.value)
-    except (ValueError, RuntimeError) as error:
-        raise app.UsageError(str(error).splitlines()[0]) from error
+    except ValueError as error:
+        raise app.UsageError(f"--sizes_mb: {error}") from error
     if min(sizes) <= 0:
         raise app.UsageError(f"--sizes_mb={min(sizes):g}: a size is above 0")
+    if not re.fullmatch(r"cuda(:\d+)?", _DEVICE.value):
+        raise app.UsageError(f"--device={_DEVICE.value}: cuda or cuda:N is wanted: the experiments need a GPU")
+    device = torch.device(_DEVICE.value)
     if device.type != "cuda" or not torch.cuda.is_available():
         raise app.UsageError(f"--device={_DEVICE.value}: the experiments need a GPU, and torch sees none of that name")
     if _STUDY.value == "flush":

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 
 from google.protobuf import text_format
 
+from tileops.perf import nearest
 from tileops.perf import paths
 from tileops.perf import profile_checks
 from tileops.perf import profile_rules
@@ -191,20 +192,21 @@ def find_profile(name_or_file: str) -> Profile:
     profile = select(profiles, name_or_file)
     if profile is None:
         raise ProfileError(
-            f"no profile of that name: {name_or_file!r} (there are"
-            f" {candidates(profiles, name_or_file)}; a file ends in .textproto)"
+            f"no profile of that name: {name_or_file!r} ({candidates(profiles, name_or_file)};"
+            " a file ends in .textproto)"
         )
     return profile
 
 
 def candidates(profiles: Iterable[Profile], name: str) -> str:
-    """Returns the profiles that a user may have meant: those that share a word; all where none does.
+    """Returns which profiles a user may have meant: those that share a word, else the nearest names.
 
     For a message alone: what shares a word is never taken for the device.
     """
     words = set(_words(_normalized(name))) - {"nvidia", "amd"}
     sharing = [p for p in profiles if any(words & set(_words(each)) for each in p.names)]
-    return ", ".join(repr(profile.gpu) for profile in sharing or profiles)
+    chosen = sharing if 0 < len(sharing) <= 8 else profiles
+    return nearest.instead(name, [repr(profile.gpu) for profile in chosen], "ls profiles")
 
 
 def _profile_files() -> list[pathlib.Path]:

@@ -184,7 +184,7 @@ def _doubt_of_device(header: benchmark_pb2.RunHeader, readers: Sequence[records_
     if profiles.select(known, name) is not None:
         return ""
     return (
-        f"no profile has the device {name!r}: a report leaves every row blank (no_profile); there are"
+        f"no profile has the device {name!r}: a report leaves every row blank (no_profile);"
         f" {profiles.candidates(known, name)}"
     )
 

@@ -5,6 +5,7 @@ import fnmatch
 import pathlib
 from collections.abc import Iterable, Sequence
 
+from tileops.perf import nearest
 from tileops.perf import paths
 from tileops.perf import profiles
 from tileops.perf import run_duplicates
@@ -218,10 +219,10 @@ class Names:
                 break
         flags = " ".join(f"--{flag}={','.join(globs)}" for flag, globs in asked.items())
         there = "; ".join(
-            f"{flag}: {', '.join(sorted(self._of_flag[flag])) or 'none'}"
-            for flag in asked
+            f"of --{flag} {nearest.instead(' '.join(globs), self._of_flag[flag], nearest.REPORTED)}"
+            for flag, globs in asked.items()
         )
-        raise NothingSelectedError(f"no record passes {flags}; there are {there}")
+        raise NothingSelectedError(f"no record passes {flags}; {there}")
 
 
 def _matches(name: str, globs: Sequence[str]) -> bool:

@@ -20,7 +20,11 @@ _MOST_ERRORS_LISTED = 50
 
 
 def write_table(
-    head: roofline_pb2.Report, rows: Iterable[roofline_pb2.Row], out: TextIO
+    head: roofline_pb2.Report,
+    rows: Iterable[roofline_pb2.Row],
+    out: TextIO,
+    top: int | None = None,
+    winnable_first: bool = False,
 ) -> None:
     """Writes head, rows, family summary, formula errors, and health with what failed.
 
@@ -28,22 +32,31 @@ def write_table(
       head: The report but for its rows.
       rows: The rows, in order; no more than `table_console.MOST_ROWS` of them are kept.
       out: Where to; colours go to terminals alone.
+      top: How many rows to show; None for all. Sums and counts are of all rows.
+      winnable_first: Whether these are first of all rows below the ceiling, for a report by headroom: the others' kernels
+        are done, or too short to judge.
     """
+    is_cut = top is not None and top < head.summary.rows
+    winnable_first = winnable_first and is_cut and not head.is_prediction
+    most = table_console.MOST_ROWS if top is None else min(top, table_console.MOST_ROWS)
     console = table_console.new(out)
     for line in _head(head):
         console.print(report_text.printable(line), style="bold" if out.isatty() else None)
     shown: list[roofline_pb2.Row] = []
+    others: list[roofline_pb2.Row] = []
     errors: list[roofline_pb2.Row] = []
     summaries = report_summary.Summaries()
     for row in rows:
         summaries.add(row)
-        if len(shown) < table_console.MOST_ROWS:
-            shown.append(row)
+        kept = others if winnable_first and row.verdict != roofline_pb2.VERDICT_BELOW else shown
+        if len(kept) < most:
+            kept.append(row)
         if row.breaches and len(errors) < _MOST_ERRORS_LISTED:
             errors.append(row)
+    shown += others[: most - len(shown)]
     if shown:
         _print_rows(shown, summaries, head.is_prediction, console)
-        _print_left_out(head.summary.rows - len(shown), console)
+        _print_left_out(len(shown), head.summary.rows, winnable_first, is_cut and top <= table_console.MOST_ROWS, console)
         console.print()
         console.print(_family_table(head, summaries))
         if hint := report_text.summing_hint(head):
@@ -82,8 +95,14 @@ def _title(family: str, shown: int, rows: int) -> str:
     return f"{family or '(no family)'} ({count if shown == rows else f'{shown} of {count}'})"
 
 
-def _print_left_out(count: int, console: table_console.Console) -> None:
-    if count > 0:
+def _print_left_out(
+    shown: int, rows: int, winnable_first: bool, by_flag: bool, console: table_console.Console
+) -> None:
+    count = rows - shown
+    if count > 0 and by_flag:
+        which = "rows with the most time to win" if winnable_first else "rows that come first by --sort"
+        console.print(f"these are the {shown} {which}, of {rows}: --top=all shows all, --top=N the first N", style="yellow")
+    elif count > 0:
         console.print(
             f"{report_text.counted(count, 'more row')} left out, last in the order of --sort: --format=csv"
             " and json have them all, --op and --family make a report of fewer",

@@ -15,9 +15,8 @@ from collections.abc import Iterator, Sequence
 from absl import app
 from absl import flags
 
-from tileops.perf import bench_catalogue
-from tileops.perf import bench_pricing
 from tileops.perf import command
+from tileops.perf import later
 from tileops.perf import output
 from tileops.perf import paths
 from tileops.perf import profiles
@@ -31,6 +30,10 @@ from tileops.perf import run_json
 from tileops.perf import run_writer
 from tileops.perf import runfile
 from tileops.proto import benchmark_pb2
+
+# Imported when first used, since they import torch.
+bench_catalogue = later.module("tileops.perf.bench_catalogue")
+bench_pricing = later.module("tileops.perf.bench_pricing")
 
 _RUN = flags.DEFINE_multi_string(
     "run",
@@ -73,9 +76,12 @@ def main(argv: Sequence[str]) -> int:
         profiles.ProfileError,
         report_runs.MixedDevicesError,
         report_runs.NoRecordedRunsError,
-        bench_catalogue.CatalogueError,
         output.OutputError,
     ) as error:
+        raise app.UsageError(str(error)) from error
+    except app.UsageError:  # before the next line, which imports torch
+        raise
+    except bench_catalogue.CatalogueError as error:
         raise app.UsageError(str(error)) from error
     effects = reprice_effect.effects(recorded, joined.records, profile)
     for line in reprice_join.describe(joined) + reprice_effect.describe(effects):

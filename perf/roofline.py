@@ -61,6 +61,12 @@ _SORT = flags.DEFINE_enum(
     "headroom: most time to win first. time: slowest first. efficiency: lowest"
     " first. op: by name.",
 )
+_TOP = flags.DEFINE_string(
+    "top",
+    "40",
+    "How many rows the table shows: a number, or 'all'. By headroom, rows below the"
+    " ceiling come first. Sums and counts are always of all rows.",
+)
 _PREDICT = flags.DEFINE_bool(
     "predict",
     False,
@@ -102,6 +108,7 @@ _ENCODERS = {
 def main(argv: Sequence[str]) -> int:
     """Makes the report; returns the exit status."""
     del argv
+    top = _top()
     try:
         with report_store.RowStore() as store:
             collected = _collect(store)
@@ -112,7 +119,7 @@ def main(argv: Sequence[str]) -> int:
                 assumption = profiles.assumption_in_words(collected.head.profile)
                 if assumption:
                     command.say(assumption)
-            output.write(_OUT.value, lambda out: _render(collected, out))
+            output.write(_OUT.value, lambda out: _render(collected, top, out))
     except (
         runfile.RunFileError,
         profiles.ProfileError,
@@ -125,6 +132,17 @@ def main(argv: Sequence[str]) -> int:
         raise app.UsageError(str(error)) from error
     failed = collected.head.health == roofline_pb2.HEALTH_FAILED
     return command.EXIT_FOUND if failed else command.EXIT_OK
+
+
+def _top() -> int | None:
+    """Returns how many rows the table shows; None for all. Raises UsageError."""
+    if _FORMAT.value != "table" and flags.FLAGS["top"].present:
+        raise app.UsageError(f"--top is of --format=table; {_FORMAT.value} has every row")
+    if _TOP.value == "all":
+        return None
+    if not (_TOP.value.isascii() and _TOP.value.isdigit() and int(_TOP.value) > 0):
+        raise app.UsageError(f"--top={_TOP.value}: a number above 0 is wanted, or all")
+    return int(_TOP.value)
 
 
 def _collect(store: report_store.RowStore) -> report_rows.Collected:
@@ -200,9 +218,9 @@ def _assumed(profile: profiles.Profile | None) -> profiles.Profile | None:
     return profiles.assume(profile, _ASSUME_CALIBRATION.value)
 
 
-def _render(collected: report_rows.Collected, out: TextIO) -> None:
+def _render(collected: report_rows.Collected, top: int | None, out: TextIO) -> None:
     if _FORMAT.value == "table":
-        report_table.write_table(collected.head, collected.messages(), out)
+        report_table.write_table(collected.head, collected.messages(), out, top, winnable_first=_SORT.value == "headroom")
     elif _FORMAT.value == "json":
         report_json.write_json(collected.head, collected.texts(), out)
     elif _FORMAT.value == "csv":

@@ -180,7 +180,7 @@ def test_an_ncu_run_by_itself_is_judged_as_the_row_that_the_flags_name(audit, tm
 
 
 @pytest.mark.parametrize(
-    ("flag", "said"), [("--device=cpu", "only a GPU"), ("--op=Nothing", "fits none of"), ("--format=xml", "format")]
+    ("flag", "said"), [("--device=cpu", "only a GPU"), ("--op=Nothing", "fits no op"), ("--format=xml", "format")]
 )
 def test_bad_usage_is_status_2_and_one_line(audit, flag, said):
     status, out, err, _ = audit(flag)

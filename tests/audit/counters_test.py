@@ -106,6 +106,25 @@ def test_a_file_cut_between_a_kernels_metrics_is_refused():
         counters.parse("\n".join(lines[:-1]))
 
 
+@pytest.mark.parametrize("page", [raw, details])
+def test_a_file_without_writes_is_judged_by_its_reads(page):
+    whole = page(THREE)
+    if page is raw:
+        cells = [line.rpartition(",")[0] for line in whole.splitlines()]
+        text = "\n".join(cells) + "\n"
+    else:
+        text = "".join(line for line in whole.splitlines(keepends=True) if "dram__bytes_write.sum" not in line)
+    assert "dram__bytes_write" in whole and "dram__bytes_write" not in text
+    found = counters.parse(text)
+    assert (found.read_bytes, found.write_bytes, found.kernels) == (1230000, None, ("a", "b", "c"))
+
+
+def test_a_file_without_reads_is_refused():
+    text = "".join(line for line in details(THREE).splitlines(keepends=True) if "dram__bytes_read.sum" not in line)
+    with pytest.raises(counters.CounterError, match="kernel a has no dram__bytes_read.sum"):
+        counters.parse(text)
+
+
 def test_lines_of_the_vendor_and_of_the_program_are_passed_over():
     head, rest = details(ONE).split("\n", 1)
     text = f"loading weights, please wait\n{PROLOGUE}{head}\n==PROF== 3 passes\nstep 1, loss 2\n{rest}==PROF== Report\n"

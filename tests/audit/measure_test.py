@@ -35,6 +35,13 @@ def test_the_row_has_both_sides_and_the_premises_of_its_verdict(row):
     assert (found.verdict, list(found.premises)) == (audit_pb2.VERDICT_PASS, [0, 1])
 
 
+def test_a_file_without_the_metric_of_writes_is_judged(row):
+    lines = raw([("k", str(READ), "3")]).splitlines()
+    found = measure.judged(row, "".join(f"{line.rpartition(',')[0]}\n" for line in lines), {}, ())
+    assert (found.verdict, found.measured_read_bytes) == (audit_pb2.VERDICT_PASS, READ)
+    assert not found.HasField("measured_write_bytes")
+
+
 def test_inside_an_exception_a_shortfall_is_exempt_and_rests_on_cold_caches_alone(row):
     table = (exceptions.ReadException(op="ScaleFwdOp", when="N < 100", reason="few rows"),)
     found = judged(row, READ // 2, table=table)

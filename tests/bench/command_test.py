@@ -208,8 +208,8 @@ def test_a_plugin_that_ends_the_program_is_said(tmp_path, bench):
 @pytest.mark.parametrize(
     ("flags", "what"),
     [
-        (["--op=Nothing*"], "fits none of"),
-        (["--op=Scale*,"], "--op= fits none of"),
+        (["--op=Nothing*"], "fits no op"),
+        (["--op=Scale*,"], "--op= fits no op"),
         (["--shard=3/2"], "i/n is wanted"),
         (["--device=cuda:99"], "--device=cuda:99: "),
         (["--device=gpu"], "cuda:N, cuda:all, cpu or meta is wanted"),

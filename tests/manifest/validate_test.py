@@ -67,7 +67,7 @@ def test_json_holds_defects_and_what_was_not_reached(folder):
 
 def test_a_glob_that_fits_no_entry_is_bad_usage(folder):
     done = run("tileops.manifest.validate", folder(**{OP: VALID}), "--op=Nope*")
-    assert (done.returncode, done.stdout) == (2, "") and f"--op=Nope* fits none of: {OP}" in done.stderr
+    assert (done.returncode, done.stdout) == (2, "") and f"--op=Nope* fits no op; there are: {OP}" in done.stderr
 
 
 def test_emit_counts_one_defect_in_the_singular(folder):

@@ -190,7 +190,7 @@ def test_a_device_that_no_profile_has_is_told(tmp_path, convert, flags, told):
     status, _, err = convert("--in=nightly.xml", "--out=run.binpb", *flags)
     assert status == 0 and (told in err if told else not err)
     if "X" in "".join(flags):
-        assert "there are 'NVIDIA H200'" in err
+        assert "there are: 'NVIDIA H200', 'NVIDIA H200 NVL'" in err
 
 
 def test_who_names_the_device_of_a_damaged_run_is_not_told_to(tmp_path, convert):

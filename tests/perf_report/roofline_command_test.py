@@ -176,16 +176,53 @@ def test_help_exits_0(roofline):
         assert flag in out
 
 
+def test_the_table_shows_the_rows_with_most_time_to_win_and_says_how_to_see_all(tmp_path, roofline):
+    done = [builders.record(case_id=f"done{at}", ns=41_000 + at) for at in range(45)]  # of 40 us at the ceiling
+    slow = [builders.record(case_id=f"slow{at}", ns=60_000 + at) for at in range(15)]
+    builders.write_run(tmp_path / "run.binpb", *done, *slow)
+
+    def cases(*flags):
+        status, out, err = roofline("--run=run.binpb", *flags)
+        assert (status, err) == (0, "")
+        found = [line.split()[1] for line in out.splitlines() if line.startswith("SiluFwdOp") and len(line.split()) > 6]
+        return found, [line for line in out.splitlines() if "--top" in line], out
+
+    shown, said, out = cases()
+    assert len(shown) == 40 and shown[:15] == [f"slow{at}" for at in reversed(range(15))]
+    assert said == ["these are the 40 rows with the most time to win, of 60: --top=all shows all, --top=N the first N"]
+    assert "60 rows" in out  # sums and counts are of all
+    assert cases("--top=3")[0] == ["slow14", "slow13", "slow12"]
+    by_time = cases("--sort=op", "--top=2")
+    assert len(by_time[0]) == 2 and by_time[1][0].startswith("these are the 2 rows that come first by --sort, of 60: ")
+    for flags in (["--top=all"], ["--top=60"]):
+        shown, said, _ = cases(*flags)
+        assert len(shown) == 60 and said == []
+    every = roofline("--run=run.binpb", "--format=csv")[1]
+    assert len(every.splitlines()) == 61
+
+
 @pytest.mark.parametrize(
     "flags, message",
     [
-        (["--op=Sliu*"], "--op=Sliu*; there are op: GemmFwdOp, SiluFwdOp"),
-        (["--family=x"], "--family=x; there are family: elementwise, gemm"),
-        (["--implementation=x"], "--implementation=x; there are implementation: torch"),
+        (["--top=0"], "--top=0: a number above 0 is wanted, or all"),
+        (["--top=most"], "--top=most: a number above 0 is wanted, or all"),
+        (["--top=5", "--format=json"], "--top is of --format=table; json has every row"),
+    ],
+)
+def test_a_wrong_number_of_rows_is_bad_usage(roofline, flags, message):
+    assert roofline(*flags) == (2, "", f"roofline: {message}\n")
+
+
+@pytest.mark.parametrize(
+    "flags, message",
+    [
+        (["--op=Sliu*"], "--op=Sliu*; of --op there are: GemmFwdOp, SiluFwdOp"),
+        (["--family=x"], "--family=x; of --family there are: elementwise, gemm"),
+        (["--implementation=x"], "--implementation=x; of --implementation there are: torch"),
         (
             ["--op=Gemm*", "--family=elementwise"],
-            "--op=Gemm* --family=elementwise; there are op: GemmFwdOp, SiluFwdOp;"
-            " family: elementwise, gemm",
+            "--op=Gemm* --family=elementwise; of --op there are: GemmFwdOp, SiluFwdOp;"
+            " of --family there are: elementwise, gemm",
         ),
     ],
 )

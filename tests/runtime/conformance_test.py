@@ -127,7 +127,7 @@ WRONG = [
         return super().forward(x, weight, out=out)
 """), "ScaleFwdOp", "C006", "has no default for 'weight', and the signature declares has the default None"),
     (scale("    CASES = generated.ScaleFwdOp.CASES[:1]"), "ScaleFwdOp", "C007", "is settled by the manifest"),
-    (scale("    def eval_roofline_read_bytes(self):\n        return 0"), "ScaleFwdOp", "C007", "settled by the manifest"),
+    (scale("    def eval_roofline_read_bytes(self):\n        self.last_call\n        return 0"), "ScaleFwdOp", "C007", "settled by the manifest"),
     (scale("    @property\n    def last_call(self):\n        return super().last_call"), "ScaleFwdOp", "C007", "says which call is priced"),
     (RIGHT + "\nScaleFwdOp.eval_roofline = lambda self: (0, 10**9)", "ScaleFwdOp", "C007", "change the entry instead"),
     (simple("MissingFormulaFwdOp"), "MissingFormulaFwdOp", "C008", "missing is no function: write `def missing(call)"),
@@ -148,12 +148,15 @@ WRONG = [
     (scale("    def roof_key(self):\n        return {'float32': 'cuda_core.fp32'}[self.last_call.dtypes['x']]"), "ScaleFwdOp", "C014", "raises KeyError: 'float64' on the row plain-float64"),
     (scale("    def roof_key(self):\n        return 'cuda_core.fp32'"), "ScaleFwdOp", "C015", "gives 'cuda_core.fp32' before a call"),
     (scale("    dtype = None\n    def roof_key(self):\n        try:\n            return 'cuda_core.fp32' if self.last_call else ''\n        except RuntimeError:\n            raise ValueError('unbound') from None"), "ScaleFwdOp", "C015", "raises ValueError: unbound before a call"),
+    (simple("PricedFwdOp", "    def roofline_data_terms(self):\n        return {}"), "PricedFwdOp", "C015", "gives {} before a call, when no shape or dtype is bound; read self.last_call first"),
+    (simple("PricedFwdOp", "    def eval_roofline_read_bytes(self):\n        return 8"), "PricedFwdOp", "C015", "gives 8 before a call"),
+    (simple("FreeFwdOp"), "FreeFwdOp", "C016", "gives a price of 0 bytes on the row plain, whose tensors hold 32: correct the entry's `bytes` or `func`"),
     (simple("RaisingFormulaFwdOp"), "RaisingFormulaFwdOp", "C016", "raises ZeroDivisionError: no rows on the row plain"),
     (scale("    def __init__(self, factor=2, *, rounded=False, target=None):\n        raise ValueError('never')"), "ScaleFwdOp", "C016", "cannot be called on meta: ValueError: never"),
-    (simple("PricedFwdOp", "    def eval_roofline_read_bytes(self):\n        return 33"), "PricedFwdOp", "C017", "gives 33 on the row plain, and reads are an int between 0 and the 32 bytes"),
+    (simple("PricedFwdOp", "    def eval_roofline_read_bytes(self):\n        self.last_call\n        return 33"), "PricedFwdOp", "C017", "gives 33 on the row plain, and reads are an int between 0 and the 32 bytes"),
     (simple("PricedFwdOp", "    def eval_roofline_read_bytes(self):\n        return self.last_call.bytes"), "PricedFwdOp", "C017", "raises AttributeError"),
-    (simple("PricedFwdOp", "    def roofline_data_terms(self):\n        return {'rows': 4.0}"), "PricedFwdOp", "C018", "gives {'rows': 4.0} on the row plain; write a dict of names to ints"),
-    (simple("PricedFwdOp", "    def roofline_data_terms(self):\n        return {'rows': True}"), "PricedFwdOp", "C018", "gives {'rows': True} on the row plain"),
+    (simple("PricedFwdOp", "    def roofline_data_terms(self):\n        self.last_call\n        return {'rows': 4.0}"), "PricedFwdOp", "C018", "gives {'rows': 4.0} on the row plain; write a dict of names to ints"),
+    (simple("PricedFwdOp", "    def roofline_data_terms(self):\n        self.last_call\n        return {'rows': True}"), "PricedFwdOp", "C018", "gives {'rows': True} on the row plain"),
     (TWICE.replace("PricedFwdOp()(OwnBytesFwdOp()(x))", "OwnBytesFwdOp()(x)"), "TwiceFwdOp", "C019",
      "calls no PricedFwdOp in stage 'second' on the row plain: call it, or make the stage optional"),
     (TWICE.replace("PricedFwdOp()(OwnBytesFwdOp()(x))", "MissingFormulaFwdOp()(x)") + simple("MissingFormulaFwdOp"), "TwiceFwdOp", "C019",
@@ -223,7 +226,7 @@ def test_a_reference_that_is_too_large_to_run_is_not_reached_and_says_so(said):
 def test_defects_accumulate_over_classes_and_within_one(said):
     report = said(
         RIGHT.replace("when=on_cuda", "when=lambda: True") + "\n    def roof_key(self):\n        return 'fast'\n"
-        + simple("OwnBytesFwdOp", "    def roofline_data_terms(self):\n        return 3"),
+        + simple("OwnBytesFwdOp", "    def roofline_data_terms(self):\n        self.last_call\n        return 3"),
         "*",
     )
     of_scale = [one.code for one in report.findings if one.op == "ScaleFwdOp"]
@@ -334,5 +337,5 @@ def test_the_command_exits_0_1_or_2_and_prints_text_or_json(tmp_path):
     done = _command(f"--spec_dir={tmp_path}")
     assert done.returncode == 2 and "unknown name 'Q'" in done.stderr
     done = _command("--op=Nothing*")
-    assert done.returncode == 2 and "no entry matches 'Nothing*'; there are: " in done.stderr
+    assert done.returncode == 2 and "no entry matches 'Nothing*'; the nearest are " in done.stderr
     assert done.stderr.startswith("conformance: ")

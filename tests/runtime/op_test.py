@@ -197,6 +197,15 @@ def test_no_read_half_is_no_read_half():
         op.eval_roofline_read_bytes()
 
 
+def test_before_a_call_there_are_no_data_terms_as_there_is_no_price():
+    op = ScaleFwdOp()
+    for asked in (op.eval_roofline, op.roofline_data_terms, op.roof_key):
+        with pytest.raises(OpNotAvailableError, match="ScaleFwdOp: no call has completed yet"):
+            asked()
+    op(torch.ones(2))
+    assert op.roofline_data_terms() == {}
+
+
 def test_the_base_default_roof_is_the_cuda_cores_in_fp32():
     op = ScaleFwdOp()
     op(torch.ones(2))

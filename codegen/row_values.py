@@ -1,0 +1,21 @@
+"""What a formula takes to work out for the rows of its entry: the same budget as that of a `let`."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+
+from tileops.manifest import expr
+from tileops.manifest.cases import Case
+from tileops.manifest.evaluate import Unknown, evaluate
+
+# Said of the row when it is priced (domain errors), or of the formula at the branch (an index that nothing solves).
+_SAID_ELSEWHERE = (Unknown, ValueError, ArithmeticError, IndexError)
+
+
+def work_out(node: expr.Expr, cases: Iterable[Case]) -> None:
+    """Evaluates a kind-checked formula on every case. Raises effort.Exhausted if the entry's effort does not bear that."""
+    for case in cases:
+        sizes = {tensor.name: tensor.bytes for tensor in (*case.constants, *case.inputs, *case.outputs)}
+        with contextlib.suppress(*_SAID_ELSEWHERE):
+            evaluate(node, case.values, case.present, sizes)
