@@ -45,30 +45,30 @@ class _Part:
 class Kept:
     """A value whose tensors lie in a sealed file; everything else in it is kept as it is."""
 
-    __slots__ = ("_bytes", "_file", "_identity", "_value")
+    __slots__ = ("_file", "_identity", "_size", "_value")
 
     def __init__(self, value: Any) -> None:
         """Copy the tensors of `value`: a tensor, or dicts, tuples, lists and dataclasses that hold some."""
-        self._bytes = 0
+        self._size = 0
         tensors: list[tuple[_Part, torch.Tensor]] = []
 
         def place(tensor: torch.Tensor) -> _Part:
             part = _Part(
-                offset=self._bytes,
+                offset=self._size,
                 bytes=tensor.nbytes,
                 dtype=tensor.dtype,
                 shape=tensor.shape,
                 device=tensor.device,
                 checksum=checksum(tensor),
             )
-            self._bytes += math.ceil(tensor.nbytes / _ALIGNMENT) * _ALIGNMENT
+            self._size += math.ceil(tensor.nbytes / _ALIGNMENT) * _ALIGNMENT
             tensors.append((part, tensor))
             return part
 
         self._value = _replaced(value, torch.Tensor, place)
-        self._bytes += _ALIGNMENT  # no file of no bytes
+        self._size += _ALIGNMENT  # no file of no bytes
         self._file = open(os.memfd_create("tileops-kept", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING), "rb")
-        os.ftruncate(self._file.fileno(), self._bytes)
+        os.ftruncate(self._file.fileno(), self._size)
         mapped = self._mapped(shared=True)
         for part, tensor in tensors:
             mapped[part.offset : part.offset + part.bytes].copy_(_bytes(tensor))
@@ -108,7 +108,7 @@ class Kept:
     def _mapped(self, shared: bool) -> torch.Tensor:
         """The file's contents [uint8]."""
         path = f"/proc/self/fd/{self._file.fileno()}"
-        return torch.from_file(path, shared=shared, size=self._bytes, dtype=torch.uint8)
+        return torch.from_file(path, shared=shared, size=self._size, dtype=torch.uint8)
 
 
 def checksum(tensor: torch.Tensor) -> int:

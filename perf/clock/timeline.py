@@ -141,8 +141,8 @@ def spans(trace: Trace, owned: Mapping[str, Sequence[Activity]], calls: Sequence
             for one in inside:
                 if _KERNEL_LAUNCH.fullmatch(one.name) and one.correlation not in recorded:
                     raise ClockError(
-                        f"call {name}: {one.name} was called and the profiler reports no kernel of it: the launch failed,"
-                        " or the profiler was switched off"
+                        f"call {name}: {one.name} was called and the profiler reports no kernel of it: the launch"
+                        " failed, or the profiler was switched off"
                     )
         gate = owned.get(f"gate{name}")
         begin_ns = gate[0].end_ns if gate else window.start_ns

@@ -66,7 +66,7 @@ def test_the_file_takes_no_write():
 def forged(kept, seals):
     """Another file in the place of a kept one, of the same size, zeroed."""
     file = os.memfd_create("other", os.MFD_ALLOW_SEALING)
-    os.ftruncate(file, kept._bytes)
+    os.ftruncate(file, kept._size)
     if seals:
         bench_kept.fcntl.fcntl(file, bench_kept.fcntl.F_ADD_SEALS, bench_kept._SEALS)
     os.dup2(file, kept._file.fileno())

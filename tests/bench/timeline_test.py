@@ -99,7 +99,8 @@ AHEAD = {
     "a copy": [work(1.25, 33.1, MEMCPY), work(1.54, 0.7)],
     "copies from and to the host": [
         work(3.78, 21.7, MEMCPY, name="Memcpy HtoD (Pinned -> Device)"), work(1.2, 2.0),
-        work(8.7, 1.2, MEMCPY, name="Memcpy DtoH (Device -> Pageable)"), work(40.0, 1.9, late=2.1), work(45.0, 0.7, late=2.1),
+        work(8.7, 1.2, MEMCPY, name="Memcpy DtoH (Device -> Pageable)"), work(40.0, 1.9, late=2.1),
+        work(45.0, 0.7, late=2.1),
     ],
 }  # fmt: skip
 
