@@ -9,6 +9,7 @@ from torch.autograd import forward_ad
 
 from tileops.ops import composites, library, stages
 from tileops.ops.checked_call import CheckedCall
+from tileops.ops.errors import OpError
 from tileops.ops.outputs import check_apart, check_outputs, declared_outputs
 from tileops.ops.stages import Place, Recording
 
@@ -92,11 +93,29 @@ def _run(op: Op, call: CheckedCall, inputs: tuple[Any, ...]) -> Any:
         return declared_outputs(op, call)
     chosen = op.select(call)
     buffers = call.buffers.values() if call.buffers else ()
-    result = chosen.function(op, call, *inputs, *buffers)
+    try:
+        result = chosen.function(op, call, *inputs, *buffers)
+    except OpError:  # says itself what is wrong
+        raise
+    except Exception as error:
+        error.add_note(_whose(op, chosen.name, inputs))
+        raise
     given = (*inputs, *op.constants.values()) if op.CONSTANT_NAMES else inputs
     check_outputs(call, chosen.name, result, op.OUTPUT_NAMES, op.CONTIGUOUS_NAMES, given)
     call.implementation = chosen.name
     return result
+
+
+def _whose(op: Op, name: str, inputs: tuple[Any, ...]) -> str:
+    """Returns a note on an error that an implementation raised: no other is tried, so that nobody measures what they did not ask for."""
+    laid_out = ", ".join(
+        f"{tensor_name!r} is {str(one.dtype).removeprefix('torch.')}{list(one.shape)} with strides {list(one.stride())}"
+        for tensor_name, one in zip(op.INPUT_NAMES, inputs, strict=True)
+        if one is not None
+    )
+    others = ", ".join(repr(other) for other in op.implementation_names() if other != name)
+    instead = f"; target= takes another implementation: {others}" if others else ""
+    return f"{op.ENTRY}: implementation {name!r} raised this{' where ' + laid_out if laid_out else ''}{instead}"
 
 
 def _run_in_stages(op: Op, call: CheckedCall, inputs: tuple[Any, ...]) -> Any:

@@ -86,6 +86,27 @@ def test_an_output_that_is_no_tensor_names_the_implementation():
         Mine()(torch.ones(2))
 
 
+def test_what_an_implementation_raises_passes_with_a_note_and_no_other_runs_instead():
+    class Mine(ScaleFwdOp):
+        pass
+
+    class CompilationError(Exception):
+        pass
+
+    def broken(op, call, x, ids):
+        raise CompilationError("at line 1")
+
+    Mine.register("broken", broken)
+    with pytest.raises(CompilationError, match="^at line 1") as raised:
+        Mine()(torch.ones(1).expand(127))
+    (note,) = raised.value.__notes__
+    assert note == (
+        "ScaleFwdOp: implementation 'broken' raised this where 'x' is float32[127] with strides [0]; target= takes another"
+        " implementation: 'torch', 'add', 'gpu'"
+    )
+    Mine(target="torch")(torch.ones(1).expand(127))
+
+
 def test_a_hand_written_price_is_refused():
     with pytest.raises(TypeError, match="defines eval_roofline"):
         type("Sly", (ScaleFwdOp,), {"eval_roofline": lambda self: (0, 0)})
