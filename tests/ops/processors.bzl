@@ -15,7 +15,7 @@ def processor_env(capability, instructions):
         env["ONEDNN_MAX_CPU_ISA"] = instructions
     return env
 
-def processor_tests(name, env = {}, **kwargs):
+def processor_tests(name, **kwargs):
     """Runs one pytest_test under every combination of settings, by hand: all of them are tagged manual.
 
     Expands to <name>_<capability>_<instructions>_test for each, "own" where nothing is set, and the test_suite <name>.
@@ -23,18 +23,15 @@ def processor_tests(name, env = {}, **kwargs):
 
     Args:
       name: of the suite.
-      env: further environment variables.
       **kwargs: anything else that pytest_test takes.
     """
     tests = []
     for capability in _CAPABILITIES:
         for instructions in _INSTRUCTIONS:
             test = "%s_%s_%s_test" % (name, capability or "own", (instructions or "own").lower())
-            own = dict(env)
-            own.update(processor_env(capability, instructions))
             pytest_test(
                 name = test,
-                env = own,
+                env = processor_env(capability, instructions),
                 tags = ["manual"],
                 **kwargs
             )
