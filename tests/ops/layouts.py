@@ -26,6 +26,8 @@ WITHOUT_INPUTS = ("AlibiFwdOp", "SinusoidalFwdOp")
 PRODUCTS = ("GemmFwdOp", "GroupedQueryAttentionFwdOp")
 _NEED_AXES = (*PRODUCTS, *GATED, "RMSNormFwdOp", "BatchNormFwdOp", "MoePermuteNopadFwdOp")
 FLOATS = (torch.float16, torch.bfloat16, torch.float32)
+# Enough for inputs of which one alone lies otherwise: how operands meet is the same in every dtype.
+IN_TURN = (torch.bfloat16, torch.int32)
 
 
 @dataclasses.dataclass(frozen=True)
