@@ -71,12 +71,27 @@ class Row:
           NotFiniteError: it is defined for neither.
         """
         if self._expected is None:
-            try:
-                self._expected = self._expect()
-            except NotFiniteError:
-                self.inputs.is_folded = True
-                self._expected = self._expect()
+            self._expected = self._of_either_sign()
         return self._expected
+
+    def _of_either_sign(self) -> Expected:
+        """Of values of either sign, unless absolute values have far fewer results that are NaN: those leave its domain."""
+        try:
+            found = self._expect()
+        except NotFiniteError:
+            self.inputs.is_folded = True
+            return self._expect()
+        if found.not_numbers:
+            self.inputs.is_folded = True
+            try:
+                folded = self._expect()
+            except NotFiniteError:
+                folded = found
+            if 2 * folded.not_numbers < found.not_numbers:
+                return folded
+            self.inputs.is_folded = False
+            self.inputs.fill(0)
+        return found
 
     def _expect(self) -> Expected:
         self.inputs.fill(0)
