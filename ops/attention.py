@@ -11,6 +11,7 @@ from tileops.ops.generated import attention as generated
 from tileops.ops.implementations import implementation, on_cuda
 from tileops.ops.kernels.support import triton_serves
 from tileops.ops.roofs import tensor_core_roof
+from tileops.ops.samples import Groups
 from tileops.perf import formulas
 
 # Scores that the reference holds at a time, in float32: 1 GiB.
@@ -44,6 +45,13 @@ class GroupedQueryAttentionFwdOp(generated.GroupedQueryAttentionFwdOp):
 
     A causal mask is aligned at the bottom right: query i sees keys up to i + S_kv - S. Without keys, o is 0.
     """
+
+    # Rows of scores between nearly equal and nearly one alone, offset by key dimension; values of heads of their own scale.
+    SAMPLES = {
+        "q": Groups(axes=lambda params, rank: (3,), scales=(-4.0, 0.0), has_large=False),
+        "k": Groups(axes=lambda params, rank: (1,), scales=(-0.5, 0.5), has_large=False),
+        "v": Groups(axes=lambda params, rank: (1, 3), scales=(-3.0, 3.0), has_large=False, is_centred=True),
+    }
 
     def roof_key(self) -> str:
         """The tensor-core unit of the operands' dtype."""

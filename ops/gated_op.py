@@ -33,6 +33,8 @@ def _kernel_serves(call: CheckedCall) -> bool:
 class GatedOp(Op):
     """An op whose activation stands in the table; a base beside the generated class of its entry."""
 
+    ARITHMETIC = "elementwise"
+
     @implementation("torch")
     def _torch(self, call: CheckedCall, x: torch.Tensor) -> torch.Tensor:
         return _gated(x, self.ENTRY)

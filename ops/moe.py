@@ -29,6 +29,8 @@ class MoePermuteNopadFwdOp(generated.MoePermuteNopadFwdOp):
     to a local one or to -1. An id outside [0, num_experts) is local to nobody.
     """
 
+    ARITHMETIC = "elementwise"
+
     @implementation("torch")
     def _torch(
         self, call: CheckedCall, hidden_states: torch.Tensor, topk_ids: torch.Tensor, expert_map: torch.Tensor | None

@@ -12,6 +12,7 @@ from tileops.ops.compiled import Compiled
 from tileops.ops.generated import normalization as generated
 from tileops.ops.implementations import implementation, on_cuda
 from tileops.ops.kernels.support import triton_serves
+from tileops.ops.samples import Groups, Spread, Variances, Weights
 
 # Longest row that the Triton kernel holds in registers: 32 values for each of 1024 threads.
 _LONGEST_TRITON_ROW = 32768
@@ -38,6 +39,11 @@ def _rms_norm_kernel_serves(call: CheckedCall) -> bool:
 
 class RMSNormFwdOp(generated.RMSNormFwdOp):
     """x divided by the root mean square of its trailing axes, times an optional weight."""
+
+    SAMPLES = {
+        "x": Groups(axes=lambda params, rank: tuple(range(rank - len(params["normalized_shape"]), rank)), eps="eps"),
+        "weight": Weights(),
+    }
 
     @implementation("torch")
     def _torch(self, call: CheckedCall, x: torch.Tensor, weight: torch.Tensor | None) -> torch.Tensor:
@@ -74,6 +80,14 @@ _compiled_batch_norm = Compiled(_batch_norm)
 
 class BatchNormFwdOp(generated.BatchNormFwdOp):
     """Batch normalization by running statistics or, in training, by the batch's own, which the running ones follow."""
+
+    SAMPLES = {
+        "x": Groups(axes=lambda params, rank: (0, *range(2, rank)), eps="eps", when="training"),
+        "running_mean": Spread(-4.0, 2.0),
+        "running_var": Variances(eps="eps"),
+        "weight": Weights(),
+        "bias": Spread(-4.0, 2.0),
+    }
 
     @implementation("torch")
     def _torch(

@@ -13,9 +13,8 @@ from tileops.ops.checked_call import CheckedCall
 from tileops.ops.errors import OpConstructionError, OpNotAvailableError
 from tileops.ops.implementations import Implementation, When, marked
 from tileops.ops.last_call import LastCall
+from tileops.ops.samples import Sample
 from tileops.ops.stages import Stage
-
-Sample = tuple[float, float] | range | list[float]
 
 
 class Op:
@@ -40,8 +39,15 @@ class Op:
       FUNC: dotted path of the formula that prices a call; "" where the entry's own expressions do.
       BRANCHES: the groups of calls that the entry's formulas tell apart, in words; a case names those it is in.
       SAMPLES: by input, what the random values of a row come from: an interval (low, high), a range of whole numbers, a
-        list of values; others are normally distributed. A hand-written class has it where the op is not defined
-        everywhere, and where normal values, of which no two are equal and none is 0 or NaN, all give the same result.
+        list of values, or what samples.py has; others are normally distributed. A hand-written class has it where the op
+        is not defined everywhere, where normal values, of which no two are equal and none is 0 or NaN, all give the same
+        result, and where the result depends on a statistic of the input, which normal values foretell.
+      ARITHMETIC: how a result's rounding errors come about, which the bench's tolerance follows: "elementwise" (a fixed
+        number of operations for each element), "reduction" (statistics or sums in the dtype or wider) or "product"
+        (tensor cores, which round float32 operands to tf32). "" is "product" where `roof_key` names a tensor core, else
+        "reduction".
+      TOLERANCES: by output, what an implementation may be off by where the op's definition allows more than its
+        arithmetic does: a share of the result's size, and of integers a difference.
     """
 
     ENTRY: ClassVar[str] = ""
@@ -64,6 +70,8 @@ class Op:
     FUNC: ClassVar[str] = ""
     BRANCHES: ClassVar[tuple[str, ...]] = ()
     SAMPLES: ClassVar[Mapping[str, Sample]] = {}
+    ARITHMETIC: ClassVar[str] = ""
+    TOLERANCES: ClassVar[Mapping[str, float]] = {}
 
     _implementations: ClassVar[dict[str, Implementation]] = {}
     _tensor_names: ClassVar[frozenset[str]] = frozenset()

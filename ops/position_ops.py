@@ -39,6 +39,8 @@ def alibi_slopes(num_heads: int) -> list[float]:
 class AlibiOp(Op):
     """-slope[h] * |i - j|."""
 
+    ARITHMETIC = "elementwise"
+
     @implementation("torch")
     def _torch(self, call: CheckedCall) -> torch.Tensor:
         params, record = call.params, call.outputs["output"]
@@ -56,6 +58,8 @@ class AlibiOp(Op):
 
 class SinusoidalOp(Op):
     """sin and cos of position / 10000 ** (2 i / d_model), in columns 2 i and 2 i + 1."""
+
+    ARITHMETIC = "elementwise"
 
     @implementation("torch")
     def _torch(self, call: CheckedCall) -> torch.Tensor:

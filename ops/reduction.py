@@ -10,12 +10,15 @@ from tileops.ops.dtypes import BY_NAME
 from tileops.ops.generated import reduction as generated
 from tileops.ops.implementations import implementation, on_cuda
 from tileops.ops.kernels.support import triton_serves
+from tileops.ops.samples import Groups
 
 
 def _axes(call: CheckedCall) -> tuple[int, ...]:
     """The axes of x that the call reduces, non-negative: all of them for `dim` None or empty, as torch.sum has it."""
-    rank = len(call.tensors["x"].shape)
-    dim = call.params["dim"]
+    return _summed(call.params["dim"], len(call.tensors["x"].shape))
+
+
+def _summed(dim: int | tuple[int, ...] | None, rank: int) -> tuple[int, ...]:
     if dim is None or dim == ():
         return tuple(range(rank))
     return tuple(axis % rank for axis in (dim if isinstance(dim, tuple) else (dim,))) if rank else ()
@@ -38,6 +41,8 @@ def _kernel_serves(call: CheckedCall) -> bool:
 
 class SumFwdOp(generated.SumFwdOp):
     """Sum over some or all axes."""
+
+    SAMPLES = {"x": Groups(axes=lambda params, rank: _summed(params["dim"], rank), is_added=True)}
 
     @implementation("torch")
     def _torch(self, call: CheckedCall, x: torch.Tensor) -> torch.Tensor:

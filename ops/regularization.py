@@ -35,6 +35,8 @@ class DropoutFwdOp(generated.DropoutFwdOp):
     the CPU rounds the scale to the dtype first.
     """
 
+    ARITHMETIC = "elementwise"
+
     @implementation("torch")
     def _torch(self, call: CheckedCall, input: torch.Tensor) -> torch.Tensor:
         p = call.params["p"]

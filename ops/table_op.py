@@ -38,6 +38,8 @@ def _kernel_serves(call: CheckedCall) -> bool:
 class TableOp(Op):
     """An op whose line in the table says what it computes; a base beside the generated class of its entry."""
 
+    ARITHMETIC = "elementwise"
+
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         cls.SAMPLES = TABLE[cls.ENTRY].samples

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import inspect
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -12,7 +14,8 @@ import torch
 from tileops.manifest import generators
 from tileops.ops.cases import TensorCase, WorkloadCase
 from tileops.ops.dtypes import BY_NAME
-from tileops.ops.op import Op, Sample
+from tileops.ops.op import Op
+from tileops.ops.samples import DRAWN, Sample
 
 # Integer data without a generator carries no meaning beyond its range; small values keep products representable.
 _INT_LOW, _INT_HIGH = 0, 8
@@ -55,13 +58,13 @@ def _tensors(
     passed = {tensor.name: tensor for tensor in case.tensors}
     homes = {name: torch.device("cpu") if name in op_class.CPU_NAMES else device for name in names}
     return {
-        name: _build(op_class, case.case_id, passed[name], homes[name], variant) if name in passed else None
+        name: _build(op_class, case, passed[name], homes[name], variant) if name in passed else None
         for name in names
     }
 
 
-def _build(op_class: type[Op], case_id: str, tensor: TensorCase, device: torch.device, variant: int) -> torch.Tensor:
-    op, dtype = op_class.ENTRY, BY_NAME[tensor.dtype]
+def _build(op_class: type[Op], case: WorkloadCase, tensor: TensorCase, device: torch.device, variant: int) -> torch.Tensor:
+    op, case_id, dtype = op_class.ENTRY, case.case_id, BY_NAME[tensor.dtype]
     if tensor.values is not None:
         array = generators.generate(tensor.values.name, tensor.values.args, generators.tensor_seed(op, case_id, tensor.name))
         if tuple(array.shape) != tensor.shape:
@@ -74,9 +77,20 @@ def _build(op_class: type[Op], case_id: str, tensor: TensorCase, device: torch.d
     if device.type == "meta":
         return torch.empty(tensor.shape, dtype=dtype, device=device)
     stream = torch.Generator(device=device).manual_seed(generators.tensor_seed(op, case_id, tensor.name, variant))
-    if tensor.name in op_class.SAMPLES:
-        return _sampled(tensor.shape, dtype, device, stream, op_class.SAMPLES[tensor.name])
+    samples = op_class.SAMPLES.get(tensor.name)
+    if isinstance(samples, DRAWN):
+        if dtype.is_floating_point:
+            return samples.draw(tensor.shape, dtype, stream, {**_defaults(op_class), **case.params}, variant)
+    elif samples is not None:
+        return _sampled(tensor.shape, dtype, device, stream, samples)
     return _random(tensor.shape, dtype, device, stream)
+
+
+@functools.cache
+def _defaults(op_class: type[Op]) -> Mapping[str, Any]:
+    """Parameters that an op takes when a row does not state them."""
+    signature = inspect.signature(op_class.__init__)
+    return {name: one.default for name, one in signature.parameters.items() if one.default is not one.empty}
 
 
 def _sampled(

@@ -16,13 +16,20 @@ from tileops.ops.op import Op
 from tileops.perf import bench_noise
 from tileops.perf.bench_inputs import Inputs
 
+_PRODUCT = "product"
+# How far off float32 and float64 inputs are of which the reference runs to learn what honest errors are: half a step for
+# one operation on each; a running sum of some thousand terms in one thread is off by as much as a few steps of each term.
+_MOVED_STEPS = {"elementwise": 0.5, "reduction": 8.0}
+# A result in the inputs' own precision that is off by this many steps of its size jumps, if no more than this share does.
+_JUMP_STEPS, _MOST_JUMPS = 1024.0, 1e-4
+
 
 class WrongResultError(Exception):
     """An implementation's result is not the reference's; the message says which tensor and how far off."""
 
 
 class NotFiniteError(WrongResultError):
-    """The reference's own result is not finite: nothing can be compared with it."""
+    """The reference's own result is NaN throughout: nothing can be compared with it."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -33,10 +40,30 @@ class Wanted:
       tensor: its values, in the reference's precision.
       noise: by how much an honest result is off (bench_noise.py), in the tensor's unit; None where that could not be
         measured, and where the tensor holds no floating-point values.
+      arithmetic: how its rounding errors come about (`Op.ARITHMETIC`).
+      allowed: what the op's definition allows it to be off by (`Op.TOLERANCES`); 0 where it says nothing.
+      jumps: where the reference in the inputs' own precision gives something else altogether, as the whole part of a
+        quotient that rounding carries over a whole number; None where nowhere.
     """
 
     tensor: torch.Tensor
     noise: bench_noise.Noise | None = None
+    arithmetic: str = "product"
+    allowed: float = 0.0
+    jumps: Jumps | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Jumps:
+    """Elements at which both of two values are right: the reference's in higher precision and its own.
+
+    Attributes:
+      positions: in memory order; int64[n].
+      values: what the reference gives in the inputs' own precision; [n].
+    """
+
+    positions: torch.Tensor
+    values: torch.Tensor
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -47,11 +74,13 @@ class Expected:
       outputs: specified part of each output by name; None where the call has none.
       mutated: contents of the inputs that the op writes, after the call, by name.
       alias_pairs: (output, input) names that share storage in the reference, and may in other implementations.
+      not_numbers: elements, of all floating-point tensors, that are NaN. A count.
     """
 
     outputs: dict[str, Wanted | None]
     mutated: dict[str, Wanted]
     alias_pairs: frozenset[tuple[str, str]]
+    not_numbers: int = 0
 
 
 def expect(op_class: type[Op], case: WorkloadCase, inputs: Inputs) -> Expected:
@@ -59,16 +88,17 @@ def expect(op_class: type[Op], case: WorkloadCase, inputs: Inputs) -> Expected:
 
     Integers are float64 where all outputs are floating-point. Where the signature does not admit the higher precision
     the reference's function is called past the checks; where that fails too, or memory does not suffice, it runs in the
-    inputs' own precision. Further runs, one as coarse as an implementation may be and one on inputs that are half a
-    step off, say how large honest errors are.
+    inputs' own precision. Further runs, one as coarse as an implementation may be and one on inputs that are a little
+    off, say how large honest errors are.
 
     Raises:
-      NotFiniteError: the reference's own result is not finite where it is specified.
+      NotFiniteError: a floating-point result of the reference holds NaN alone where it is specified.
       Exception: whatever the reference raises in the inputs' own precision.
     """
     device = next((tensor.device for tensor in inputs.values() if tensor is not None), torch.get_default_device())
     op = workloads.construct(op_class, case, target=op_class.implementation_names()[0], device=device)
     call = op.check(**inputs)
+    arithmetic = _arithmetic(op, call)
     raised = _raised(op, call, inputs)
     is_fine = raised is not None
     try:
@@ -76,18 +106,24 @@ def expect(op_class: type[Op], case: WorkloadCase, inputs: Inputs) -> Expected:
     except Exception as error:  # any: a reference need not support a precision that its op does not declare
         _forget(error)
         is_fine, found = False, _run(op, call, _each(inputs, torch.Tensor.clone))
+    not_numbers = 0
     for name, tensor in {**found.outputs, **found.mutated}.items():
-        if tensor is not None and tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
-            raise NotFiniteError(
-                f"the reference's {name!r} is not finite on the row's own inputs, so nothing can be compared with it"
-            )
-    coarse = _coarse(op, call, inputs) if is_fine else None
-    moved = _moved(op, call, inputs) if coarse is not None and _has_low(inputs) else coarse
+        if tensor is not None and tensor.is_floating_point():
+            not_numbers += _not_numbers(name, tensor)
+    coarse = _coarse(op, call, inputs, arithmetic) if is_fine else None
+    moved = coarse
+    if coarse is not None and (_has_low(inputs) or arithmetic != _PRODUCT and any(map(_is_wide, _floats(inputs)))):
+        moved = _moved(op, call, inputs, arithmetic)
+    elif raised is None and arithmetic != _PRODUCT and any(map(_is_wide, _floats(inputs))):
+        moved = coarse = _moved(op, call, inputs, arithmetic)  # float64 has no coarser run of its own
 
     def wanted(kind: str) -> dict[str, Wanted | None]:
-        return _wanted(*(None if run is None else getattr(run, kind) for run in (found, coarse, moved)))
+        runs = (None if run is None else getattr(run, kind) for run in (found, coarse, moved))
+        return _wanted(op, call, arithmetic, *runs)
 
-    return Expected(outputs=wanted("outputs"), mutated=wanted("mutated"), alias_pairs=found.alias_pairs)
+    return Expected(
+        outputs=wanted("outputs"), mutated=wanted("mutated"), alias_pairs=found.alias_pairs, not_numbers=not_numbers
+    )
 
 
 def outputs_by_name(op: Op, returned: Any) -> dict[str, torch.Tensor | None]:
@@ -136,26 +172,56 @@ def _run(op: Op, call: Any, inputs: Inputs) -> _Ran:
     )
 
 
-def _coarse(op: Op, call: Any, inputs: Inputs) -> _Ran | None:
-    """The reference in the inputs' own precision; float32 ones as tensor cores read them where there is no lower.
+def _arithmetic(op: Op, call: Any) -> str:
+    """How rounding errors of an op come about: what its class says, else what prices its FLOPs."""
+    if op.ARITHMETIC:
+        return op.ARITHMETIC
+    twin = op._twin()
+    twin._last.set(call)  # a roof may depend on the dtypes of the last call
+    try:
+        return _PRODUCT if twin.roof_key().startswith("tensor_core.") else "reduction"
+    except KeyError:  # a dtype that no tensor core takes
+        return "reduction"
+
+
+def _not_numbers(name: str, tensor: torch.Tensor) -> int:
+    """How many elements are NaN. Raises NotFiniteError where all are."""
+    flat = tensor.detach().reshape(-1)
+    count = sum(
+        int(flat[part].to(bench_noise.working_dtype(flat)).isnan().sum()) for part in bench_noise.chunks(flat.numel())
+    )
+    if count and count == flat.numel():
+        raise NotFiniteError(
+            f"the reference's {name!r} is NaN throughout on the row's own inputs, so nothing can be compared with it"
+        )
+    return count
+
+
+def _coarse(op: Op, call: Any, inputs: Inputs, arithmetic: str) -> _Ran | None:
+    """The reference in the inputs' own precision; float32 ones of products as tensor cores read them if there is no lower.
 
     None where memory does not suffice for it beside the first run's results.
     """
-    is_low = _has_low(inputs)
+    is_tf32 = arithmetic == _PRODUCT and not _has_low(inputs)
 
     def lowered(tensor: torch.Tensor) -> torch.Tensor:
-        return bench_noise.as_tf32(tensor) if _is_float32(tensor) and not is_low else tensor.clone()
+        return bench_noise.as_tf32(tensor) if _is_float32(tensor) and is_tf32 else tensor.clone()
 
     return _run_beside(op, call, inputs, lowered)
 
 
-def _moved(op: Op, call: Any, inputs: Inputs) -> _Ran | None:
-    """The reference in float32 on 16- and 8-bit floats that are half a step off; None where memory does not suffice."""
+def _moved(op: Op, call: Any, inputs: Inputs, arithmetic: str) -> _Ran | None:
+    """The reference in higher precision on floats that are a little off; None where memory does not suffice.
 
+    16- and 8-bit ones are off by up to half a step; if there are none, wider ones by `_MOVED_STEPS` of theirs.
+    """
+    is_low = _has_low(inputs)
     seeds = itertools.count()  # each input its own: equal shares of two summands would cancel with them
 
     def moved(tensor: torch.Tensor) -> torch.Tensor:
-        return bench_noise.moved(tensor, seed=next(seeds)) if _is_low(tensor) else tensor.clone()
+        if is_low:
+            return bench_noise.moved(tensor, seed=next(seeds)) if _is_low(tensor) else tensor.clone()
+        return bench_noise.moved(tensor, next(seeds), _MOVED_STEPS[arithmetic]) if _is_wide(tensor) else tensor.clone()
 
     return _run_beside(op, call, inputs, moved)
 
@@ -170,19 +236,40 @@ def _run_beside(op: Op, call: Any, inputs: Inputs, change: Any) -> _Ran | None:
 
 
 def _wanted(
+    op: Op,
+    call: Any,
+    arithmetic: str,
     fine: Mapping[str, torch.Tensor | None],
     coarse: Mapping[str, torch.Tensor | None] | None,
     moved: Mapping[str, torch.Tensor | None] | None,
 ) -> dict[str, Wanted | None]:
     def wanted(name: str, tensor: torch.Tensor) -> Wanted:
+        known = Wanted(tensor=tensor, arithmetic=arithmetic, allowed=op.TOLERANCES.get(name, 0.0))
         if coarse is None or not tensor.is_floating_point() or not tensor.numel():
-            return Wanted(tensor=tensor)
-        return Wanted(
-            tensor=tensor,
+            return known
+        return dataclasses.replace(
+            known,
             noise=bench_noise.measured(tensor, coarse[name], None if moved is None else moved[name]),
+            jumps=None if arithmetic == _PRODUCT else _jumps(tensor, coarse[name]),
         )
 
     return {name: None if tensor is None else wanted(name, tensor) for name, tensor in fine.items()}
+
+
+def _jumps(fine: torch.Tensor, coarse: torch.Tensor) -> Jumps | None:
+    """Where a result in the inputs' own precision is far off; None where nowhere, and where it is far off too often."""
+    one, other = fine.detach().reshape(-1), coarse.detach().reshape(-1)
+    dtype, eps = bench_noise.working_dtype(fine), torch.finfo(coarse.dtype).eps
+    positions = []
+    for part in bench_noise.chunks(one.numel()):
+        true, found = one[part].to(dtype), other[part].to(dtype)
+        # NaN and infinities compare false: they are no jumps.
+        is_far = found.sub(true).abs_() > torch.maximum(true.abs(), found.abs()).mul_(_JUMP_STEPS * eps).clamp_(min=eps)
+        positions.append(torch.nonzero(is_far & found.isfinite()).reshape(-1).add_(part.start))
+    where = torch.cat(positions)
+    if not where.numel() or where.numel() > max(1, _MOST_JUMPS * one.numel()):
+        return None
+    return Jumps(positions=where, values=other[where].to(dtype))
 
 
 def _each(inputs: Inputs, change: Any) -> Inputs:
@@ -212,6 +299,14 @@ def _raised(op: Op, call: Any, inputs: Inputs) -> Any:
 
 def _has_low(inputs: Inputs) -> bool:
     return any(tensor is not None and _is_low(tensor) for tensor in inputs.values())
+
+
+def _floats(inputs: Inputs) -> list[torch.Tensor]:
+    return [tensor for tensor in inputs.values() if tensor is not None and tensor.is_floating_point()]
+
+
+def _is_wide(tensor: torch.Tensor) -> bool:
+    return tensor.dtype in (torch.float32, torch.float64)
 
 
 def _is_low(tensor: torch.Tensor) -> bool:

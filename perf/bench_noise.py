@@ -49,8 +49,14 @@ class Noise:
 
     def of(self, part: slice, sizes: torch.Tensor) -> torch.Tensor:
         """The noise of each of the elements in a chunk, `part`, whose sizes are `sizes`."""
-        by_size = self.errors[torch.searchsorted(self.edges, sizes, out_int32=True)]
-        return torch.minimum(spread(self.blocks, part, sizes.numel()), by_size)
+        return torch.minimum(spread(self.blocks, part, sizes.numel()), self._by_size(sizes))
+
+    def at(self, positions: torch.Tensor, sizes: torch.Tensor) -> torch.Tensor:
+        """The noise of elements at `positions` in memory order, whose sizes are `sizes`."""
+        return torch.minimum(self.blocks[positions // BLOCK], self._by_size(sizes))
+
+    def _by_size(self, sizes: torch.Tensor) -> torch.Tensor:
+        return self.errors[torch.searchsorted(self.edges, sizes, out_int32=True)]
 
 
 def measured(fine: torch.Tensor, coarse: torch.Tensor, moved: torch.Tensor | None) -> Noise:
@@ -63,13 +69,16 @@ def measured(fine: torch.Tensor, coarse: torch.Tensor, moved: torch.Tensor | Non
         element's neighbours count alone: a sum that cancels and anything else would look alike.
     """
     flat, stride = fine.detach().reshape(-1), _stride(fine.numel())
-    sizes, order = flat[::stride].to(working_dtype(fine)).abs().sort()
+    values = flat[::stride].to(working_dtype(fine))
+    # What is not finite is compared by kind and has no size: it is counted with the smallest.
+    is_finite = values.isfinite()
+    sizes, order = values.abs().where(is_finite, values.new_zeros(())).sort()
     errors = torch.full_like(sizes, math.inf) if moved is None else torch.zeros_like(sizes)
     for other in () if moved is None else (coarse, moved):
         found = other.detach().reshape(-1)[::stride].to(sizes.dtype)
         # What is not finite on moved inputs is at the border of its domain: nothing is known there.
-        error = found.sub(flat[::stride].to(sizes.dtype)).abs_().nan_to_num_(math.inf, math.inf)
-        errors = torch.maximum(errors, error[order])
+        error = found.sub(values).abs_().nan_to_num_(math.inf, math.inf)
+        errors = torch.maximum(errors, error.where(is_finite, error.new_zeros(()))[order])
     count = sizes.numel()
     members = max(LEAST, math.ceil(count / CLASSES))
     largest = torch.nn.functional.pad(errors, (0, -count % members)).view(-1, members).amax(dim=1)
@@ -89,12 +98,16 @@ def smallest(dtype: torch.dtype) -> float:
     return info.smallest_normal if info.smallest_normal < 1e-30 else info.smallest_normal * info.eps
 
 
-def moved(tensor: torch.Tensor, seed: int) -> torch.Tensor:
-    """Floating-point values that are off by up to half a step of their dtype, at random, in float32."""
+def moved(tensor: torch.Tensor, seed: int, steps: float = 0.5) -> torch.Tensor:
+    """Floating-point values that are off by up to `steps` steps of their dtype, at random, in higher precision.
+
+    16- and 8-bit values come in float32, wider ones in float64; float64 ones are off by whole steps.
+    """
     generator = torch.Generator(tensor.device).manual_seed(seed)
-    change = torch.rand(tensor.shape, generator=generator, device=tensor.device).mul_(2).sub_(1)
-    change.mul_(torch.finfo(tensor.dtype).eps / 2).add_(1)
-    return change.mul_(tensor.to(torch.float32) if tensor.itemsize == 1 else tensor)  # 8 bits have no arithmetic
+    wide = torch.float64 if tensor.itemsize > 2 else torch.float32
+    change = torch.rand(tensor.shape, generator=generator, device=tensor.device, dtype=wide).mul_(2).sub_(1)
+    change.mul_(torch.finfo(tensor.dtype).eps * steps).add_(1)
+    return change.mul_(tensor.to(wide) if tensor.itemsize == 1 else tensor)  # 8 bits have no arithmetic
 
 
 def chunks(count: int) -> Iterator[slice]:

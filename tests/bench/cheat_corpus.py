@@ -8,6 +8,7 @@ from tileops.proto import benchmark_pb2
 # By plugin: each cheat with the reason that its record gives.
 CHEATS = {
     "cheats": {
+        "half_the_width": "wrong result: .* relative error",
         "caches_by_address": "wrong result: in a timed call",
         "caches_by_value": "wrong result: in a timed call",
         "returns_last_output": "wrong result: in a timed call",
@@ -56,23 +57,48 @@ CHEATS = {
         "waits_for_nothing": "not timed: torch.cuda.synchronize was replaced",
     },
     "controls": {},
-}
+    "statistics_cheats": {
+        **dict.fromkeys(
+            (
+                "no_norm", "first_half_of_rows", "every_other_element_of_rows", "random_half_of_rows", "whole_matrix",
+                "the_row_before", "no_eps", "another_eps", "ignores_the_weight", "weights_near_one_for_one",
+                "half_of_the_batch", "variance_without_eps", "no_mean", "inference_without_eps", "twice_the_half",
+                "no_normalizer", "one_normalizer_for_all_rows", "normalizer_of_half_the_keys", "half_precision",
+            ),
+            "wrong result: .*(relative error|off by)",
+        ),
+        "one_percent_too_large": "wrong result: .* is too large by 0.0(09|10)",
+        "two_per_mille_too_large": "wrong result: .* is too large by 0.00(1[5-9]|2)",
+    },
+}  # fmt: skip
+# Whose implementations they are, where not of the toy op.
+OPS = {
+    "statistics_cheats": (
+        "RMSNormFwdOp", "BatchNormFwdOp", "SumFwdOp", "GroupedQueryAttentionFwdOp", "GemmFwdOp", "ExpFwdOp"
+    ),
+}  # fmt: skip
 
 
 def judge(plugin: str, records: Iterable[benchmark_pb2.BenchmarkRecord]) -> list[str]:
     """What is wrong with a run of a plugin's implementations: cheats that passed, honest ones that did not."""
-    found = {record.implementation: record for record in records if record.op == "ScaleFwdOp"}
+    found: dict[str, list[benchmark_pb2.BenchmarkRecord]] = {}
+    for record in records:
+        if record.op in OPS.get(plugin, ("ScaleFwdOp",)):
+            found.setdefault(record.implementation, []).append(record)
     wrong = []
     for name, reason in CHEATS[plugin].items():
-        record = found.get(name)
-        if record is None:
+        if name not in found:
             wrong.append(f"{name}: has no record")
-        elif record.status != benchmark_pb2.STATUS_ERROR or not re.search(reason, record.message):
+        for record in found.get(name, ()):
             status = benchmark_pb2.Status.Name(record.status)
-            wrong.append(f"{name}: {status} {record.message!r}; an error is wanted, and {reason!r}")
-        elif record.HasField("timing"):
-            wrong.append(f"{name}: has a time")
-    for name, record in found.items():
-        if name not in CHEATS[plugin] and record.status != benchmark_pb2.STATUS_OK:
-            wrong.append(f"{name} is honest: {benchmark_pb2.Status.Name(record.status)} {record.message!r}")
+            if record.status != benchmark_pb2.STATUS_ERROR or not re.search(reason, record.message):
+                said = f"{status} {record.message!r}; an error is wanted, and {reason!r}"
+                wrong.append(f"{name}: {said} ({record.case_id})")
+            elif record.HasField("timing"):
+                wrong.append(f"{name}: has a time ({record.case_id})")
+    for name in sorted(found.keys() - CHEATS[plugin].keys()):
+        for record in found[name]:
+            if record.status != benchmark_pb2.STATUS_OK:
+                status = benchmark_pb2.Status.Name(record.status)
+                wrong.append(f"{name} is honest: {status} {record.message!r} ({record.case_id})")
     return wrong

@@ -196,3 +196,54 @@ def test_float32_is_rounded_to_what_tensor_cores_read():
     assert bench_noise.as_tf32(values)[:6].tolist() == [1.0, 1 + 2**-10, 1 + 2**-10, 1.0, -(1 + 2**-10), 0.0]
     found = torch.randn(10_000)
     assert float(((bench_noise.as_tf32(found) - found).abs() / found.abs()).max()) <= 2**-11
+
+
+# ---- what an op does decides what passes
+
+
+def test_the_tolerance_follows_from_the_arithmetic_of_an_op():
+    found = {}
+    for name in ("ExpFwdOp", "SiluAndMulFwdOp", "DropoutFwdOp", "SumFwdOp", "RMSNormFwdOp", "GemmFwdOp"):
+        op_class = catalogue.load()[name]
+        op = workloads.construct(op_class, op_class.CASES[0])
+        found[name] = bench_expected._arithmetic(op, op.check(**workloads.build_inputs(op_class, op_class.CASES[0], "meta")))
+    assert list(found.values()) == ["elementwise"] * 3 + ["reduction"] * 2 + ["product"]
+    passes = {
+        kind: [
+            bench_correctness.tolerance_of(dtype, Wanted(tensor=torch.ones(1), arithmetic=kind))
+            for dtype in (torch.bfloat16, torch.float32, torch.float64)
+        ]
+        for kind in ("elementwise", "reduction", "product")
+    }
+    assert passes["product"] == [1.6e-2, 1e-3, 1e-9]
+    assert passes["elementwise"] == [1.6e-2, 2.0**-19, 2.0**-48] and passes["reduction"] == [1.6e-2, 2.0**-16, 2.0**-45]
+
+
+def test_what_an_op_s_definition_allows_passes_where_it_is_more():
+    exact = torch.randn(1000, dtype=torch.float64)
+    near = (exact * (1 + 0.01 * torch.randn(1000, dtype=torch.float64).clamp(-2, 2))).float()
+    known = {"tensor": exact, "arithmetic": "elementwise"}
+    bench_correctness._check_tensor("output", near, Wanted(allowed=0.05, **known))
+    with pytest.raises(WrongResultError, match="and 1.91e-06 passes"):
+        bench_correctness._check_tensor("output", near, Wanted(**known))
+    codes = torch.arange(-100, 100, dtype=torch.int8)
+    bench_correctness._check_tensor("q", codes + 1, Wanted(tensor=codes, allowed=1.0))
+    with pytest.raises(WrongResultError, match="differs from the reference by more than 1 in 200 of 200 elements"):
+        bench_correctness._check_tensor("q", codes + 2, Wanted(tensor=codes, allowed=1.0))
+
+
+def test_a_whole_number_that_rounding_carries_over_an_edge_may_be_either():
+    fine = torch.arange(1, 40_001, dtype=torch.float64) % 17
+    coarse = fine.float()
+    coarse[[5, 700]] += 1
+    jumps = bench_expected._jumps(fine, coarse)
+    assert jumps.positions.tolist() == [5, 700]
+    wanted = Wanted(tensor=fine, arithmetic="elementwise", jumps=jumps)
+    bench_correctness._check_tensor("output", fine.float(), wanted)
+    bench_correctness._check_tensor("output", coarse, wanted)
+    for place in (5, 6):
+        wrong = fine.float()
+        wrong[place] += 2
+        with pytest.raises(WrongResultError, match="relative error"):
+            bench_correctness._check_tensor("output", wrong, wanted)
+    assert bench_expected._jumps(fine, coarse + 1) is None  # far off throughout

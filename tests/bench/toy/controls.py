@@ -79,8 +79,8 @@ class ScaleFwdOp(generated.ScaleFwdOp):
 
     @implementation("honest_rounding")
     def _rounding(self, call, x):
-        """Rounds to half the width, as kernels for tensor cores do."""
-        return (x.to(torch.float16).to(torch.float32) * self.params["factor"]).to(x.dtype)
+        """Rounds three times instead of once."""
+        return x * (self.params["factor"] / 3) * 1.5 * 2
 
     @implementation("honest_parts")
     def _parts(self, call, x):
