@@ -10,6 +10,14 @@ DISTRIBUTIONS = {
             "721200f2f0e9960f2ca9dc3a2a706b201f5f75d812c158f059cbbe29eeafbdb8",
         ],
     ),
+    "ast-serialize": struct(
+        version = "0.13.1",
+        deps = [],
+        sha256 = [
+            "77a6201b69ce42e919f2fd9a559138d5410b5d8afff7c3a6b1f500b0481ff7d8",
+            "9f99786e0d62082a5b121b3437f3167562133711df22128de1e9886f57f0b226",
+        ],
+    ),
     "attrs": struct(
         version = "26.1.0",
         deps = [],
@@ -112,6 +120,20 @@ DISTRIBUTIONS = {
             "98802fee3a11ee76ecaca44429fda8a41bff98b00a0f2838151b113f210cc6fe",
         ],
     ),
+    "librt": struct(
+        version = "0.17.0",
+        deps = [
+            "mypy-extensions",
+        ],
+        sha256 = [
+            "343d12d5afd461a134280082bec8fb11f3880c83f9caff3de5268f933b7c826f",
+            "3e8ab915c48e949dfcb0a2b299af96a6707d561fa7079a21169a4bb2aafc45e0",
+            "598c5455f07fc182a926b88e63776c49dc4cf47465c998cbc6ba1f010b875b51",
+            "7be0c07b6185548a1087f3120dd3d7aa64c07813f8b76b8fc97e2b2a1fe36450",
+            "afa8a6a1916f155e6f35c48d6cb547849af79e07060e36b6aaec1d1c63dc3c7e",
+            "e3dad4792d84979f5f1aaa46d22cd062b15f4551bcadc7d2b695d42aac971bf5",
+        ],
+    ),
     "markdown-it-py": struct(
         version = "4.3.0",
         deps = [
@@ -147,6 +169,31 @@ DISTRIBUTIONS = {
             "a0b2b9fe80bbcd81a6647ff13108738cfb482d481d826cc0e02f5b35e5c88d2c",
         ],
     ),
+    "mypy": struct(
+        version = "2.4.1",
+        deps = [
+            "ast-serialize",
+            "librt",
+            "mypy-extensions",
+            "pathspec",
+            "typing-extensions",
+        ],
+        sha256 = [
+            "1fb70621535c22fd4b1a0450d37ed1d6c5eb39656a1cebfb189084c12de54ba7",
+            "4e18d0da3898b3bcd16192f15a206e7b8b8dd0f4a0b3e51aa5bd5c2afe749e2c",
+            "680ba5d9f0e3fe0c746b3d14df15f2a718e4bc308a1145616a1ea691ce7c354b",
+            "7344869cad05f073b8cae2826774fa0161e3eb2f5c685b76813574008d77d750",
+            "a20ff6cd2af7a670c64f089bfa5fbcebe8ff3bf896c5e6ac7c9862c7960e4494",
+            "b69a15fc2e75858d6b15e91ed3a0dcff1a533265183b64734138791fe0f49aa5",
+        ],
+    ),
+    "mypy-extensions": struct(
+        version = "1.2.0",
+        deps = [],
+        sha256 = [
+            "993e7a20aa5671eb41a7132cf555af30062da99729601601b9a8382b11cae768",
+        ],
+    ),
     "networkx": struct(
         version = "3.6.1",
         deps = [],
@@ -171,6 +218,13 @@ DISTRIBUTIONS = {
         deps = [],
         sha256 = [
             "81383611a09c1bc0b08b76e0fd5829d7c6824c65b27a6aee339da133f4233ea2",
+        ],
+    ),
+    "pathspec": struct(
+        version = "1.1.1",
+        deps = [],
+        sha256 = [
+            "a00ce642f577bf7f473932318056212bc4f8bfdf53128c78bbd5af0b9b20b189",
         ],
     ),
     "pluggy": struct(
@@ -250,6 +304,14 @@ DISTRIBUTIONS = {
             "7868b85224291c6cb6759f9b5adb9745f486d226f62b16a614dd5a2a5ab2b35b",
             "addeda51556dac7c1a2f14cda62db8b621cd12afba3091d03a96c72932387eab",
             "e01b3c878c8641913e688edd1b3f08658c6783d29cf6b826bd3c0d1ae7a1ffaa",
+        ],
+    ),
+    "ruff": struct(
+        version = "0.17.6",
+        deps = [],
+        sha256 = [
+            "435241c61af5909a022f76219d3d1bf24730dc1bf0acabb5ddf4b569ab3cbb30",
+            "aa3b08254a732acba246891089a152c47c5733dc36b8ecb76ce8602f8326e5e4",
         ],
     ),
     "setuptools": struct(
