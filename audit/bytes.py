@@ -15,11 +15,13 @@ from typing import NoReturn
 
 from absl import app, flags
 
-from tileops.perf import command  # first: it answers Ctrl-C while torch is imported
+from tileops.tools.cli import command  # first: it answers Ctrl-C while torch is imported
 
 from tileops.audit import choose, ncu
-from tileops.perf import bench_rows, later, nearest, output, paths, row_index
+from tileops.ops import row_index
+from tileops.perf.harness import rows as bench_rows
 from tileops.proto import audit_pb2
+from tileops.tools.cli import later, nearest, output, paths
 
 # Imported when first used, since they import torch, or use what does.
 calls = later.module("tileops.audit.calls")
@@ -29,9 +31,9 @@ render = later.module("tileops.audit.render")
 report = later.module("tileops.audit.report")
 saved = later.module("tileops.audit.saved")
 saved_rows = later.module("tileops.audit.saved_rows")
-bench_catalogue = later.module("tileops.perf.bench_catalogue")
-bench_environment = later.module("tileops.perf.bench_environment")
-bench_progress = later.module("tileops.perf.bench_progress")
+bench_catalogue = later.module("tileops.perf.harness.catalogue")
+bench_environment = later.module("tileops.perf.harness.environment")
+bench_progress = later.module("tileops.perf.harness.progress")
 
 _OP = flags.DEFINE_multi_string("op", [], "Globs of op names, comma-separated; repeatable.")
 _FAMILY = flags.DEFINE_multi_string("family", [], "Globs of families, comma-separated; repeatable.")

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tileops.ops.cases import WorkloadCase
-from tileops.perf import nearest
-from tileops.perf.bench_rows import Case, SelectionError
+from tileops.perf.harness.rows import Case, SelectionError
+from tileops.tools.cli import nearest
 
 if TYPE_CHECKING:
     from tileops.ops.op import Op

@@ -10,8 +10,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 
-from tileops.manifest import evaluate, expr, expr_parser
-from tileops.manifest.primitives import PRIMITIVE_FUNCTIONS
+from tileops.manifest.language import evaluate, expr, expr_parser
+from tileops.manifest.language.primitives import PRIMITIVE_FUNCTIONS
 from tileops.ops.checked_call import CheckedCall
 from tileops.ops.op import Op
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from tileops.audit import counters, exceptions, ncu, report, saved
 from tileops.audit.calls import DeclaredCall
-from tileops.perf.bench_catalogue import Sources
+from tileops.perf.harness.catalogue import Sources
 from tileops.proto import audit_pb2
 
 # Verdicts on fewer reads than declared; what ncu cannot see may explain them.

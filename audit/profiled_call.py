@@ -25,10 +25,10 @@ from tileops.audit.counters import RANGE_NAME
 from tileops.ops import workloads
 from tileops.ops.cases import WorkloadCase
 from tileops.ops.op import Op
-from tileops.perf import bench_catalogue
-from tileops.perf.bench_inputs import RowInputs
 from tileops.perf.clock import device_state, profiler
 from tileops.perf.clock.activities import Kind
+from tileops.perf.harness import catalogue
+from tileops.perf.harness.inputs import RowInputs
 
 # Calls before the profiled one: the first compiles and tunes, the next run what was decided. A count.
 _WARMUP_CALLS = 3
@@ -48,8 +48,8 @@ def main(argv: list[str]) -> None:
     parser.add_argument("--generated_dir")
     parser.add_argument("--plugin", action="append", default=[])
     flags = parser.parse_args(argv)
-    sources = bench_catalogue.Sources(generated_dir=flags.generated_dir, plugins=tuple(flags.plugin))
-    op_class = bench_catalogue.load(sources)[flags.op]
+    sources = catalogue.Sources(generated_dir=flags.generated_dir, plugins=tuple(flags.plugin))
+    op_class = catalogue.load(sources)[flags.op]
     case = next(case for case in op_class.CASES if case.case_id == flags.case_id)
     device = torch.device(flags.device)
     copies: list[str] = []

@@ -17,7 +17,7 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tileops.perf import output
+from tileops.tools.cli import output
 
 _MARK = "# tileops-audit "
 _END = f"{_MARK}end"

@@ -31,7 +31,7 @@ def op_module(name, specs, visibility = None):
         srcs = [name + ".py"],
         visibility = visibility,
         deps = [
-            "//manifest:primitives",
+            "//manifest/language:primitives",
             "//ops:runtime",
         ],
     )

@@ -75,3 +75,63 @@ def forbidden_deps(
         main = _MAIN,
         **kwargs
     )
+
+def _place(place):
+    """The query for the targets of a place of `floors`."""
+    if place.endswith("/..."):
+        return "filter('^//%s[/:]', $all)" % place[:-len("/...")]
+    if ":" in place:
+        return "filter('^//%s$', $all)" % place
+    return "filter('^//%s:', $all)" % place
+
+def floors(name, floors, tops, folders, because, size = "small", **kwargs):
+    """Tests that dependencies lead down the floors of a house, never up or to a neighbour on the same floor.
+
+    So no two places depend on each other, by whatever way.
+
+    Args:
+      name: name of the test.
+      floors: from the lowest to the highest, the places of each: a folder, as in "perf/runs"; a folder and all below, as
+        in "ops/kernels/..."; or targets of a folder by a regular expression, as in "ops:(base|errors)".
+      tops: labels from which everything is reached; what they run at build time does not count.
+      folders: names of the top folders all of whose targets must be in some place.
+      because: why, in words; part of the failure's message.
+      size: as of py_test.
+      **kwargs: anything else that py_test takes.
+    """
+    tops = [_absolute(label) for label in tops]
+    everything = "let all = kind('rule$', deps(set({}))) in ".format(" ".join(tops))
+    queries = {
+        "homeless": "filter('^//({})[/:]', $all) except ({})".format(
+            "|".join(folders),
+            " union ".join([_place(place) for floor in floors for place in floor]),
+        ),
+    }
+    for number, floor in enumerate(floors):
+        above = [place for higher in floors[number + 1:] for place in higher]
+        for position, place in enumerate(floor):
+            others = above + [other for other in floor if other != place]
+            if others:
+                queries["%d_%d" % (number, position)] = "somepath({}, {})".format(
+                    _place(place),
+                    " union ".join([_place(other) for other in others]),
+                )
+    for suffix, expression in queries.items():
+        native.genquery(
+            name = name + "_" + suffix,
+            testonly = True,
+            expression = everything + expression,
+            opts = ["--notool_deps"],
+            scope = tops,
+            visibility = ["//visibility:private"],
+        )
+    results = [":%s_%s" % (name, suffix) for suffix in queries]
+    py_test(
+        name = name,
+        size = size,
+        srcs = [_MAIN],
+        args = ["$(rootpath %s)" % result for result in results] + ["'%s'" % because.replace("'", "'\\''")],
+        data = results,
+        main = _MAIN,
+        **kwargs
+    )

@@ -12,21 +12,21 @@ from typing import Any
 
 from tileops.codegen.decisions import MAX_BRANCHES, Part, bytes_read, parts
 from tileops.codegen.row_values import work_out
-from tileops.codegen.steps import endless
-from tileops.manifest import declarations, effort, expr, expr_parser, kind_check, kinds
+from tileops.codegen.termination import endless
 from tileops.manifest.check import Checked
-from tileops.manifest.check_signature import scope
-from tileops.manifest.constants import without_value
+from tileops.manifest.checks.signature import scope
 from tileops.manifest.diagnostics import Diagnostics
-from tileops.manifest.domain import Domain
-from tileops.manifest.forms import ROOFLINE
-from tileops.manifest.kind_check import FORM, KIND, NAME, PRESENCE
+from tileops.manifest.language import declarations, effort, expr, expr_parser, kind_check, kinds
+from tileops.manifest.language.kind_check import FORM, KIND, NAME, PRESENCE
 from tileops.manifest.model import Entry, RooflineField, Signature
-from tileops.manifest.points import Point, TooManyPoints, discriminants
-from tileops.manifest.presence import conditions_of, is_its_input, resolve, substitute_presence
-from tileops.manifest.python_paths import formula_problem
-from tileops.manifest.solved import Solved, missing
-from tileops.manifest.trees import Tree, decide
+from tileops.manifest.plans.constants import without_value
+from tileops.manifest.plans.domain import Domain
+from tileops.manifest.plans.points import Point, TooManyPoints, discriminants
+from tileops.manifest.plans.presence import conditions_of, is_its_input, resolve, substitute_presence
+from tileops.manifest.plans.solved import Solved, missing
+from tileops.manifest.plans.trees import Tree, decide
+from tileops.manifest.reading.forms import ROOFLINE
+from tileops.manifest.reading.python_paths import formula_problem
 
 _CODES = {FORM: "R010", NAME: "R011", KIND: "R012", PRESENCE: "R013"}
 _FIELDS = ROOFLINE.names

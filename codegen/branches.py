@@ -10,14 +10,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tileops.codegen.analysis import Analysis
-from tileops.manifest import expr, kinds
-from tileops.manifest.adt import AdtValue
-from tileops.manifest.domain import Domain
+from tileops.manifest.language import expr, kinds
+from tileops.manifest.language.adt import AdtValue
 from tileops.manifest.model import Entry, Param, Signature
-from tileops.manifest.points import Discriminant, Point, domain_restrictions
-from tileops.manifest.cases import Case
-from tileops.manifest.shapes import shape_at
-from tileops.manifest.trees import Leaf, Split, Tree, decide, paths
+from tileops.manifest.plans.domain import Domain
+from tileops.manifest.plans.points import Discriminant, Point, domain_restrictions
+from tileops.manifest.plans.shapes import shape_at
+from tileops.manifest.plans.trees import Leaf, Split, Tree, decide, paths
+from tileops.manifest.rows.cases import Case
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -9,12 +9,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from tileops.manifest import expr
-from tileops.manifest.domain import Domain
+from tileops.manifest.language import expr
 from tileops.manifest.model import Signature
-from tileops.manifest.points import Point, discriminants
-from tileops.manifest.sums import related
-from tileops.manifest.trees import Leaf, Tree, decide, leaves
+from tileops.manifest.plans.domain import Domain
+from tileops.manifest.plans.points import Point, discriminants
+from tileops.manifest.plans.sums import related
+from tileops.manifest.plans.trees import Leaf, Tree, decide, leaves
 
 MAX_BRANCHES = 16  # of one tree: a reader of the generated code follows no more
 MAX_DECIDED = 4096  # points that are grouped by what they decide

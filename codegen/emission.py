@@ -6,7 +6,7 @@ import pathlib
 
 from tileops.codegen.analysis import Analysis
 from tileops.codegen.emit_class import emit_class
-from tileops.codegen.outside import Outside
+from tileops.codegen.imports import Outside
 from tileops.codegen.python_form import BUILTINS
 from tileops.codegen.source_text import Lines, literal
 from tileops.manifest.check import Checked
@@ -35,7 +35,7 @@ def module_source(family: str, entries: list[tuple[Checked, Analysis]]) -> str:
     head.add("", *(f"import {module} as {alias}" for module, alias in outside.modules.items() if module in needed))
     head.add(*(f"from {module} import {name} as {alias}" for (module, name), alias in outside.classes.items()))
     if "_primitives." in text:
-        head.add("from tileops.manifest import primitives as _primitives")
+        head.add("from tileops.manifest.language import primitives as _primitives")
     head.add("from tileops.ops import checks as _checks")
     cases = [name for name in ("Generated", "TensorCase", "WorkloadCase") if f"_{name}(" in text]
     if cases:

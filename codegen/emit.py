@@ -8,8 +8,8 @@ from absl import app, flags
 
 from tileops.codegen.pipeline import Analysed, analyse_files, chosen_spec_files
 from tileops.manifest.diagnostics import counted
-from tileops.manifest.loader import FAMILIES
-from tileops.perf import command, nearest, paths
+from tileops.manifest.reading.loader import FAMILIES
+from tileops.tools.cli import command, nearest, paths
 
 _SPEC = flags.DEFINE_multi_string("spec", [], "a spec file; repeat for the shards of one family")
 _SPEC_DIR = flags.DEFINE_multi_string("spec_dir", [], "folder of spec files (default: the project's); one alone")

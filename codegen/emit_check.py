@@ -10,18 +10,18 @@ from typing import TypeVar
 
 from tileops.codegen.emit_split import emit_tree, kind_of
 from tileops.codegen.emit_steps import StepEmitter, may_be_absent
-from tileops.codegen.outside import Outside
+from tileops.codegen.imports import Outside
 from tileops.codegen.source_text import Lines, call, declared, literal, mapping, plain
-from tileops.manifest import expr
 from tileops.manifest.check import Checked
-from tileops.manifest.domain import Domain
+from tileops.manifest.checks.obligations import decided_by_parameters
+from tileops.manifest.language import expr
 from tileops.manifest.model import Tensor
-from tileops.manifest.obligations import decided_by_parameters
-from tileops.manifest.plan import Branch, returned, solved_combinations, solved_partly
-from tileops.manifest.plan_steps import SolveLet, Step
-from tileops.manifest.points import domain_restrictions
-from tileops.manifest.presence import is_its_input
-from tileops.manifest.trees import Leaf, Tree, leaves
+from tileops.manifest.plans.domain import Domain
+from tileops.manifest.plans.plan import Branch, returned, solved_combinations, solved_partly
+from tileops.manifest.plans.plan_steps import SolveLet, Step
+from tileops.manifest.plans.points import domain_restrictions
+from tileops.manifest.plans.presence import is_its_input
+from tileops.manifest.plans.trees import Leaf, Tree, leaves
 
 T = TypeVar("T")
 

@@ -12,15 +12,15 @@ from tileops.codegen.emit_construction import emit_construction
 from tileops.codegen.emit_library import operator_schema, returned_names
 from tileops.codegen.emit_price import emit_price
 from tileops.codegen.emit_steps import may_be_absent
-from tileops.codegen.outside import Outside, algebraic
+from tileops.codegen.imports import Outside, algebraic
 from tileops.codegen.python_form import is_not_none, python_form
 from tileops.codegen.source_text import Lines, call, declared, literal, plain, quoted
-from tileops.manifest import expr, kinds
-from tileops.manifest.adt import AdtValue
 from tileops.manifest.check import Checked
+from tileops.manifest.language import expr, kinds
+from tileops.manifest.language.adt import AdtValue
 from tileops.manifest.model import FamilyCase, Param, Pattern, Signature, Stage, Tensor, TypeFamily
-from tileops.manifest.cases import CaseTensor
-from tileops.manifest.values import form_of
+from tileops.manifest.reading.values import form_of
+from tileops.manifest.rows.cases import CaseTensor
 
 
 def emit_class(checked: Checked, analysis: Analysis, outside: Outside, lines: Lines) -> None:

@@ -6,10 +6,11 @@ import contextlib
 
 from tileops.codegen.emit_steps import StepEmitter, may_be_absent
 from tileops.codegen.source_text import Lines, call, literal
-from tileops.manifest import expr, kinds, plan
 from tileops.manifest.check import Checked
+from tileops.manifest.checks.obligations import decided_by_parameters, obliges
+from tileops.manifest.language import expr, kinds
 from tileops.manifest.model import Tensor
-from tileops.manifest.obligations import decided_by_parameters, obliges
+from tileops.manifest.plans import plan
 
 
 def emit_construction(checked: Checked, lines: Lines) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from tileops.codegen.emit_steps import may_be_absent
-from tileops.manifest import expr
+from tileops.manifest.language import expr
 from tileops.manifest.model import Signature
 
 _SCHEMA_WORDS = ("NoneType",)  # of the names that an entry may give, the one that schemas keep for themselves

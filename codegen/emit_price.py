@@ -8,12 +8,12 @@ from typing import Any, TypeVar
 
 from tileops.codegen.analysis import Analysis, Formula
 from tileops.codegen.emit_split import emit_tree, kind_of
-from tileops.codegen.outside import Outside
+from tileops.codegen.imports import Outside
 from tileops.codegen.python_form import can_raise, is_not_none, python_form
 from tileops.codegen.source_text import Lines, assign, call, literal
-from tileops.manifest import expr, kinds
+from tileops.manifest.language import expr, kinds
 from tileops.manifest.model import Entry
-from tileops.manifest.trees import Leaf, Tree, leaves, project
+from tileops.manifest.plans.trees import Leaf, Tree, leaves, project
 
 T = TypeVar("T")
 

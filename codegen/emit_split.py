@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from tileops.codegen.source_text import Lines, literal
-from tileops.manifest import kinds
-from tileops.manifest.adt import AdtValue
+from tileops.manifest.language import kinds
+from tileops.manifest.language.adt import AdtValue
 from tileops.manifest.model import Signature
-from tileops.manifest.points import Discriminant
-from tileops.manifest.trees import Leaf, Tree, leaves
+from tileops.manifest.plans.points import Discriminant
+from tileops.manifest.plans.trees import Leaf, Tree, leaves
 
 T = TypeVar("T")
 

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 
 from tileops.codegen.python_form import can_raise, is_not_none, python_form
 from tileops.codegen.source_text import Lines, call, literal
-from tileops.manifest import expr, plan_steps
 from tileops.manifest.check import Checked
+from tileops.manifest.checks.obligations import obliges
+from tileops.manifest.language import expr
 from tileops.manifest.model import Expression, Tensor
-from tileops.manifest.obligations import obliges
+from tileops.manifest.plans import plan_steps
 
 
 class StepEmitter:

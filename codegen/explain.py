@@ -10,15 +10,16 @@ from absl import app, flags
 
 from tileops.codegen.analysis import Analysis
 from tileops.codegen.emit_class import emit_class
-from tileops.codegen.outside import Outside
+from tileops.codegen.imports import Outside
 from tileops.codegen.pipeline import analyse_files, chosen_spec_files
 from tileops.codegen.source_text import Lines
-from tileops.manifest import expr, plan_steps
 from tileops.manifest.check import Checked
+from tileops.manifest.language import expr
 from tileops.manifest.model import Signature
-from tileops.manifest.plan import Plan
-from tileops.manifest.trees import Path, Tree, paths
-from tileops.perf import command, nearest
+from tileops.manifest.plans import plan_steps
+from tileops.manifest.plans.plan import Plan
+from tileops.manifest.plans.trees import Path, Tree, paths
+from tileops.tools.cli import command, nearest
 
 T = TypeVar("T")
 

@@ -39,7 +39,7 @@ def _problem(module: str, name: str, found: object) -> str:
         return f"{module} has no function {name!r}"
     if not isinstance(found, types.FunctionType):
         return f"{module}.{name} is no function but a {type(found).__name__}"
-    if found.__module__ != module:
+    if found.__module__ != module and not found.__module__.startswith(f"{module}."):
         return f"{module}.{name} is a function of {found.__module__}; name it there"
     if inspect.iscoroutinefunction(found) or inspect.isgeneratorfunction(found) or inspect.isasyncgenfunction(found):
         return f"{module}.{name} is a coroutine or a generator, and a formula returns (flops, bytes)"

@@ -10,11 +10,12 @@ from absl import app
 
 from tileops.codegen.analysis import Analysis, analyse
 from tileops.codegen.emission import module_source
-from tileops.manifest import effort, loader
 from tileops.manifest.check import Checked, check_entry
-from tileops.manifest.check_stages import check_stages
+from tileops.manifest.checks.stages import check_stages
 from tileops.manifest.diagnostics import Diagnostics
-from tileops.perf import paths
+from tileops.manifest.language import effort
+from tileops.manifest.reading import loader
+from tileops.tools.cli import paths
 
 
 @dataclasses.dataclass(frozen=True)

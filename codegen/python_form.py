@@ -9,10 +9,10 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable
 
-from tileops.manifest import declarations, expr
-from tileops.manifest.dtypes import BITS
-from tileops.manifest.primitives import PRIMITIVE_FUNCTIONS
-from tileops.manifest.sum_terms import is_range_sum
+from tileops.manifest.language import declarations, expr
+from tileops.manifest.language.dtypes import BITS
+from tileops.manifest.language.primitives import PRIMITIVE_FUNCTIONS
+from tileops.manifest.language.sum_terms import is_range_sum
 
 Present = Callable[[str], expr.Expr]
 

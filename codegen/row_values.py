@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable
 
-from tileops.manifest import expr
-from tileops.manifest.cases import Case
-from tileops.manifest.evaluate import Unknown, evaluate
+from tileops.manifest.language import expr
+from tileops.manifest.language.evaluate import Unknown, evaluate
+from tileops.manifest.rows.cases import Case
 
 # Said of the row when it is priced (domain errors), or of the formula at the branch (an index that nothing solves).
 _SAID_ELSEWHERE = (Unknown, ValueError, ArithmeticError, IndexError)

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from tileops.manifest import expr
-from tileops.manifest.adt import AdtValue
+from tileops.manifest.language import expr
+from tileops.manifest.language.adt import AdtValue
 
 LINE_LENGTH = 118
 

@@ -17,8 +17,8 @@ from typing import Any
 
 from absl import app, flags
 
-from tileops.ops.kernels import elementwise_table as table
-from tileops.perf import command, paths
+from tileops.ops.kernels.elementwise import table as table
+from tileops.tools.cli import command, paths
 
 _REPORT = flags.DEFINE_string("report", None, "a report in JSON, of //perf:roofline", required=True)
 _PUBLISHED = flags.DEFINE_string("published", None, "times that others published, as tab-separated values", required=True)

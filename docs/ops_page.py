@@ -13,10 +13,10 @@ from typing import Any
 
 from absl import app, flags
 
-from tileops.manifest import loader
 from tileops.manifest.model import Entry, Param, Signature, Tensor
+from tileops.manifest.reading import loader
 from tileops.ops import catalogue
-from tileops.perf import command, paths
+from tileops.tools.cli import command, paths
 
 _REPORT = flags.DEFINE_string("report", None, "a report in JSON, of //perf:roofline", required=True)
 _OUT = flags.DEFINE_string("out", None, "the page to write", required=True)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 
-from tileops.manifest import effort, rows
-from tileops.manifest.cases import Case
-from tileops.manifest.check_signature import SignatureCheck
+from tileops.manifest.checks.signature import SignatureCheck
 from tileops.manifest.diagnostics import Diagnostics
+from tileops.manifest.language import effort
 from tileops.manifest.model import Entry
-from tileops.manifest.plan import Plan
+from tileops.manifest.plans.plan import Plan
+from tileops.manifest.rows import rows
+from tileops.manifest.rows.cases import Case
 
 
 @dataclasses.dataclass(frozen=True)

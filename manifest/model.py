@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from tileops.manifest import kinds
-from tileops.manifest.expr import Expr
+from tileops.manifest.language import kinds
+from tileops.manifest.language.expr import Expr
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -6,8 +6,8 @@ import json
 
 from absl import app, flags
 
-from tileops.manifest.json_schema import spec_schema, types_schema
-from tileops.perf import command, paths
+from tileops.manifest.reading.json_schema import spec_schema, types_schema
+from tileops.tools.cli import command, paths
 
 _OF = flags.DEFINE_enum("of", "spec", ["spec", "types"], "the schema of spec files, or of types.yaml")
 _OUT = flags.DEFINE_string("out", None, "file to write (default: stdout)")

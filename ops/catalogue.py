@@ -30,8 +30,8 @@ def load(generated_dir: str | None = None) -> dict[str, type[Op]]:
     modules = []
     for family in families:
         modules.append(importlib.import_module(f"tileops.ops.generated.{family}"))
-        if importlib.util.find_spec(f"tileops.ops.{family}") is not None:  # a spec-only family has none
-            modules.append(importlib.import_module(f"tileops.ops.{family}"))
+        if importlib.util.find_spec(f"tileops.ops.families.{family}") is not None:  # a spec-only family has none
+            modules.append(importlib.import_module(f"tileops.ops.families.{family}"))
     return classes_of(modules)
 
 

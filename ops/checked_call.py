@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tileops.manifest.dtypes import BITS
+from tileops.manifest.language.dtypes import BITS
 from tileops.ops.errors import OpNotAvailableError
 from tileops.ops.stages import StageCalls
 

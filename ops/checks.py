@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from tileops.manifest.adt import AdtValue
+from tileops.manifest.language.adt import AdtValue
 from tileops.ops.checked_call import TensorRecord
 from tileops.ops.dtypes import NAMES, dtype_name
 from tileops.ops.errors import OpCallError, OpConstructionError, OpNotAvailableError

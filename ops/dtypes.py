@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from tileops.manifest.dtypes import BITS
+from tileops.manifest.language.dtypes import BITS
 
 # A torch without one of the newer dtypes (float8, say) simply does not offer it.
 BY_NAME: dict[str, torch.dtype] = {name: getattr(torch, name) for name in BITS if hasattr(torch, name)}

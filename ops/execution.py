@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.autograd import forward_ad
 
-from tileops.ops import composites, library, stages
+from tileops.ops import library, stages
+from tileops.ops.base import BaseOp
 from tileops.ops.checked_call import CheckedCall
+from tileops.ops.composite import composites
 from tileops.ops.errors import OpError
 from tileops.ops.outputs import check_apart, check_outputs, declared_outputs
 from tileops.ops.stages import Place, Recording
-
-if TYPE_CHECKING:
-    from tileops.ops.op import Op
 
 _PLAIN = frozenset({torch.Tensor, torch.nn.Parameter, type(None)})
 _NOT_DISPATCHED = torch.Tensor.__torch_dispatch__
@@ -22,7 +21,7 @@ _active_modes = torch._C._len_torch_dispatch_stack  # has no public name
 _transforms = torch._C._functorch.peek_interpreter_stack
 
 
-def complete(op: Op, call: CheckedCall, inputs: tuple[Any, ...]) -> Any:
+def complete(op: BaseOp, call: CheckedCall, inputs: tuple[Any, ...]) -> Any:
     """Run a checked call and record it, or hand it to whatever traces it.
 
     Args:
@@ -57,7 +56,7 @@ def _is_plain(tensor: Any) -> bool:
     return type(tensor) in _PLAIN or type(tensor).__torch_dispatch__ == _NOT_DISPATCHED
 
 
-def execute(op: Op, call: CheckedCall, inputs: tuple[Any, ...]) -> Any:
+def execute(op: BaseOp, call: CheckedCall, inputs: tuple[Any, ...]) -> Any:
     """Run a checked call, check what comes back and record it; on any failure the previous record stands."""
     here = stages.place()
     call.name_tensors(op._tensor_names)
@@ -76,7 +75,7 @@ def execute(op: Op, call: CheckedCall, inputs: tuple[Any, ...]) -> Any:
     return result
 
 
-def _hold_values(op: Op, call: CheckedCall) -> None:
+def _hold_values(op: BaseOp, call: CheckedCall) -> None:
     """Have the record tell what metadata tensors hold now from what is written to them, by the call or later.
 
     Copies those that the call may write, and those of torch.inference_mode(), which count no writes.
@@ -88,7 +87,7 @@ def _hold_values(op: Op, call: CheckedCall) -> None:
     call.note_versions()
 
 
-def _run(op: Op, call: CheckedCall, inputs: tuple[Any, ...]) -> Any:
+def _run(op: BaseOp, call: CheckedCall, inputs: tuple[Any, ...]) -> Any:
     if call.device == "meta":
         return declared_outputs(op, call)
     chosen = op.select(call)
@@ -106,7 +105,7 @@ def _run(op: Op, call: CheckedCall, inputs: tuple[Any, ...]) -> Any:
     return result
 
 
-def _whose(op: Op, name: str, inputs: tuple[Any, ...]) -> str:
+def _whose(op: BaseOp, name: str, inputs: tuple[Any, ...]) -> str:
     """Returns a note on an error that an implementation raised: no other is tried, so that nobody measures what they did not ask for."""
     laid_out = ", ".join(
         f"{tensor_name!r} is {str(one.dtype).removeprefix('torch.')}{list(one.shape)} with strides {list(one.stride())}"
@@ -118,7 +117,7 @@ def _whose(op: Op, name: str, inputs: tuple[Any, ...]) -> str:
     return f"{op.ENTRY}: implementation {name!r} raised this{' where ' + laid_out if laid_out else ''}{instead}"
 
 
-def _run_in_stages(op: Op, call: CheckedCall, inputs: tuple[Any, ...]) -> Any:
+def _run_in_stages(op: BaseOp, call: CheckedCall, inputs: tuple[Any, ...]) -> Any:
     """Run a composite's call, or a call within one: what an op calls inside belongs to it and to nobody else."""
     if not op.STAGES:
         with stages.within(None):
@@ -135,7 +134,7 @@ def _run_in_stages(op: Op, call: CheckedCall, inputs: tuple[Any, ...]) -> Any:
     return result
 
 
-def _note_writes(op: Op, call: CheckedCall, inputs: tuple[Any, ...]) -> None:
+def _note_writes(op: BaseOp, call: CheckedCall, inputs: tuple[Any, ...]) -> None:
     """Count the write on each tensor that the call may have written: kernels write past PyTorch's own count."""
     written = [tensor for name, tensor in zip(op.INPUT_NAMES, inputs, strict=True) if name in op.MUTATED_NAMES]
     for tensor in (*written, *call.buffers.values()):

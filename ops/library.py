@@ -14,27 +14,25 @@ import secrets
 import threading
 import weakref
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.autograd import forward_ad
 
+from tileops.ops.base import BaseOp
 from tileops.ops.checked_call import CheckedCall, NoValues, OnTheWay
 from tileops.ops.dtypes import BY_NAME
 from tileops.ops.errors import OpCallError, OpNotAvailableError
 
-if TYPE_CHECKING:
-    from tileops.ops.op import Op
-
 NAMESPACE = "tileops"
 
-_INSTANCES: weakref.WeakValueDictionary[str, Op] = weakref.WeakValueDictionary()
-_OPERATORS: weakref.WeakKeyDictionary[type[Op], tuple[Any, torch.library.Library]] = weakref.WeakKeyDictionary()
+_INSTANCES: weakref.WeakValueDictionary[str, BaseOp] = weakref.WeakValueDictionary()
+_OPERATORS: weakref.WeakKeyDictionary[type[BaseOp], tuple[Any, torch.library.Library]] = weakref.WeakKeyDictionary()
 _LOCK = threading.RLock()
 _PROCESS = secrets.token_hex(8)
 
 
-def enroll(op: Op) -> str:
+def enroll(op: BaseOp) -> str:
     """The handle by which operators find a new instance."""
     settings = [*op.params.items(), *([] if op.target is None else [("target", op.target)])]
     text = f"{op.ENTRY}({', '.join(f'{name}={value!r}' for name, value in settings)})"
@@ -49,7 +47,7 @@ def enroll(op: Op) -> str:
     return handle
 
 
-def instance(handle: str) -> Op:
+def instance(handle: str) -> BaseOp:
     """The op of a handle. Raises OpNotAvailableError where it lives no more, or lived in another process."""
     op = _INSTANCES.get(handle)
     if op is None:
@@ -57,7 +55,7 @@ def instance(handle: str) -> Op:
     return op
 
 
-def call_in_graph(op: Op, inputs: Sequence[Any], buffers: Sequence[Any]) -> Any:
+def call_in_graph(op: BaseOp, inputs: Sequence[Any], buffers: Sequence[Any]) -> Any:
     """A call as one operator. Traced itself: it holds nothing that tracers do not follow.
 
     Args:
@@ -101,7 +99,7 @@ def in_graph(handle: str, *tensors: torch.Tensor | None) -> Any:
     return outputs[0] if len(outputs) == 1 else outputs
 
 
-def _checked(handle: str, tensors: tuple[Any, ...]) -> tuple[Op, CheckedCall]:
+def _checked(handle: str, tensors: tuple[Any, ...]) -> tuple[BaseOp, CheckedCall]:
     """The op of a handle, with the construction-time tensors that the graph has for it, and its checked call."""
     op = instance(handle)
     count = len(op.INPUT_NAMES)
@@ -150,7 +148,7 @@ def refuse_transforms(op: str, tensors: Iterable[Any]) -> None:
 # ---- registration
 
 
-def operator(op_class: type[Op]) -> Any:
+def operator(op_class: type[BaseOp]) -> Any:
     """The operator of the entry that `op_class` implements; registered when first asked for.
 
     Raises:
@@ -165,7 +163,7 @@ def operator(op_class: type[Op]) -> Any:
         return _OPERATORS[entry][0]
 
 
-def _register(entry: type[Op]) -> tuple[Any, torch.library.Library]:
+def _register(entry: type[BaseOp]) -> tuple[Any, torch.library.Library]:
     namespace, name, number = getattr(torch.ops, NAMESPACE), entry.ENTRY, 1
     while hasattr(namespace, name):  # of another manifest's entry of this name
         number += 1

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 
 from tileops.ops import checks
+from tileops.ops.base import BaseOp
 from tileops.ops.checked_call import CheckedCall
 from tileops.ops.dtypes import BY_NAME, NAMES
 from tileops.ops.errors import OpCallError
@@ -22,9 +23,6 @@ def _holders(tensor: torch.Tensor) -> int:
 
 
 _ALONE = _holders(torch.empty(0))  # of a tensor that shares its storage with none
-
-if TYPE_CHECKING:
-    from tileops.ops.op import Op
 
 
 def check_outputs(
@@ -136,7 +134,7 @@ class _Extent:
         }
 
 
-def declared_outputs(op: Op, call: CheckedCall) -> Any:
+def declared_outputs(op: BaseOp, call: CheckedCall) -> Any:
     """What a call returns that runs nothing: tensors of the declared types on meta, single or as a tuple."""
     outputs = tuple(_declared_output(call, name) for name in op.OUTPUT_NAMES)
     return outputs[0] if len(outputs) == 1 else outputs

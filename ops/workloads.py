@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from tileops.manifest import generators
+from tileops.manifest.language import generators
 from tileops.ops.cases import TensorCase, WorkloadCase
 from tileops.ops.dtypes import BY_NAME
 from tileops.ops.op import Op

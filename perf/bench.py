@@ -36,38 +36,30 @@ if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_
 
 from absl import app, flags
 
-from tileops.perf import (
-    bench_devices,
-    bench_rows,
-    bench_shards,
-    command,
-    later,
-    nearest,
-    paths,
-    profiles,
-    row_index,
-    run_writer,
-    runfile,
-)
+from tileops.ops import row_index
+from tileops.perf.harness import devices as bench_devices, rows as bench_rows, shards
+from tileops.perf.roof import profiles
+from tileops.perf.runs import reader, writer as run_writer
 from tileops.proto import benchmark_pb2
+from tileops.tools.cli import command, later, nearest, paths
 
 if TYPE_CHECKING:
     from tileops.ops.implementations import Implementation
 
 # Imported when first used, since they import torch.
-bench_asked = later.module("tileops.perf.bench_asked")
-bench_catalogue = later.module("tileops.perf.bench_catalogue")
-bench_emit = later.module("tileops.perf.bench_emit")
-bench_ending = later.module("tileops.perf.bench_ending")
-bench_environment = later.module("tileops.perf.bench_environment")
-bench_files = later.module("tileops.perf.bench_files")
-bench_header = later.module("tileops.perf.bench_header")
-bench_plan = later.module("tileops.perf.bench_plan")
-bench_pool = later.module("tileops.perf.bench_pool")
-bench_pricing = later.module("tileops.perf.bench_pricing")
-bench_progress = later.module("tileops.perf.bench_progress")
-bench_run = later.module("tileops.perf.bench_run")
-bench_worker = later.module("tileops.perf.bench_worker")
+bench_asked = later.module("tileops.perf.harness.asked")
+bench_catalogue = later.module("tileops.perf.harness.catalogue")
+bench_emit = later.module("tileops.ops.emitting")
+bench_ending = later.module("tileops.perf.harness.ending")
+bench_environment = later.module("tileops.perf.harness.environment")
+bench_files = later.module("tileops.perf.harness.files")
+bench_header = later.module("tileops.perf.harness.header")
+bench_plan = later.module("tileops.perf.harness.plan")
+bench_pool = later.module("tileops.perf.harness.pool")
+bench_pricing = later.module("tileops.perf.harness.pricing")
+bench_progress = later.module("tileops.perf.harness.progress")
+bench_run = later.module("tileops.perf.harness.run")
+bench_worker = later.module("tileops.perf.harness.worker")
 
 _DEVICE = flags.DEFINE_string(
     "device",
@@ -138,9 +130,9 @@ def _checked() -> int:
         raise app.UsageError("--reproducible needs --device=meta: times differ from run to run")
     try:
         bench_devices.check(_DEVICE.value)
-        shard = bench_shards.parse(_SHARD.value)
+        shard = shards.parse(_SHARD.value)
         if not (_PLUGIN.value or _SPEC_DIR.value or _GENERATED_DIR.value):
-            rows = bench_shards.of_rows(_selected(row_index.load()), _IMPLEMENTATION.value, shard)
+            rows = shards.of_rows(_selected(row_index.load()), _IMPLEMENTATION.value, shard)
             # Which of several named implementations serve a row, their `when` says.
             if _LIST.value and bench_rows.ALL in _IMPLEMENTATION.value:
                 return _list(rows)
@@ -148,7 +140,7 @@ def _checked() -> int:
         _import_torch()
         with _sources(plugins) as sources:
             return _run(sources, shard)
-    except (app.UsageError, bench_devices.DeviceError, bench_rows.SelectionError, profiles.ProfileError, runfile.RunFileError) as error:
+    except (app.UsageError, bench_devices.DeviceError, bench_rows.SelectionError, profiles.ProfileError, reader.RunFileError) as error:
         _refuse(error)  # without the names of the next clause, which torch would be imported for
     except (bench_catalogue.CatalogueError, bench_emit.EmitError) as error:
         _refuse(error)
@@ -217,7 +209,7 @@ def _list(cases: Sequence[tuple[bench_rows.Named, bench_rows.NamedCase]]) -> int
     return command.EXIT_OK
 
 
-def _run(sources: bench_catalogue.Sources, shard: bench_shards.Shard) -> int:
+def _run(sources: bench_catalogue.Sources, shard: shards.Shard) -> int:
     brought: dict[bench_asked.Name, str] = {}
     classes = bench_catalogue.load(sources, on_idle=_say_idle, brought=brought)
     plugins, files = bench_header.plugins(sources, _PLUGIN.value, _SPEC_DIR.value)
@@ -358,7 +350,7 @@ def _measure(
         except bench_pool.RunEndedError as error:
             writer.interrupt()
             command.say(
-                f"{error}; {writer.path} holds {runfile.records_counted(writer.counts.records)}: begin another run, or put"
+                f"{error}; {writer.path} holds {reader.records_counted(writer.counts.records)}: begin another run, or put"
                 " the file back and continue this one with --resume"
             )
             return command.EXIT_FOUND

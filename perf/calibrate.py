@@ -20,23 +20,20 @@ import time
 from absl import app
 from absl import flags
 
-from tileops.perf import command
-from tileops.perf import later
-from tileops.perf import output
-from tileops.perf import paths
-from tileops.perf import profiles
+from tileops.perf.roof import profiles
 from tileops.proto import gpu_profile_pb2
+from tileops.tools.cli import command, later, output, paths
 
 # Imported when first used, since they import torch, or use what does.
 torch = later.module("torch")
-calibrate_check = later.module("tileops.perf.calibrate_check")
-calibrate_conditions = later.module("tileops.perf.calibrate_conditions")
-calibrate_device = later.module("tileops.perf.calibrate_device")
-calibrate_fit = later.module("tileops.perf.calibrate_fit")
-model = later.module("tileops.perf.calibrate_model")
-calibrate_plan = later.module("tileops.perf.calibrate_plan")
-calibrate_profile = later.module("tileops.perf.calibrate_profile")
-calibrate_search = later.module("tileops.perf.calibrate_search")
+calibrate_check = later.module("tileops.perf.calibration.check")
+calibrate_conditions = later.module("tileops.perf.calibration.conditions")
+calibrate_device = later.module("tileops.perf.calibration.device")
+calibrate_fit = later.module("tileops.perf.calibration.fit")
+model = later.module("tileops.perf.calibration.model")
+calibrate_plan = later.module("tileops.perf.calibration.plan")
+calibrate_profile = later.module("tileops.perf.calibration.profile")
+calibrate_search = later.module("tileops.perf.calibration.search")
 device_state = later.module("tileops.perf.clock.device_state")
 
 _OUT = flags.DEFINE_string(

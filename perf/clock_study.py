@@ -15,14 +15,14 @@ from typing import Any, TextIO
 
 from absl import app, flags
 
-from tileops.perf import command, later, output
+from tileops.tools.cli import command, later, output
 
 # Imported when first used, since they import torch.
 torch = later.module("torch")
-bench_catalogue = later.module("tileops.perf.bench_catalogue")
-bench_pricing = later.module("tileops.perf.bench_pricing")
-clock_study_flush = later.module("tileops.perf.clock_study_flush")
-clock_study_replay = later.module("tileops.perf.clock_study_replay")
+bench_catalogue = later.module("tileops.perf.harness.catalogue")
+bench_pricing = later.module("tileops.perf.harness.pricing")
+clock_study_flush = later.module("tileops.perf.study.flush")
+clock_study_replay = later.module("tileops.perf.study.replay")
 
 _STUDY = flags.DEFINE_enum("study", None, ["flush", "replay"], "Which experiment.")
 _DEVICE = flags.DEFINE_string("device", "cuda:0", "cuda:N.")

@@ -13,18 +13,10 @@ from typing import TextIO
 from absl import app
 from absl import flags
 
-from tileops.perf import command
-from tileops.perf import compare_html
-from tileops.perf import compare_rows
-from tileops.perf import compare_table
-from tileops.perf import compare_text
-from tileops.perf import output
-from tileops.perf import paths
-from tileops.perf import report_facts
-from tileops.perf import report_runs
-from tileops.perf import run_duplicates
-from tileops.perf import run_parts
-from tileops.perf import runfile
+from tileops.perf.comparison import html as compare_html, rows, table, text
+from tileops.perf.report import facts as report_facts, runs
+from tileops.perf.runs import duplicates, parts, reader as runfile
+from tileops.tools.cli import command, output, paths
 
 _BASE = flags.DEFINE_string("base", None, "Run file to compare with, .binpb or .jsonl.")
 _NEW = flags.DEFINE_string("new", None, "Run file to judge.")
@@ -39,7 +31,7 @@ _FORMAT = flags.DEFINE_enum(
 )
 _OUT = flags.DEFINE_string("out", None, "File to write. Default: stdout.")
 _DUPLICATES = flags.DEFINE_enum(
-    "duplicates", None, run_duplicates.CHOICES, run_duplicates.HELP
+    "duplicates", None, duplicates.CHOICES, duplicates.HELP
 )
 _ALL = flags.DEFINE_bool(
     "all", False, "List the rows in which nothing changed, too (table)."
@@ -58,12 +50,12 @@ def main(argv: Sequence[str]) -> int:
     try:
         output.refuse_input(_OUT.value, files)
         readers = [runfile.read_run(path) for path in files]
-        report_runs.device_name(readers)
+        runs.device_name(readers)
         known, summaries = zip(*map(_read, readers))
-        comparison = compare_text.Comparison(
+        comparison = text.Comparison(
             *summaries,
             _THRESHOLD.value,
-            compare_rows.compare(*known, _THRESHOLD.value),
+            rows.compare(*known, _THRESHOLD.value),
         )
         if _FORMAT.value != "table":
             for run in summaries:
@@ -74,7 +66,7 @@ def main(argv: Sequence[str]) -> int:
         output.write(_OUT.value, lambda out: _render(comparison, out))
     except (
         runfile.RunFileError,
-        report_runs.MixedDevicesError,
+        runs.MixedDevicesError,
         output.OutputError,
     ) as error:
         raise app.UsageError(str(error)) from error
@@ -86,21 +78,21 @@ def _read(reader: runfile.RunReader):
     facts = report_facts.RunFacts(reader)
 
     def noted():
-        for record in run_duplicates.records(reader, _DUPLICATES.value):
+        for record in duplicates.records(reader, _DUPLICATES.value):
             facts.add(record)
             yield record
 
-    known = compare_rows.measured(noted())
-    return known, facts.summary(run_parts.doubt(reader.header.parts))
+    known = rows.measured(noted())
+    return known, facts.summary(parts.doubt(reader.header.parts))
 
 
-def _render(comparison: compare_text.Comparison, out: TextIO) -> None:
+def _render(comparison: text.Comparison, out: TextIO) -> None:
     if _FORMAT.value == "table":
-        compare_table.write_table(comparison, out, every_row=_ALL.value)
+        table.write_table(comparison, out, every_row=_ALL.value)
     elif _FORMAT.value == "json":
-        compare_text.write_json(comparison, out)
+        text.write_json(comparison, out)
     elif _FORMAT.value == "csv":
-        compare_text.write_csv(comparison, out)
+        text.write_csv(comparison, out)
     else:
         compare_html.write_html(comparison, out)
 

@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from absl import app
 from absl import flags
 
-from tileops.perf import command
-from tileops.perf import paths
 from tileops.perf import roofline
+from tileops.tools.cli import command, paths
 
 # --help lists them.
 flags.adopt_module_key_flags(roofline)

@@ -12,19 +12,10 @@ from collections.abc import Iterator, Sequence
 from absl import app
 from absl import flags
 
-from tileops.perf import command
-from tileops.perf import output
-from tileops.perf import paths
-from tileops.perf import profiles
-from tileops.perf import records_junit
-from tileops.perf import records_merge
-from tileops.perf import records_text
-from tileops.perf import run_duplicates
-from tileops.perf import run_framing
-from tileops.perf import run_parts
-from tileops.perf import run_writer
-from tileops.perf import runfile
+from tileops.perf.roof import profiles
+from tileops.perf.runs import duplicates, framing, junit, merge, parts, reader as runfile, text, writer
 from tileops.proto import benchmark_pb2
+from tileops.tools.cli import command, output, paths
 
 _IN = flags.DEFINE_multi_string("in", [], "File to convert; several are merged.")
 _OUT = flags.DEFINE_string("out", None, "File to write. Default: stdout.")
@@ -69,7 +60,7 @@ _ALLOW_MISSING_PARTS = flags.DEFINE_bool(
 _DUPLICATES = flags.DEFINE_enum(
     "duplicates",
     None,
-    run_duplicates.CHOICES,
+    duplicates.CHOICES,
     "Which stays of several successful records that one file has of a case and"
     " implementation. Default: all, and reports refuse what was written.",
 )
@@ -81,10 +72,10 @@ _FORM_OF_ENDING = {
     ".binpb": "run",
 }
 _WRITERS = {
-    "jsonl": records_text.write_jsonl,
-    "csv": records_text.write_csv,
-    "textproto": records_text.write_textproto,
-    "run": lambda entries, out: out.writelines(map(run_framing.frame, entries)),
+    "jsonl": text.write_jsonl,
+    "csv": text.write_csv,
+    "textproto": text.write_textproto,
+    "run": lambda entries, out: out.writelines(map(framing.frame, entries)),
 }
 
 
@@ -98,11 +89,11 @@ def main(argv: Sequence[str]) -> int:
     try:
         output.refuse_input(_OUT.value, files)
         readers = [_read(path) for path in files]
-        allowed = records_merge.Allowed(
+        allowed = merge.Allowed(
             unknown_revision=_ALLOW_UNKNOWN_REVISION.value,
             missing_parts=_ALLOW_MISSING_PARTS.value,
         )
-        header = records_merge.merged_header(readers, allowed)
+        header = merge.merged_header(readers, allowed)
         _name_device(header)
         doubt_of_device = _doubt_of_device(header, readers)
         write = _WRITERS[form]
@@ -113,7 +104,7 @@ def main(argv: Sequence[str]) -> int:
         )
     except (
         runfile.RunFileError,
-        records_merge.MergeError,
+        merge.MergeError,
         profiles.ProfileError,
         output.OutputError,
     ) as error:
@@ -125,7 +116,7 @@ def main(argv: Sequence[str]) -> int:
             command.say(f"{reader.path.name}: {told}")
     for note in header.notes:
         command.say(note)
-    if doubt := run_parts.doubt(header.parts):
+    if doubt := parts.doubt(header.parts):
         command.say(f"what was written {doubt}")
     if doubt_of_device:
         command.say(doubt_of_device)
@@ -149,9 +140,9 @@ def _form_of_output(name: str | None) -> str:
     return _FORM_OF_ENDING.get(ending, "jsonl")
 
 
-def _read(path: pathlib.Path) -> records_merge.Reader:
+def _read(path: pathlib.Path) -> merge.Reader:
     if _FROM.value == "junit" or (_FROM.value is None and path.suffix == ".xml"):
-        return records_junit.JUnitReader(path, _SUITE.value)
+        return junit.JUnitReader(path, _SUITE.value)
     if _SUITE.value is not None:
         raise app.UsageError(f"--suite={_SUITE.value}: {path} is no JUnit XML, which alone has suites")
     is_json = None if _FROM.value is None else _FROM.value == "jsonl"
@@ -169,12 +160,12 @@ def _name_device(header: benchmark_pb2.RunHeader) -> None:
     header.environment.device_name = _DEVICE_NAME.value
 
 
-def _doubt_of_device(header: benchmark_pb2.RunHeader, readers: Sequence[records_merge.Reader]) -> str:
+def _doubt_of_device(header: benchmark_pb2.RunHeader, readers: Sequence[merge.Reader]) -> str:
     """Returns that no profile will have the device, and a report leave every row blank; "" where one has.
 
     Of runs that the bench recorded, which name their device as its driver does, there is nothing to say.
     """
-    is_junit = any(isinstance(reader, records_junit.JUnitReader) for reader in readers)
+    is_junit = any(isinstance(reader, junit.JUnitReader) for reader in readers)
     if not is_junit and _DEVICE_NAME.value is None:
         return ""
     name = header.environment.device_name
@@ -190,17 +181,17 @@ def _doubt_of_device(header: benchmark_pb2.RunHeader, readers: Sequence[records_
 
 
 def _entries(
-    header: benchmark_pb2.RunHeader, readers: Sequence[records_merge.Reader]
+    header: benchmark_pb2.RunHeader, readers: Sequence[merge.Reader]
 ) -> Iterator[benchmark_pb2.RunEntry]:
     stamped = benchmark_pb2.RunHeader()
     stamped.CopyFrom(header)
     stamped.schema_version = runfile.SCHEMA_VERSION
     yield benchmark_pb2.RunEntry(header=stamped)
     counts = benchmark_pb2.RunFooter()
-    for record in records_merge.merged_records(readers, _DUPLICATES.value):
-        run_writer.count_record(counts, record)
+    for record in merge.merged_records(readers, _DUPLICATES.value):
+        writer.count_record(counts, record)
         yield benchmark_pb2.RunEntry(record=record)
-    footer = records_merge.merged_footer(readers)
+    footer = merge.merged_footer(readers)
     if footer is not None:
         if footer.HasField("finished_at"):
             counts.finished_at.CopyFrom(footer.finished_at)

@@ -15,25 +15,16 @@ from collections.abc import Iterator, Sequence
 from absl import app
 from absl import flags
 
-from tileops.perf import command
-from tileops.perf import later
-from tileops.perf import output
-from tileops.perf import paths
-from tileops.perf import profiles
-from tileops.perf import report_runs
-from tileops.perf import report_text
-from tileops.perf import reprice_effect
-from tileops.perf import reprice_join
-from tileops.perf import run_duplicates
-from tileops.perf import run_framing
-from tileops.perf import run_json
-from tileops.perf import run_writer
-from tileops.perf import runfile
+from tileops.perf.comparison import reprice_effect, reprice_join
+from tileops.perf.report import runs, text
+from tileops.perf.roof import profiles
+from tileops.perf.runs import duplicates, framing, json as run_json, reader as runfile, writer
 from tileops.proto import benchmark_pb2
+from tileops.tools.cli import command, later, output, paths
 
 # Imported when first used, since they import torch.
-bench_catalogue = later.module("tileops.perf.bench_catalogue")
-bench_pricing = later.module("tileops.perf.bench_pricing")
+bench_catalogue = later.module("tileops.perf.harness.catalogue")
+bench_pricing = later.module("tileops.perf.harness.pricing")
 
 _RUN = flags.DEFINE_multi_string(
     "run",
@@ -46,7 +37,7 @@ _OUT = flags.DEFINE_string(
 )
 
 _DUPLICATES = flags.DEFINE_enum(
-    "duplicates", None, run_duplicates.CHOICES, run_duplicates.HELP
+    "duplicates", None, duplicates.CHOICES, duplicates.HELP
 )
 
 
@@ -54,28 +45,28 @@ def main(argv: Sequence[str]) -> int:
     """Writes the repriced run; returns the exit status."""
     del argv
     try:
-        files = report_runs.run_paths(_RUN.value)
+        files = runs.run_paths(_RUN.value)
         output.refuse_input(_OUT.value, files)
         if wrong := run_json.wrong_ending(paths.user_path(_OUT.value)):
             raise app.UsageError(f"--out={_OUT.value}: {wrong}")
         readers = [runfile.read_run(path) for path in files]
-        recorded = report_runs.newest_records(readers, _DUPLICATES.value)
+        recorded = runs.newest_records(readers, _DUPLICATES.value)
         for reader in readers:
             for problem in reader.problems:
                 command.say(f"{reader.path.name}: {problem}")
         joined = reprice_join.join(recorded, bench_pricing.price_cases())
-        entries = _entries(joined.records, report_runs.newest_run(readers), sum(reader.lost for reader in readers))
+        entries = _entries(joined.records, runs.newest_run(readers), sum(reader.lost for reader in readers))
         is_json = run_json.is_json(paths.user_path(_OUT.value))
-        encode = run_json.line if is_json else run_framing.frame
+        encode = run_json.line if is_json else framing.frame
         output.write(_OUT.value, lambda out: out.writelines(map(encode, entries)), binary=True)
         profile = profiles.select(
-            profiles.load_profiles(), report_runs.device_name(readers)
+            profiles.load_profiles(), runs.device_name(readers)
         )
     except (
         runfile.RunFileError,
         profiles.ProfileError,
-        report_runs.MixedDevicesError,
-        report_runs.NoRecordedRunsError,
+        runs.MixedDevicesError,
+        runs.NoRecordedRunsError,
         output.OutputError,
     ) as error:
         raise app.UsageError(str(error)) from error
@@ -87,7 +78,7 @@ def main(argv: Sequence[str]) -> int:
     for line in reprice_join.describe(joined) + reprice_effect.describe(effects):
         command.say(line)
     command.say(
-        f"{report_text.counted(len(joined.records), 'record')} priced again, written to"
+        f"{text.counted(len(joined.records), 'record')} priced again, written to"
         f" {paths.user_path(_OUT.value)}"
     )
     broken = any(effect.is_impossible or effect.is_lost for effect in effects)
@@ -108,7 +99,7 @@ def _entries(
     yield benchmark_pb2.RunEntry(header=header)
     footer = benchmark_pb2.RunFooter()
     for record in records:
-        run_writer.count_record(footer, record)
+        writer.count_record(footer, record)
         yield benchmark_pb2.RunEntry(record=record)
     if measured.footer is not None:
         footer.records += lost

@@ -13,18 +13,11 @@ from typing import TextIO
 from absl import app
 from absl import flags
 
-from tileops.perf import command
-from tileops.perf import output
-from tileops.perf import profiles
-from tileops.perf import report_html
-from tileops.perf import report_json
-from tileops.perf import report_rows
-from tileops.perf import report_runs
-from tileops.perf import report_store
-from tileops.perf import report_table
-from tileops.perf import run_duplicates
-from tileops.perf import runfile
+from tileops.perf.report import html as report_html, json as report_json, rows, runs, store as report_store, table
+from tileops.perf.roof import profiles
+from tileops.perf.runs import duplicates, reader as runfile
 from tileops.proto import roofline_pb2
+from tileops.tools.cli import command, output
 
 _RUN = flags.DEFINE_multi_string(
     "run",
@@ -50,14 +43,14 @@ _FAMILY = flags.DEFINE_multi_string(
 )
 _IMPLEMENTATION = flags.DEFINE_string(
     "implementation",
-    report_runs.BEST,
+    runs.BEST,
     "An implementation's name, 'all', or 'best': the fastest correct one of each"
     " case.",
 )
 _SORT = flags.DEFINE_enum(
     "sort",
     "headroom",
-    sorted(report_rows.SORT_KEYS),
+    sorted(rows.SORT_KEYS),
     "headroom: most time to win first. time: slowest first. efficiency: lowest"
     " first. op: by name.",
 )
@@ -81,7 +74,7 @@ _ASSUME_CALIBRATION = flags.DEFINE_float(
     " blank (uncalibrated).",
 )
 _DUPLICATES = flags.DEFINE_enum(
-    "duplicates", None, run_duplicates.CHOICES, run_duplicates.HELP
+    "duplicates", None, duplicates.CHOICES, duplicates.HELP
 )
 _REPRODUCIBLE = flags.DEFINE_bool(
     "reproducible", False, "Leave out run id, time, host and revision."
@@ -98,10 +91,10 @@ _VARYING_FIELDS = (
 )
 
 _ENCODERS = {
-    "table": report_rows.message_text,
+    "table": rows.message_text,
     "json": report_json.json_row,
     "csv": report_json.csv_row,
-    "html": report_rows.message_text,
+    "html": rows.message_text,
 }
 
 
@@ -123,9 +116,9 @@ def main(argv: Sequence[str]) -> int:
     except (
         runfile.RunFileError,
         profiles.ProfileError,
-        report_runs.MixedDevicesError,
-        report_runs.NoRecordedRunsError,
-        report_runs.NothingSelectedError,
+        runs.MixedDevicesError,
+        runs.NoRecordedRunsError,
+        runs.NothingSelectedError,
         report_store.StoreError,
         output.OutputError,
     ) as error:
@@ -145,12 +138,12 @@ def _top() -> int | None:
     return int(_TOP.value)
 
 
-def _collect(store: report_store.RowStore) -> report_rows.Collected:
-    files = report_runs.run_paths(_RUN.value)
+def _collect(store: report_store.RowStore) -> rows.Collected:
+    files = runs.run_paths(_RUN.value)
     output.refuse_input(_OUT.value, files)
     readers = [runfile.read_run(path) for path in files]
-    query = report_rows.Query(
-        selection=report_runs.Selection(
+    query = rows.Query(
+        selection=runs.Selection(
             ops=_globs(_OP.value),
             families=_globs(_FAMILY.value),
             implementation=_IMPLEMENTATION.value,
@@ -160,7 +153,7 @@ def _collect(store: report_store.RowStore) -> report_rows.Collected:
         sort=_SORT.value,
         duplicates=_DUPLICATES.value,
     )
-    collected = report_rows.collect(readers, query, _ENCODERS[_FORMAT.value], store)
+    collected = rows.collect(readers, query, _ENCODERS[_FORMAT.value], store)
     if _REPRODUCIBLE.value:
         for run in collected.head.runs:
             for field in _VARYING_FIELDS:
@@ -185,7 +178,7 @@ def _is_shown_as_table() -> bool:
 
 def _profile_for(readers: Sequence[runfile.RunReader]) -> profiles.Profile | None:
     if _PROFILE.value is None:
-        device_name = report_runs.device_name(readers)
+        device_name = runs.device_name(readers)
         profile = profiles.select(profiles.load_profiles(), device_name)
         if profile is None and _PREDICT.value:
             raise app.UsageError(
@@ -196,10 +189,10 @@ def _profile_for(readers: Sequence[runfile.RunReader]) -> profiles.Profile | Non
     profile = profiles.find_profile(_PROFILE.value)
     for warning in profile.warnings:
         command.say(warning)
-    device_name = report_runs.device_name(readers, profile)
+    device_name = runs.device_name(readers, profile)
     if not _PREDICT.value and not device_name:
         instead = f"with --predict, --profile={_PROFILE.value!r} gives bounds instead"
-        for reader in filter(report_runs.lacks_device, readers):
+        for reader in filter(runs.lacks_device, readers):
             if reader.problems:
                 damage = "; ".join(map(str, reader.problems))
                 raise app.UsageError(f"{reader.path}: {damage}; {instead}")
@@ -218,9 +211,9 @@ def _assumed(profile: profiles.Profile | None) -> profiles.Profile | None:
     return profiles.assume(profile, _ASSUME_CALIBRATION.value)
 
 
-def _render(collected: report_rows.Collected, top: int | None, out: TextIO) -> None:
+def _render(collected: rows.Collected, top: int | None, out: TextIO) -> None:
     if _FORMAT.value == "table":
-        report_table.write_table(collected.head, collected.messages(), out, top, winnable_first=_SORT.value == "headroom")
+        table.write_table(collected.head, collected.messages(), out, top, winnable_first=_SORT.value == "headroom")
     elif _FORMAT.value == "json":
         report_json.write_json(collected.head, collected.texts(), out)
     elif _FORMAT.value == "csv":

@@ -13,7 +13,9 @@ from typing import TextIO
 
 from absl import app, flags
 
-from tileops.perf import command, compare_rows, output, paths, run_duplicates, runfile, stability_rows, stability_runs
+from tileops.perf.comparison import rows as compare_rows, stability_rows, stability_runs
+from tileops.perf.runs import duplicates, reader as runfile
+from tileops.tools.cli import command, output, paths
 
 _BASE = flags.DEFINE_string("base", None, "Run file.")
 _NEW = flags.DEFINE_string("new", None, "Run file of the same rows, measured again.")
@@ -24,7 +26,7 @@ _WORST = flags.DEFINE_integer("worst", 10, "Rows to name, the farthest apart fir
 _ALLOW_UNLIKE = flags.DEFINE_bool(
     "allow_unlike", False, "Hold runs against each other that differ in more than when they were made; says in what."
 )
-_DUPLICATES = flags.DEFINE_enum("duplicates", None, run_duplicates.CHOICES, run_duplicates.HELP)
+_DUPLICATES = flags.DEFINE_enum("duplicates", None, duplicates.CHOICES, duplicates.HELP)
 _OUT = flags.DEFINE_string("out", None, "File to write. Default: stdout.")
 
 
@@ -37,7 +39,7 @@ def main(argv: Sequence[str]) -> int:
     try:
         readers = [runfile.read_run(paths.user_path(path)) for path in (_BASE.value, _NEW.value)]
         stability_runs.refuse_one_run(*readers)
-        known = [compare_rows.measured(run_duplicates.records(reader, _DUPLICATES.value)) for reader in readers]
+        known = [compare_rows.measured(duplicates.records(reader, _DUPLICATES.value)) for reader in readers]
         unlike = stability_runs.unlike(*readers, *known)
         if unlike and not _ALLOW_UNLIKE.value:
             raise app.UsageError(f"{'; '.join(unlike)}: that tells no repeatability; --allow_unlike goes on anyhow")
@@ -66,7 +68,7 @@ def _write(
         times = f"{row.base_s * 1e6:.2f} us, then {row.new_s * 1e6:.2f} us"
         print(f"  {row.relative:.2%}  {' '.join(row.key)}: {times}", file=out)
     for reader in readers:
-        for implementation, seconds in stability_rows.harness_times(run_duplicates.records(reader, _DUPLICATES.value)).items():
+        for implementation, seconds in stability_rows.harness_times(duplicates.records(reader, _DUPLICATES.value)).items():
             if seconds:
                 what = f"{reader.path.name}: harness time of {len(seconds)} {implementation or 'records'}"
                 _write_quantiles(what, stability_rows.quantiles(seconds), "{:.2f} s", out)

@@ -8,7 +8,7 @@ from hypothesis import given, settings, strategies
 from tileops.audit import choose
 from tileops.ops.cases import WorkloadCase
 from tileops.ops.op import Op
-from tileops.perf.bench_rows import SelectionError
+from tileops.perf.harness.rows import SelectionError
 
 
 def case(name, branches, size=1):

@@ -12,7 +12,7 @@ import pytest
 
 from tileops.proto import audit_pb2
 from tileops.tests.audit import ncu_output
-from tileops.tests.bench import toys
+from tileops.tests.harness import toys
 
 FAKE_NCU = pathlib.Path(__file__).absolute().parent / "fake_ncu.py"
 READ = 32 * 64 * 4  # of the toy's row "small": its float32 input, once

@@ -9,10 +9,10 @@ import torch
 
 from tileops.audit import counters, exceptions, measure, ncu, profiled_call
 from tileops.audit.calls import declared
-from tileops.perf import bench_catalogue
+from tileops.perf.harness import catalogue
 from tileops.proto import audit_pb2
 from tileops.tests.audit.ncu_output import raw
-from tileops.tests.bench import toys
+from tileops.tests.harness import toys
 
 SCALE = toys.load("implementations")["ScaleFwdOp"]
 SMALL = toys.case(SCALE, "small")
@@ -87,7 +87,7 @@ def _measured(row, profile, monkeypatch, save_csv=None):
     """The row that a measurement makes of which ncu gives what `profile` returns or raises."""
     monkeypatch.setattr(ncu, "profile", lambda *arguments: profile())
     settings = measure.Settings(
-        program=ncu.Program(path="ncu", version="1"), sources=bench_catalogue.Sources(), device="cuda:0",
+        program=ncu.Program(path="ncu", version="1"), sources=catalogue.Sources(), device="cuda:0",
         implementation="", timeout_s=1.0, save_csv=save_csv,
     )  # fmt: skip
     (made,) = measure.measure([row], (), settings, audit_pb2.AuditReport())

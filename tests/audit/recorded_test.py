@@ -12,8 +12,8 @@ import sys
 import pytest
 
 from tileops.ops import catalogue
-from tileops.perf import paths
 from tileops.proto import audit_pb2
+from tileops.tools.cli import paths
 
 IMPLEMENTED = {name: op_class for name, op_class in catalogue.load().items() if op_class.STATUS == "implemented"}
 # Ops and branches of a price that the newest record lacks, and why. An op that is implemented without an H200 at hand is

@@ -7,7 +7,7 @@ import pytest
 from tileops.audit import report, saved, saved_rows
 from tileops.proto import audit_pb2
 from tileops.tests.audit.ncu_output import raw
-from tileops.tests.bench import toys
+from tileops.tests.harness import toys
 
 SCALE = toys.load("implementations")["ScaleFwdOp"]
 READ = 32 * 64 * 4

@@ -13,12 +13,12 @@ import sys
 
 import pytest
 
-from tileops.perf import paths
 from tileops.tests.codegen.small_entries import OP, demo, text_of
+from tileops.tools.cli import paths
 
 # What only the build may load: the reader of YAML, the language's parser and checks, the analysis, the emission.
 BUILD_TIME = ("yaml", "tileops.codegen", "tileops.manifest")
-RUN_TIME = {"tileops.manifest", "tileops.manifest.primitives", "tileops.manifest.dtypes", "tileops.manifest.adt", "tileops.manifest.generators", "tileops.manifest.extents"}
+RUN_TIME = {"tileops.manifest", "tileops.manifest.language", "tileops.manifest.language.primitives", "tileops.manifest.language.dtypes", "tileops.manifest.language.adt", "tileops.manifest.language.generators", "tileops.manifest.language.extents"}
 
 
 def python(code: str, *path: str, **environment: str) -> str:
@@ -38,7 +38,7 @@ def loaded(code: str, *path: str) -> set[str]:
 # ---- 4.4: no op instance, no tensor library, no device
 
 
-@pytest.mark.parametrize("module", ["tileops.manifest.validate", "tileops.codegen.emit", "tileops.codegen.explain"])
+@pytest.mark.parametrize("module", ["tileops.codegen.validate", "tileops.codegen.emit", "tileops.codegen.explain"])
 def test_4_4_the_commands_that_analyse_import_no_tensor_library(module):
     found = loaded(f"import {module}")
     assert not {"torch", "triton", "tileops.ops.op", "tileops.perf.formulas"} & found
@@ -62,7 +62,7 @@ def test_4_4_the_validator_imports_a_func_path_for_an_implemented_entry_alone(tm
     for status in ("spec-only", "implemented"):
         (tmp_path / "spec" / "demo.yaml").write_text(text_of(demo({"func": "noisy_formulas.price"}, status=status)))
         done = subprocess.run(
-            [sys.executable, "-m", "tileops.manifest.validate", f"--spec_dir={tmp_path}/spec"], capture_output=True, text=True,
+            [sys.executable, "-m", "tileops.codegen.validate", f"--spec_dir={tmp_path}/spec"], capture_output=True, text=True,
             env={"PYTHONPATH": ":".join([str(tmp_path), *sys.path])},
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
@@ -85,7 +85,7 @@ def test_4_4_emission_imports_a_func_path_when_the_entrys_class_is_created(tmp_p
 def test_4_4_5_importing_every_op_module_loads_no_parser_and_no_analysis():
     """Everything that the modules load, directly or through others, generated and hand-written alike."""
     found = loaded("from tileops.ops import catalogue\nassert catalogue.load()")
-    assert "torch" in found and "tileops.ops.generated.gemm" in found and "tileops.ops.gemm" in found
+    assert "torch" in found and "tileops.ops.generated.gemm" in found and "tileops.ops.families.gemm" in found
     assert {name for name in found if name.startswith(BUILD_TIME)} <= RUN_TIME
 
 

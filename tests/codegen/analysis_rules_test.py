@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 from tileops.codegen import pipeline
 from tileops.codegen.func_paths import check_func
-from tileops.manifest import declarations, expr, primitives, trees
 from tileops.manifest.diagnostics import Diagnostics
+from tileops.manifest.language import declarations, expr, primitives
+from tileops.manifest.plans import trees
 from tileops.tests.codegen.small_entries import OP, analysed, called, demo, meta, module, text_of, verdict
 
 
@@ -109,7 +110,7 @@ def test_4_4_a_formula_that_violates_a_form_constraint_or_reads_an_unknown_name_
 def test_4_4_emission_decides_nothing_and_so_imports_nothing_that_judges():
     for name in ("emission", "emit_check", "emit_class", "emit_price", "python_form", "source_text"):
         known = vars(importlib.import_module(f"tileops.codegen.{name}")).values()
-        judges = {"kind_check", "check_signature", "diagnostics", "narrowing", "loader", "parse", "source"}
+        judges = {"kind_check", "signature", "diagnostics", "narrowing", "loader", "parse", "source"}
         found = {one.__name__.rpartition(".")[2] for one in known if isinstance(one, types.ModuleType)}
         found |= {one.__module__.rpartition(".")[2] for one in known if isinstance(one, type)}
         assert not found & judges, name

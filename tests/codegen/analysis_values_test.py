@@ -1,7 +1,7 @@
 """The roofline document, sections 4.7 and 4.2: traffic that values decide, and what the benchmark layer reads.
 
 One test a sentence. Stages of composites are in tests/runtime; that no bench source computes a price is held by
-tests/bench/sources_test.py.
+tests/harness/sources_test.py.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 import torch
 
-from tileops.manifest import generators
+from tileops.manifest.language import generators
 from tileops.ops import catalogue, workloads
 from tileops.ops.errors import OpCallError, OpNotAvailableError
-from tileops.perf import bench_records
+from tileops.perf.harness import records
 from tileops.tests.codegen.small_entries import OP, called, demo, meta, module, text_of
 
 IDS = {"dtype": "int32", "shape": "[M, 2]", "values": "topk_ids(M, 2, 8)", "requires": ["in_range(0, 8)"]}
@@ -126,8 +126,8 @@ def test_4_7_an_op_states_what_decided_the_number_and_the_benchmark_records_it()
     case = made.CASES[0]
     op = workloads.construct(made, case, device="meta")
     op(**workloads.build_inputs(made, case, "meta"))
-    record = bench_records.new_record(made, case, implementation="")
-    bench_records.set_price(record, op)
+    record = records.new_record(made, case, implementation="")
+    records.set_price(record, op)
     assert dict(record.data_terms) == op.roofline_data_terms() and record.data_terms["local_pairs"] > 0
 
 
@@ -160,8 +160,8 @@ def test_4_2_a_record_holds_flops_bytes_and_the_roof_key_as_the_op_gives_them():
         for case in made.CASES[:2]:
             op = workloads.construct(made, case, device="meta")
             op(**workloads.build_inputs(made, case, "meta"))
-            record = bench_records.new_record(made, case, implementation="")
-            bench_records.set_price(record, op)
+            record = records.new_record(made, case, implementation="")
+            records.set_price(record, op)
             assert (record.flops, record.bytes) == op.eval_roofline()
             assert record.roof_key == op.roof_key() and record.op == made.ENTRY
 

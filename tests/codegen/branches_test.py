@@ -6,9 +6,9 @@ import pytest
 
 from tileops.codegen import pipeline
 from tileops.codegen.branches import Branches
-from tileops.manifest import loader
-from tileops.perf import paths
+from tileops.manifest.reading import loader
 from tileops.tests.manifest.entries import check, variant
+from tileops.tools.cli import paths
 
 CORPUS = pipeline.analyse_files(loader.spec_files(str(paths.data_path("tests", "manifest", "corpus"))))
 

@@ -10,14 +10,15 @@ import pytest
 import torch
 
 from tileops.codegen import pipeline
-from tileops.manifest import expr, expr_parser, loader
-from tileops.manifest.dtypes import BITS
-from tileops.manifest.evaluate import evaluate
-from tileops.manifest.points import discriminants
+from tileops.manifest.language import expr, expr_parser
+from tileops.manifest.language.dtypes import BITS
+from tileops.manifest.language.evaluate import evaluate
+from tileops.manifest.plans.points import discriminants
+from tileops.manifest.reading import loader
 from tileops.ops import catalogue, workloads
 from tileops.ops.dtypes import BY_NAME
 from tileops.ops.errors import OpCallError, OpConstructionError
-from tileops.perf import paths
+from tileops.tools.cli import paths
 
 
 def _acme() -> None:

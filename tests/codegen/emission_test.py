@@ -14,8 +14,8 @@ from tileops.codegen import pipeline
 from tileops.codegen.analysis import Traffic
 from tileops.codegen.func_paths import check_func
 from tileops.codegen.source_text import LINE_LENGTH
-from tileops.manifest import expr
-from tileops.manifest.trees import Leaf, Split
+from tileops.manifest.language import expr
+from tileops.manifest.plans.trees import Leaf, Split
 from tileops.tests.manifest.entries import OP, VALID, check, variant
 
 PROJECT = pipeline.analyse_files(pipeline.chosen_spec_files())
@@ -52,7 +52,7 @@ def test_generated_code_holds_no_parser_and_no_expression_string(family):
         for name in ([node.module] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names])
     }
     assert imported <= {
-        "__future__", "builtins", "math", "tileops.manifest", "tileops.ops", "tileops.ops.cases", "tileops.ops.checked_call",
+        "__future__", "builtins", "math", "tileops.manifest.language", "tileops.ops", "tileops.ops.cases", "tileops.ops.checked_call",
         "tileops.ops.op", "tileops.perf.formulas",
         "torch",  # says where a call without a tensor is
     }

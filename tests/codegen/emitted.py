@@ -8,7 +8,7 @@ import pathlib
 import yaml
 
 from tileops.codegen import pipeline
-from tileops.manifest import loader
+from tileops.manifest.reading import loader
 from tileops.ops import catalogue
 from tileops.ops.op import Op
 

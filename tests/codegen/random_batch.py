@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from tileops.codegen import pipeline
-from tileops.manifest import loader
+from tileops.manifest.reading import loader
 from tileops.ops.op import Op
 from tileops.tests.codegen.random_checks import Mismatch, check_entry
 from tileops.tests.codegen.random_draw import Draw

@@ -10,10 +10,10 @@ import yaml
 
 from tileops.codegen import pipeline
 from tileops.codegen.analysis import Analysis, analyse
-from tileops.manifest import source
 from tileops.manifest.check import Checked, check_entry
 from tileops.manifest.diagnostics import Diagnostic, Diagnostics
-from tileops.manifest.parse import parse_entry
+from tileops.manifest.reading import source
+from tileops.manifest.reading.parse import parse_entry
 from tileops.ops.op import Op
 
 OP = "DemoFwdOp"

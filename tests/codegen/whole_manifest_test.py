@@ -11,8 +11,8 @@ import yaml
 
 from tileops.codegen import pipeline
 from tileops.codegen.func_paths import check_func
-from tileops.manifest import loader
 from tileops.manifest.diagnostics import Diagnostics
+from tileops.manifest.reading import loader
 from tileops.tests.manifest.entries import VALID, check, variant
 
 
@@ -78,7 +78,7 @@ def test_a_formula_is_a_function_of_its_module_that_takes_the_checked_call_and_n
     assert [(one.code, said in one.message) for one in later] == ([("R021", True)] if said else [])
 
 
-@pytest.mark.parametrize("module", ["tileops.manifest.validate", "tileops.codegen.emit", "tileops.codegen.explain"])
+@pytest.mark.parametrize("module", ["tileops.codegen.validate", "tileops.codegen.emit", "tileops.codegen.explain"])
 def test_a_command_that_takes_one_folder_refuses_a_second(module):
     arguments = {"tileops.codegen.emit": ["--check"], "tileops.codegen.explain": ["--op=GemmFwdOp"]}.get(module, [])
     done = subprocess.run(

@@ -8,7 +8,7 @@ import pytest
 
 from tileops.docs import efficiency_page
 from tileops.docs.efficiency_page import Published
-from tileops.perf import paths
+from tileops.tools.cli import paths
 
 RUN = {"file": "run.binpb", "device_name": "NVIDIA H200", "driver_version": "580", "torch_version": "2.11"}
 

@@ -9,7 +9,8 @@ import pytest
 import yaml
 from absl import flags
 
-from tileops.perf import bench, paths
+from tileops.perf import bench
+from tileops.tools.cli import paths
 
 DOC = paths.data_path("docs", "fleet.md").read_text(encoding="utf-8")
 (BATCH,) = re.findall(r"```sh\n(.*?)```", DOC, re.DOTALL)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tileops.manifest import loader
 from tileops.docs import ops_page
-from tileops.perf import paths
+from tileops.manifest.reading import loader
+from tileops.tools.cli import paths
 
 ENTRIES = loader.load(loader.spec_files(str(paths.data_path("manifest", "spec")))).entries
 

@@ -10,7 +10,10 @@ import sys
 
 import pytest
 
-from tileops.perf import paths, report_runs, reprice_join, run_writer, runfile
+from tileops.perf.comparison import reprice_join
+from tileops.perf.report import runs
+from tileops.perf.runs import reader as runfile, writer as run_writer
+from tileops.tools.cli import paths
 
 
 @pytest.fixture
@@ -53,7 +56,7 @@ def _report_at_prices_of(run, tmp_path: pathlib.Path, flags: tuple[str, ...]) ->
     """The report of the recorded runs, priced by the formulas of `spec`."""
     priced = run("perf.bench", "--device=meta", "--spec_dir=spec", "--out=priced.binpb", *flags)
     assert priced.returncode == 0, priced.stderr
-    readers = [runfile.read_run(path) for path in report_runs.run_paths([])]
+    readers = [runfile.read_run(path) for path in runs.run_paths([])]
     recorded = [record for reader in readers for record in reader.records()]
     roofs = {(record.op, record.case_id): record.roof_key for record in recorded}
     prices = list(runfile.read_run(tmp_path / "priced.binpb").records())

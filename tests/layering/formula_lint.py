@@ -1,7 +1,7 @@
 """Finds FLOPs and bytes that are computed, by syntax: an arithmetic expression that is given a price's name.
 
 A price is copied from `op.eval_roofline()`; what computes one (a product of extents, a sum of sizes) is a formula, and
-formulas live in the manifest and in `perf/formulas.py`. Rates, times and ratios have other names and are not meant.
+formulas live in the manifest and in `perf/formulas/`. Rates, times and ratios have other names and are not meant.
 """
 
 import ast

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tileops.manifest import loader
+from tileops.manifest.reading import loader
 from tileops.tests.manifest.entries import OP, check, check_text, codes, small
 
 ROW = {"label": "row", "N": 8}

@@ -8,8 +8,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tileops.manifest import contents
-from tileops.manifest.dtypes import BITS
+from tileops.manifest.language.dtypes import BITS
+from tileops.manifest.rows import contents
 from tileops.tests.manifest.entries import codes, variant
 
 values = st.one_of(

@@ -8,9 +8,9 @@ import pathlib
 import pytest
 
 from tileops.codegen.analysis import analyse
-from tileops.manifest import loader
 from tileops.manifest.check import check_entry
 from tileops.manifest.diagnostics import Diagnostic, Diagnostics
+from tileops.manifest.reading import loader
 
 CORPUS = pathlib.Path(__file__).parent / "corpus"
 

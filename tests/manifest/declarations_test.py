@@ -4,8 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from tileops.manifest import declarations, generators, kinds, predicates, primitives
-from tileops.manifest.kinds import BOOL, DIM, INT, NONE, REAL, SHAPE, Adt, Constructor, DType, Enum, Maybe, Seq, Union
+from tileops.manifest.language import declarations, generators, kinds, predicates, primitives
+from tileops.manifest.language.kinds import (
+    BOOL,
+    DIM,
+    INT,
+    NONE,
+    REAL,
+    SHAPE,
+    Adt,
+    Constructor,
+    DType,
+    Enum,
+    Maybe,
+    Seq,
+    Union,
+)
 
 _TABLES = {
     "primitives": (declarations.PRIMITIVES, primitives.PRIMITIVE_FUNCTIONS),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from tileops.manifest import loader, source
 from tileops.manifest.diagnostics import CODES, Diagnostics
+from tileops.manifest.reading import loader, source
 from tileops.tests.manifest.entries import OP, VALID, check, codes, variant
 
 # field changed, its new value (none: removed), the code expected

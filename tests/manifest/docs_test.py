@@ -10,13 +10,14 @@ import pytest
 import yaml
 
 from tileops.codegen.analysis import analyse
-from tileops.manifest import declarations, expr_parser, forms, kinds, source
 from tileops.manifest.check import check_entry
 from tileops.manifest.diagnostics import CODES, Diagnostics
-from tileops.manifest.parse import parse_entry
-from tileops.manifest.parse_types import parse_adts
-from tileops.perf import paths
+from tileops.manifest.language import declarations, expr_parser, kinds
+from tileops.manifest.reading import forms, source
+from tileops.manifest.reading.parse import parse_entry
+from tileops.manifest.reading.parse_types import parse_adts
 from tileops.tests.manifest.entries import codes
+from tileops.tools.cli import paths
 
 MANIFEST = paths.data_path("docs", "manifest.md").read_text()
 _BLOCK = re.compile(r"^```yaml *(.*?)\n(.*?)^```", re.MULTILINE | re.DOTALL)

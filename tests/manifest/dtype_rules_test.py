@@ -7,8 +7,8 @@ import itertools
 import pytest
 import torch
 
-from tileops.manifest import primitives
-from tileops.manifest.dtypes import BITS, category
+from tileops.manifest.language import primitives
+from tileops.manifest.language.dtypes import BITS, category
 
 
 def _name(dtype: torch.dtype) -> str:

@@ -8,10 +8,10 @@ from typing import Any
 import yaml
 
 from tileops.codegen.analysis import Analysis, analyse
-from tileops.manifest import source
 from tileops.manifest.check import Checked, check_entry
 from tileops.manifest.diagnostics import Diagnostic, Diagnostics
-from tileops.manifest.parse import parse_entry
+from tileops.manifest.reading import source
+from tileops.manifest.reading.parse import parse_entry
 
 OP = "ScaleFwdOp"
 VALID: dict[str, Any] = {

@@ -6,9 +6,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tileops.manifest import expr, expr_parser, kind_check, kinds, sums
-from tileops.manifest.evaluate import evaluate, fold
-from tileops.manifest.expr import Binary, Call, Compare, Conditional, Literal, Logic, Name, Subscript, Tuple, Unary
+from tileops.manifest.language import expr, expr_parser, kind_check, kinds
+from tileops.manifest.language.evaluate import evaluate, fold
+from tileops.manifest.language.expr import (
+    Binary,
+    Call,
+    Compare,
+    Conditional,
+    Literal,
+    Logic,
+    Name,
+    Subscript,
+    Tuple,
+    Unary,
+)
+from tileops.manifest.plans import sums
 
 NAMES = ("a", "b", "c")
 integers = st.integers(0, 20).map(Literal)

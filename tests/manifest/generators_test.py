@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tileops.manifest import declarations, extents, generators
+from tileops.manifest.language import declarations, extents, generators
 
 lengths = st.lists(st.integers(0, 40), max_size=8)
 sizes = st.integers(1, 9)

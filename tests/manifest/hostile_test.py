@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from tileops.manifest import effort, source
 from tileops.manifest.diagnostics import Diagnostics
+from tileops.manifest.language import effort
+from tileops.manifest.reading import source
 from tileops.tests.manifest.entries import OP, VALID, check, check_text, codes, small
 
 

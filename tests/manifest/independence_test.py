@@ -6,9 +6,9 @@ import pytest
 import yaml
 
 from tileops.codegen.emission import module_source
-from tileops.manifest import expr_parser
-from tileops.manifest.domain import Domain
-from tileops.manifest.points import MAX_POINTS, TooManyPoints
+from tileops.manifest.language import expr_parser
+from tileops.manifest.plans.domain import Domain
+from tileops.manifest.plans.points import MAX_POINTS, TooManyPoints
 from tileops.tests.manifest.entries import OP, check_text, small
 from tileops.tests.manifest.independent import MANY, WAYS, flags, many, optionals
 

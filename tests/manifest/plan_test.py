@@ -7,9 +7,9 @@ import itertools
 
 import pytest
 
-from tileops.manifest import expr, expr_parser
-from tileops.manifest.inference import Mismatch, infer
-from tileops.manifest.planner import affine
+from tileops.manifest.language import expr, expr_parser
+from tileops.manifest.plans.inference import Mismatch, infer
+from tileops.manifest.plans.planner import affine
 from tileops.tests.manifest.entries import VALID, check
 
 

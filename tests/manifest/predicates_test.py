@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tileops.manifest import generators, predicates
+from tileops.manifest.language import generators, predicates
 
 lengths = st.lists(st.integers(0, 40), max_size=8)
 

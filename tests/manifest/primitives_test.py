@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tileops.manifest import primitives
-from tileops.manifest.adt import AdtValue
+from tileops.manifest.language import primitives
+from tileops.manifest.language.adt import AdtValue
 
 shapes = st.lists(st.integers(0, 4), max_size=4).map(tuple)
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tileops.manifest import effort, expr_parser, range_sums
-from tileops.manifest.evaluate import evaluate
-from tileops.manifest.range_sums import range_sum
-from tileops.manifest.sum_terms import is_range_sum
+from tileops.manifest.language import effort, expr_parser, range_sums
+from tileops.manifest.language.evaluate import evaluate
+from tileops.manifest.language.range_sums import range_sum
+from tileops.manifest.language.sum_terms import is_range_sum
 
 LONG = 2**20
 FREE = ("a", "b")

@@ -8,7 +8,7 @@ import itertools
 import pytest
 import yaml
 
-from tileops.manifest import loader
+from tileops.manifest.reading import loader
 from tileops.tests.manifest.entries import OP, VALID, check, codes, small, variant
 
 ROW = {"label": "a", "A": [2, 3], "M": 4, "K": 5, "dtype_cases": [{"T": "float16", "U": "int8"}]}

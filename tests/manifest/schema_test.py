@@ -15,15 +15,15 @@ import yaml
 
 from tileops.codegen.analysis import analyse
 from tileops.codegen.pipeline import analyse_files
-from tileops.manifest import forms, source
 from tileops.manifest.check import check_entry
 from tileops.manifest.diagnostics import Diagnostic, Diagnostics
-from tileops.manifest.json_schema import spec_schema, types_schema
 from tileops.manifest.model import Entry
-from tileops.manifest.parse import parse_entry
-from tileops.manifest.parse_types import parse_adts
-from tileops.perf import paths
+from tileops.manifest.reading import forms, source
+from tileops.manifest.reading.json_schema import spec_schema, types_schema
+from tileops.manifest.reading.parse import parse_entry
+from tileops.manifest.reading.parse_types import parse_adts
 from tileops.tests.manifest.entries import variant
+from tileops.tools.cli import paths
 
 SPECS = sorted(paths.data_path("manifest", "spec").glob("*.yaml"))
 CORPUS = sorted(paths.data_path("tests", "manifest", "corpus").glob("*.yaml"))

@@ -12,11 +12,12 @@ import yaml
 
 from tileops.codegen.analysis import analyse
 from tileops.codegen.emission import module_source
-from tileops.manifest import effort, source
 from tileops.manifest.check import check_entry
 from tileops.manifest.diagnostics import Diagnostics
-from tileops.manifest.parse import parse_entry
-from tileops.manifest.parse_types import parse_adts
+from tileops.manifest.language import effort
+from tileops.manifest.reading import source
+from tileops.manifest.reading.parse import parse_entry
+from tileops.manifest.reading.parse_types import parse_adts
 from tileops.tests.manifest.entries import OP, VALID
 from tileops.tests.manifest.grammar import grown
 from tileops.tests.manifest.mutations import DATA_DAMAGE, TEXT_DAMAGE, damage_data, damage_text, to_yaml

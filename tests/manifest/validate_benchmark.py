@@ -13,7 +13,7 @@ import time
 import yaml
 
 from tileops.codegen.pipeline import analyse_files
-from tileops.manifest import loader
+from tileops.manifest.reading import loader
 from tileops.tests.manifest.totality import CORPUS, valid_entries
 
 

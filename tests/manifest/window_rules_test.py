@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional
 
-from tileops.manifest import primitives
+from tileops.manifest.language import primitives
 
 length, stride = st.integers(1, 20), st.integers(1, 6)
 kernel, dilation, padding = st.integers(1, 7), st.integers(1, 4), st.integers(0, 5)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tileops.manifest import scalars, source
 from tileops.manifest.diagnostics import Diagnostics
+from tileops.manifest.reading import scalars, source
 
 
 def read(text: str | bytes) -> tuple[Any, list[str]]:

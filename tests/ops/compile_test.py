@@ -7,7 +7,11 @@ import re
 
 import torch
 
-from tileops.ops.kernels import attention, batch_norm, batch_norm_training, gemm, moe, reduction, rms_norm
+from tileops.ops.kernels.attention import forward
+from tileops.ops.kernels.gemm import skinny
+from tileops.ops.kernels.moe import permute
+from tileops.ops.kernels.normalization import batch_norm, batch_norm_training, rms_norm
+from tileops.ops.kernels.reduction import sums
 from tileops.tests.ops.compiling import assert_wide, compiled, empty  # noqa: F401  # a fixture is found by its name
 
 
@@ -34,8 +38,8 @@ def test_normalizations(compiled):
 def test_reductions(compiled):
     for shape, dims in (((2048, 4096), (1,)), ((8192, 8192), (0, 1)), ((2048, 4096), (0,)), ((4, 128, 4096), (0, 2))):
         kept = tuple(size for axis, size in enumerate(shape) if axis not in dims)
-        reduction.sum_over(empty(*shape), dims, kept, torch.bfloat16)
-    reduction.sum_over(empty(65536, 64), (1,), (65536,), torch.bfloat16)
+        sums.sum_over(empty(*shape), dims, kept, torch.bfloat16)
+    sums.sum_over(empty(65536, 64), (1,), (65536,), torch.bfloat16)
     assert set(compiled) == {"_sum_slices", "_sum_columns", "_sum_rows"}
     for ptx in (kernel for kernels in compiled.values() for kernel in kernels):
         assert re.search(r"ld\.global\S*\.v4\.b32", ptx)
@@ -43,7 +47,7 @@ def test_reductions(compiled):
 
 def test_skinny_products_use_the_tensor_cores_and_prefetch(compiled):
     for m in (16, 64, 128):
-        gemm.matmul_skinny(empty(m, 7168), empty(4096, 7168))
+        skinny.matmul_skinny(empty(m, 7168), empty(4096, 7168))
     for ptx in compiled["_skinny"]:
         assert "wgmma.mma_async" in ptx and "cp.async.cg.shared.global" in ptx
 
@@ -51,7 +55,7 @@ def test_skinny_products_use_the_tensor_cores_and_prefetch(compiled):
 def test_attention_uses_the_tensor_cores_and_prefetches(compiled):
     for width, is_causal in ((64, False), (128, True)):
         key = empty(2, 2048, 8, width)
-        attention.attention(empty(2, 2048, 32, width), key, key, is_causal)
+        forward.attention(empty(2, 2048, 32, width), key, key, is_causal)
     for ptx in compiled["_attention"]:
         assert "wgmma.mma_async" in ptx and "cp.async.cg.shared.global" in ptx
 
@@ -59,7 +63,7 @@ def test_attention_uses_the_tensor_cores_and_prefetches(compiled):
 def test_moe(compiled):
     for tokens, width, experts, local in ((1, 7168, 384, 384), (512, 3072, 256, 128), (4096, 7168, 384, 384)):
         expert_map = None if local == experts else empty(experts, dtype=torch.int32)
-        moe.permute(empty(tokens, width), empty(tokens, 8, dtype=torch.int32), expert_map, experts, local)
+        permute.permute(empty(tokens, width), empty(tokens, 8, dtype=torch.int32), expert_map, experts, local)
     assert {"_count_experts", "_scan_counts"} <= set(compiled)
     for ptx in compiled["_permute_in_one_launch"] + compiled["_permute_counted"]:
         assert_wide(ptx)

@@ -5,7 +5,7 @@ import functools
 import pytest
 import torch
 
-from tileops.ops.compiled import Compiled
+from tileops.ops.families.compiled import Compiled
 
 
 @pytest.fixture

@@ -11,13 +11,14 @@ from typing import Any
 
 import torch
 
-from tileops.manifest import kinds, loader
+from tileops.manifest.language import kinds
 from tileops.manifest.model import Entry
-from tileops.ops import elementwise
+from tileops.manifest.reading import loader
 from tileops.ops.errors import OpCallError
-from tileops.ops.kernels.elementwise_table import TABLE, launch, meeting
+from tileops.ops.families import elementwise
+from tileops.ops.kernels.elementwise.table import TABLE, launch, meeting
 from tileops.ops.op import Op
-from tileops.perf import paths
+from tileops.tools.cli import paths
 
 CLASSES: dict[str, type[Op]] = {name: getattr(elementwise, name) for name in TABLE}
 

@@ -5,25 +5,26 @@ import re
 import pytest
 import torch
 
-from tileops.ops.kernels import dropout, elementwise, elementwise_table, positions
+from tileops.ops.kernels.elementwise import pointwise, positions, table
+from tileops.ops.kernels.regularization import dropout
 from tileops.tests.ops.compiling import assert_wide, compiled, empty  # noqa: F401  # a fixture is found by its name
 from tileops.tests.ops.elementwise_calls import CLASSES, signatures
 
 
 def _compile(op, params, operands, result):
     """Compile the kernel of a call of an elementwise op over large contiguous operands."""
-    how = elementwise_table.launch(elementwise_table.TABLE[op], params, operands, result)
+    how = table.launch(table.TABLE[op], params, operands, result)
     as_number = float if how.compute == torch.float32 else int
-    numbers = [as_number(one) for one in elementwise_table.TABLE[op].numbers(params, result)]
+    numbers = [as_number(one) for one in table.TABLE[op].numbers(params, result)]
     inputs = [empty(2048, 4096, dtype=dtype) for dtype in operands.values()]
-    elementwise.apply(how.function, inputs, numbers, how.meeting, how.compute, empty(2048, 4096, dtype=result))
+    pointwise.apply(how.function, inputs, numbers, how.meeting, how.compute, empty(2048, 4096, dtype=result))
 
 
-@pytest.mark.parametrize("op", elementwise_table.TABLE)
+@pytest.mark.parametrize("op", table.TABLE)
 def test_every_scalar_function_of_an_op_streams_whole_vectors(compiled, op):
     seen = set()
     for some, operands, result in signatures(op):
-        how = elementwise_table.launch(elementwise_table.TABLE[op], some.params, operands, result)
+        how = table.launch(table.TABLE[op], some.params, operands, result)
         if how.function not in seen:
             seen.add(how.function)
             _compile(op, some.params, operands, result)
@@ -34,13 +35,13 @@ def test_every_scalar_function_of_an_op_streams_whole_vectors(compiled, op):
 def test_elementwise_of_every_dtype(compiled):
     for some, operands, result in signatures("SignFwdOp"):
         _compile("SignFwdOp", some.params, operands, result)
-    assert len(compiled["_flat"]) == len(elementwise_table.COMPUTED)
+    assert len(compiled["_flat"]) == len(table.COMPUTED)
 
 
 def test_elementwise_broadcasts(compiled):
     def add(a, b, dtype=torch.bfloat16):
         out = empty(*torch.broadcast_shapes(a.shape, b.shape), dtype=dtype)
-        elementwise.apply("add", [a, b], [], [dtype, dtype], torch.float32, out)
+        pointwise.apply("add", [a, b], [], [dtype, dtype], torch.float32, out)
 
     add(empty(16, 256, 56, 56), empty(256, 1, 1))
     add(empty(16, 256, 56, 56, dtype=torch.float32), empty(256, 1, 1, dtype=torch.float32), torch.float32)
@@ -65,11 +66,11 @@ def test_an_operand_without_axes_is_read_in_the_dtype_of_the_other(compiled, op)
             dtypes = (lone, whole) if first else (whole, lone)
             scalars = names[:1] if first else names[1:]
             operands = dict(zip(names, dtypes, strict=True))
-            result = torch.bool if op[:2] in ("Lo", "Eq") else elementwise_table.meeting(operands, scalars)
-            how = elementwise_table.launch(elementwise_table.TABLE[op], params, operands, result, scalars)
+            result = torch.bool if op[:2] in ("Lo", "Eq") else table.meeting(operands, scalars)
+            how = table.launch(table.TABLE[op], params, operands, result, scalars)
             if how is not None:  # powers of integers are the reference's
                 inputs = [empty(*([] if name in scalars else [2048, 4096]), dtype=dtype) for name, dtype in operands.items()]
-                elementwise.apply(how.function, inputs, [], how.meeting, how.compute, empty(2048, 4096, dtype=result))
+                pointwise.apply(how.function, inputs, [], how.meeting, how.compute, empty(2048, 4096, dtype=result))
     assert compiled["_flat"]
 
 
@@ -99,8 +100,8 @@ def test_dropout(compiled):
 
 
 def test_gated(compiled):
-    for gate in elementwise_table.GATED.values():
-        elementwise.gated(gate.scalar, empty(2048, 28672))
-        elementwise.gated(gate.scalar, empty(1, 28672))
+    for gate in table.GATED.values():
+        pointwise.gated(gate.scalar, empty(2048, 28672))
+        pointwise.gated(gate.scalar, empty(1, 28672))
     for ptx in compiled["_gated"]:
         assert_wide(ptx)

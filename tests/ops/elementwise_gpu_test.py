@@ -7,7 +7,7 @@ import os
 import pytest
 import torch
 
-from tileops.ops.kernels.elementwise_table import ACTIVATIONS, UNARY
+from tileops.ops.kernels.elementwise.table import ACTIVATIONS, UNARY
 from tileops.tests.ops.comparing import TOLERANCE, assert_rounded, assert_zeros_have_the_same_sign
 from tileops.tests.ops.elementwise_calls import CLASSES, OVERFLOWING, dtypes, exact, settings
 

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 
 from tileops.ops import catalogue
 from tileops.ops.errors import OpCallError
-from tileops.ops.kernels.elementwise_table import TABLE, meeting
+from tileops.ops.kernels.elementwise.table import TABLE, meeting
 from tileops.tests.ops.elementwise_calls import CLASSES, Settings, dtypes, exact, inputs, settings
 
 OPS = catalogue.load()

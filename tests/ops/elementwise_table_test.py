@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from tileops.ops.errors import OpCallError
-from tileops.ops.kernels import scalar_functions
-from tileops.ops.kernels.elementwise_table import ACTIVATIONS, HALF, TABLE, UNARY, launch
+from tileops.ops.kernels.elementwise import scalar_functions
+from tileops.ops.kernels.elementwise.table import ACTIVATIONS, HALF, TABLE, UNARY, launch
 from tileops.tests.ops.comparing import TOLERANCE, assert_rounded, assert_zeros_have_the_same_sign
 from tileops.tests.ops.elementwise_calls import CLASSES, dtypes, exact, inputs, scattered, settings, signatures, values
 

@@ -1,4 +1,4 @@
-"""Prices of perf/formulas.py against counts made another way: masks spelled out, sets of what a routing names."""
+"""Prices of perf/formulas/ against counts made another way: masks spelled out, sets of what a routing names."""
 
 import numpy as np
 import pytest

@@ -11,8 +11,8 @@ import torch.nn.functional as F
 
 from tileops.ops import catalogue
 from tileops.ops.errors import OpCallError
-from tileops.ops.kernels import gemm
-from tileops.ops.kernels.elementwise_table import GATED, TABLE
+from tileops.ops.kernels.elementwise.table import GATED, TABLE
+from tileops.ops.kernels.gemm import skinny
 from tileops.ops.op import Op
 from tileops.tests.ops import elementwise_calls
 
@@ -233,7 +233,7 @@ def _gemm(op: str) -> Iterator[Case]:
 
     def run(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, ...]:
         OPS[op](trans_b=True).check(a, b)
-        return (gemm.matmul_skinny(a, b),)
+        return (skinny.matmul_skinny(a, b),)
 
     for dtype in (torch.float16, torch.bfloat16):
         yield Case(dtype, (_values((5, 64), dtype, 0), _values((40, 64), dtype, 1)), run, lambda a, b: (a.double() @ b.double().T,))

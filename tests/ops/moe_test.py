@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from tileops.ops.kernels import moe as kernels
-from tileops.ops.moe import MoePermuteNopadFwdOp
+from tileops.ops.families.moe import MoePermuteNopadFwdOp
+from tileops.ops.kernels.moe import permute as kernels
 from tileops.tests.ops.comparing import DTYPES
 
 CASES = [  # tokens, slots, width, experts, local experts (None: no map)

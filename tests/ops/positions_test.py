@@ -7,9 +7,16 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tileops.ops import philox, position_ops
-from tileops.ops.elementwise import AlibiFwdOp, GeluAndMulFwdOp, GeluTanhAndMulFwdOp, SiluAndMulFwdOp, SinusoidalFwdOp
-from tileops.ops.regularization import DropoutFwdOp
+from tileops.ops.families import position_ops
+from tileops.ops.families.elementwise import (
+    AlibiFwdOp,
+    GeluAndMulFwdOp,
+    GeluTanhAndMulFwdOp,
+    SiluAndMulFwdOp,
+    SinusoidalFwdOp,
+)
+from tileops.ops.families.regularization import DropoutFwdOp
+from tileops.ops.kernels.regularization import philox
 from tileops.tests.ops.comparing import DTYPES, assert_near
 
 TARGETS = ["torch", "triton"]

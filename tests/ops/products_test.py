@@ -4,9 +4,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tileops.ops.attention import GroupedQueryAttentionFwdOp
-from tileops.ops.gemm import GemmFwdOp
-from tileops.ops.kernels import gemm as kernels
+from tileops.ops.families.attention import GroupedQueryAttentionFwdOp
+from tileops.ops.families.gemm import GemmFwdOp
+from tileops.ops.kernels.gemm import skinny as kernels
 from tileops.ops.roofs import tensor_core_roof
 from tileops.tests.ops.comparing import assert_near
 
@@ -83,7 +83,7 @@ def test_no_tensor_core_takes_an_unknown_dtype():
     ],
 )
 def test_attention_reference(batch, queries, keys, heads, kv_heads, width, is_causal, dtype, monkeypatch):
-    monkeypatch.setattr("tileops.ops.attention._REFERENCE_SCORES", 1024)  # several chunks of queries
+    monkeypatch.setattr("tileops.ops.families.attention._REFERENCE_SCORES", 1024)  # several chunks of queries
     q = torch.randn(batch, queries, heads, width).to(dtype)
     k, v = (torch.randn(batch, keys, kv_heads, width).to(dtype) for _ in range(2))
     op = GroupedQueryAttentionFwdOp(is_causal=is_causal, target="torch")

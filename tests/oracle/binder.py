@@ -13,11 +13,11 @@ from typing import Any
 
 import torch
 
-from tileops.manifest import loader
-from tileops.manifest.cases import Case
 from tileops.manifest.check import check_entry
-from tileops.manifest.evaluate import evaluate
+from tileops.manifest.language.evaluate import evaluate
 from tileops.manifest.model import Entry, Signature
+from tileops.manifest.reading import loader
+from tileops.manifest.rows.cases import Case
 from tileops.tests.oracle.recount import Recount
 
 

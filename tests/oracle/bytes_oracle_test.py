@@ -7,13 +7,13 @@ import functools
 import pytest
 import torch
 
-from tileops.manifest import loader
+from tileops.manifest.reading import loader
 from tileops.ops.op import Op
-from tileops.perf import paths
 from tileops.tests.oracle import binder, priced_calls
 from tileops.tests.oracle.bytes_by_hand import BY_HAND
 from tileops.tests.oracle.expected import entries
 from tileops.tests.oracle.recount import Recount
+from tileops.tools.cli import paths
 
 OPS = priced_calls.implemented()
 CASES = [(name, case) for name, op in OPS.items() for case in op.CASES]

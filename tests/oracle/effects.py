@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import torch
 
-from tileops.manifest.evaluate import evaluate
+from tileops.manifest.language.evaluate import evaluate
 from tileops.manifest.model import Signature
 from tileops.ops.checked_call import CheckedCall
 from tileops.ops.errors import OpCallError

@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from tileops.manifest.expr_parser import parse
+from tileops.manifest.language.expr_parser import parse
 from tileops.ops.implementations import implementation
 from tileops.tests.oracle import expected, priced_calls
 from tileops.tests.oracle.effects import defects

@@ -9,12 +9,11 @@ from typing import Any
 
 import torch
 
-from tileops.manifest import loader
-from tileops.manifest.cases import Case
 from tileops.manifest.model import Entry, Signature
+from tileops.manifest.reading import loader
+from tileops.manifest.rows.cases import Case
 from tileops.ops.op import Op
 from tileops.ops.workloads import calls_on
-from tileops.perf import paths
 from tileops.tests.oracle import binder, priced_calls
 from tileops.tests.oracle.bytes_by_hand import BY_HAND
 from tileops.tests.oracle.dispatch_count import count_flops
@@ -24,6 +23,7 @@ from tileops.tests.oracle.flop_scalar import SCALAR_REFERENCES
 from tileops.tests.oracle.recount import Recount
 from tileops.tests.oracle.small_call import SmallCall
 from tileops.tests.oracle.small_calls import small_calls
+from tileops.tools.cli import paths
 
 
 @dataclasses.dataclass(frozen=True)

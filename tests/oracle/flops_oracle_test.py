@@ -12,13 +12,12 @@ from torch.nn.attention.bias import causal_lower_right
 from torch.utils.flop_counter import FlopCounterMode
 
 from tileops.ops.errors import OpError
-from tileops.perf import formulas
 from tileops.tests.oracle import expected, flop_enumerations, priced_calls
 from tileops.tests.oracle.dispatch_count import count_flops
 from tileops.tests.oracle.flop_enumerations import ENUMERATIONS
 from tileops.tests.oracle.flop_references import REFERENCES
 from tileops.tests.oracle.flop_scalar import FURTHER_OPINIONS, SCALAR_REFERENCES
-from tileops.tests.oracle.mutated_prices import reached
+from tileops.tests.oracle.mutated_prices import formulas_of, reached
 from tileops.tests.oracle.small_call import SmallCall
 
 OPS = priced_calls.implemented()
@@ -76,7 +75,7 @@ def test_each_extent_and_number_in_a_price_takes_several_values_among_the_calls_
             assert len({math.prod(one) for one in taken} - {0}) >= 3, f"{index} holds only ever {sorted(taken)}"
     priced = inspect.getsource(OPS[name].eval_roofline)
     if OPS[name].FUNC:
-        priced += "".join(inspect.getsource(getattr(formulas, function)) for function in reached(OPS[name]))
+        priced += "".join(inspect.getsource(getattr(formulas_of(OPS[name]), function)) for function in reached(OPS[name]))
     for param, value in counted[0].params.items():
         if isinstance(value, (int, float)) and not isinstance(value, bool) and f'params["{param}"]' in priced:
             taken = {call.params[param] for call in counted}

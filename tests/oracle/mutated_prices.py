@@ -53,9 +53,15 @@ def of_the_source(op_class: type[Op]) -> Iterator[tuple[Mutant, str, Methods]]:
         yield from _emitted_mutants(op_class, names)
 
 
+def formulas_of(op_class: type[Op]) -> types.ModuleType:
+    """The module that has the function of an op's `func`: of a package, the one among its modules."""
+    package, _, name = op_class.FUNC.rpartition(".")
+    return sys.modules[getattr(importlib.import_module(package), name).__module__]
+
+
 def reached(op_class: type[Op]) -> frozenset[str]:
     """The functions that price an op with a `func`: those that its methods call, and those of their module that these call."""
-    module = importlib.import_module(op_class.FUNC.rpartition(".")[0])
+    module = formulas_of(op_class)
     functions = {name: value for name, value in vars(module).items() if inspect.isfunction(value)}
     found: set[str] = set()
     methods = [method for method in dataclasses.astuple(as_they_stand(op_class)) if method is not None]
@@ -69,13 +75,13 @@ def reached(op_class: type[Op]) -> frozenset[str]:
 
 
 def _func_mutants(op_class: type[Op], names: Names) -> Iterator[tuple[Mutant, str, Methods]]:
-    module = importlib.import_module(op_class.FUNC.rpartition(".")[0])
-    source = inspect.getsource(module)
+    package = importlib.import_module(op_class.FUNC.rpartition(".")[0])
+    source = inspect.getsource(formulas_of(op_class))
     own = as_they_stand(op_class)
     for mutant in mutants(source, reached(op_class), names):
         changed = types.ModuleType("mutated_formulas")
         exec(compile(mutant.tree, "mutated formulas", "exec"), vars(changed))
-        yield mutant, source, Methods(*(_over(method, module, changed) for method in (own.price, own.read, own.terms)))
+        yield mutant, source, Methods(*(_over(method, package, changed) for method in (own.price, own.read, own.terms)))
 
 
 def _over(method: Callable[..., Any] | None, module: types.ModuleType, changed: types.ModuleType) -> Any:

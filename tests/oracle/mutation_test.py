@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import inspect
+import pkgutil
 
 import pytest
 
@@ -40,8 +42,10 @@ def _wrong_element_sizes(found: list[mutation_run.Outcome]) -> list[mutation_run
 
 
 def test_every_formula_in_python_is_changed_on_behalf_of_some_op():
-    functions = (value for value in vars(formulas).values() if inspect.isfunction(value))
-    written = {function.__name__ for function in functions if function.__module__ == formulas.__name__}
+    names = [found.name for found in pkgutil.iter_modules(formulas.__path__, f"{formulas.__name__}.")]
+    modules = [importlib.import_module(name) for name in names]
+    functions = (value for module in modules for value in vars(module).values() if inspect.isfunction(value))
+    written = {function.__name__ for function in functions if function.__module__ in names}
     assert written == frozenset().union(*(mutated_prices.reached(OPS[name]) for name in FUNC_OPS))
 
 

@@ -6,9 +6,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tileops.perf import paths
 from tileops.tests.oracle.dispatch_count import count_flops, tally
 from tileops.tests.oracle.primitive_flops import TABLE, UnknownOperation, documented_table
+from tileops.tools.cli import paths
 
 ATEN = torch.ops.aten
 X, Y = torch.rand(3, 4) + 0.5, torch.rand(3, 4) + 0.5

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from tileops.ops.kernels.elementwise_table import TABLE
+from tileops.ops.kernels.elementwise.table import TABLE
 from tileops.ops.op import Op
 from tileops.tests.oracle.small_call import SmallCall
 

@@ -9,7 +9,7 @@ import sys
 from google.protobuf import text_format
 import pytest
 
-from tileops.perf import profiles
+from tileops.perf.roof import profiles
 from tileops.proto import gpu_profile_pb2
 from tileops.tests.profiles import rules
 

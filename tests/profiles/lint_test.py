@@ -2,11 +2,9 @@
 
 import pytest
 
-from tileops.perf import profile_rules
-from tileops.perf import profiles
+from tileops.perf.roof import profile_rules, profiles
 from tileops.proto import gpu_profile_pb2
-from tileops.tests.profiles import datasheets
-from tileops.tests.profiles import rules
+from tileops.tests.profiles import datasheets, rules
 
 _PROFILES = {profile.gpu: profile.message for profile in profiles.load_profiles()}
 

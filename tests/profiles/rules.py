@@ -8,8 +8,7 @@ table of datasheets, and each says where it comes from.
 from collections.abc import Iterable
 import re
 
-from tileops.perf import profile_checks
-from tileops.perf import profile_rules
+from tileops.perf.roof import profile_checks, profile_rules
 from tileops.proto import gpu_profile_pb2
 from tileops.tests.profiles import datasheets
 

@@ -15,10 +15,10 @@ import types
 import pytest
 
 from tileops.codegen import pipeline
-from tileops.manifest import loader
-from tileops.ops import conformance, conformance_signature
-from tileops.ops.conformance_findings import CODES, Findings
-from tileops.perf import paths
+from tileops.manifest.reading import loader
+from tileops.ops.conformance import check, signature as conformance_signature
+from tileops.ops.conformance.findings import CODES, Findings
+from tileops.tools.cli import paths
 
 SPEC = paths.data_path("tests", "runtime", "conformance.yaml")
 _NUMBERS = itertools.count()
@@ -68,10 +68,10 @@ def generated_dir(tmp_path_factory):
 def said(generated_dir, tmp_path):
     """A function: the report on one entry when a plugin has these classes."""
 
-    def of(code: str, op: str = "ScaleFwdOp") -> conformance.Report:
+    def of(code: str, op: str = "ScaleFwdOp") -> check.Report:
         plugin = tmp_path / f"plugin{next(_NUMBERS)}.py"
         plugin.write_text(HEAD + code)
-        return conformance.check(generated_dir, [str(plugin)], op)
+        return check.check(generated_dir, [str(plugin)], op)
 
     return of
 
@@ -287,7 +287,7 @@ def test_every_code_is_documented_under_its_own_words():
 
 
 def test_the_projects_ops_conform():
-    report = conformance.check()
+    report = check.check()
     assert [str(one) for one in report.findings] == []
     assert report.unreached == ()
     assert len(report.entries) >= 8
@@ -298,7 +298,7 @@ def test_init_and_forward_of_every_project_op_are_the_manifests_item_by_item():
     manifest = loader.load(loader.spec_files(str(paths.data_path("manifest", "spec"))))
     for op, entry in manifest.entries.items():
         signature = entry.signature
-        op_class = getattr(importlib.import_module(f"tileops.ops.{entry.family}"), op)
+        op_class = getattr(importlib.import_module(f"tileops.ops.families.{entry.family}"), op)
         init = list(inspect.signature(op_class).parameters.values())
         params = [param for param in signature.params.values() if not param.kw_only]
         params += [param for param in signature.params.values() if param.kw_only]
@@ -314,7 +314,7 @@ def test_init_and_forward_of_every_project_op_are_the_manifests_item_by_item():
 
 
 def _command(*arguments: str) -> subprocess.CompletedProcess:
-    command = [sys.executable, "-m", "tileops.ops.conformance_command", *arguments]
+    command = [sys.executable, "-m", "tileops.ops.conformance.conformance", *arguments]
     return subprocess.run(command, capture_output=True, text=True, env={"PYTHONPATH": ":".join(sys.path)})
 
 

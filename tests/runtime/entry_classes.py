@@ -6,10 +6,10 @@ import sys
 import types
 
 from tileops.codegen.pipeline import analyse_files
-from tileops.perf import paths
 from tileops.tests.runtime import entry_formulas
+from tileops.tools.cli import paths
 
-# Where a team's own formulas would be: a manifest names none of this package but those of //perf:formulas.
+# Where a team's own formulas would be: a manifest names none of this package but those of //perf/formulas.
 sys.modules["team_formulas"] = entry_formulas
 
 

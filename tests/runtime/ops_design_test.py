@@ -18,7 +18,7 @@ import pytest
 from tileops.codegen import pipeline
 from tileops.ops import catalogue
 from tileops.ops.op import Op
-from tileops.perf import paths
+from tileops.tools.cli import paths
 
 DOCUMENT = paths.data_path("docs", "ops-design.md")
 TEXT = DOCUMENT.read_text()

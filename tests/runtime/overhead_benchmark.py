@@ -21,7 +21,7 @@ from tileops.codegen.pipeline import analyse_files
 from tileops.ops import catalogue, workloads
 from tileops.ops.dtypes import BY_NAME
 from tileops.ops.op import Op
-from tileops.perf import paths
+from tileops.tools.cli import paths
 
 _GOALS_US = {3: 10, 12: 25}
 _CALLS, _BATCHES = 100, 300

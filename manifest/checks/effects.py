@@ -1,0 +1,105 @@
+"""Checks of presence and effects: conditions that decide something, and outputs that are inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from tileops.manifest.checks import families
+from tileops.manifest.language import expr
+from tileops.manifest.language.text import shown
+from tileops.manifest.model import Entry, Expression, Signature, Tensor
+from tileops.manifest.plans.points import TooManyPoints, discriminants, domain_restrictions, enumerate_points
+
+Report = Callable[[str, int, str, str], None]  # field path, line, code, message
+
+
+def sections(signature: Signature) -> Iterator[tuple[str, dict[str, Tensor]]]:
+    """The tensors of a signature by the section in which they stand."""
+    yield "params", signature.constants
+    yield "inputs", signature.inputs
+    yield "outputs", signature.outputs
+
+
+def aliases(entry: Entry, unclear: set[str], report: Report) -> None:
+    """What is written may be an output, once; `unclear` are the paths of tensors that have defects of their own."""
+    for tensor in entry.signature.inputs.values():
+        path = f"signature.inputs.{tensor.name}"
+        if tensor.write_only and tensor.mutated is None and f"{path}.mutated" not in entry.malformed:
+            report(f"{path}.write_only", tensor.line, "M050", "write_only needs a `mutated` that is true or a condition")
+    taken: dict[str, str] = {}
+    for output in entry.signature.outputs.values():
+        source = f"signature.inputs.{output.alias}"
+        if not output.alias or {source, f"{source}.mutated"} & entry.malformed:
+            continue
+        problem = _alias_problem(entry.signature, output, taken, bool(unclear & {source, f"signature.outputs.{output.name}"}))
+        if problem:
+            report(f"signature.outputs.{output.name}.alias", output.line, "M050", problem)
+        taken.setdefault(output.alias, output.name)
+
+
+def _alias_problem(signature: Signature, output: Tensor, taken: dict[str, str], unclear: bool) -> str:
+    source = signature.inputs.get(output.alias)
+    if source is None:
+        return f"{shown(output.alias)} is no input"
+    if source.mutated is None:
+        return f"the input {source.name!r} is never written, so no output is it"
+    if output.buffer:
+        return f"the output is the input {source.name!r} where that is written, so no `buffer` can be passed for it"
+    if source.name in taken:
+        return f"the input {source.name!r} is the output {taken[source.name]!r} already"
+    if not unclear and (source.dtype.expr, source.shape.expr) != (output.dtype.expr, output.shape.expr):
+        return f"dtype and shape must be those of the input {source.name!r}"
+    return ""
+
+
+def conditions(entry: Entry, report: Report) -> None:
+    """Conditions of presence and of effects read nothing that a call must be solved for, and decide something."""
+    asked = {name: _asks_for(tensor) for name, tensor in entry.signature.tensors.items() if tensor.when is not None}
+    circular = families.cycles(asked)
+    for section, tensors in sections(entry.signature):
+        for tensor in tensors.values():
+            path = f"signature.{section}.{tensor.name}"
+            if tensor.name in circular:
+                report(f"{path}.{_FIELD[section]}", tensor.when.line, "M041", "asks for its own presence, directly or through others")
+            if circular and tensor.when is not None and _asks_for(tensor) & asked.keys():
+                continue  # what it comes to is not known
+            if tensor.when is not None:
+                _condition(entry.signature, f"{path}.{_FIELD[section]}", tensor.when, "M052", report)
+            if tensor.mutated is not None and tensor.mutated.text != "true":
+                _condition(entry.signature, f"{path}.mutated", tensor.mutated, "M050", report)
+
+
+_FIELD = {"params": "optional", "inputs": "optional", "outputs": "nullable"}
+
+
+def _asks_for(tensor: Tensor) -> set[str]:
+    """The names whose presence decides that of a tensor."""
+    calls = (part for part in expr.walk(tensor.when.expr) if isinstance(part, expr.Call) and part.function == "present")
+    return {name for call in calls for name in expr.names(call)}
+
+
+def _condition(signature: Signature, path: str, condition: Expression, constant: str, report: Report) -> None:
+    finite = discriminants(signature, [condition.expr])
+    unknown = [name for name in expr.names(condition.expr) if name not in {one.name for one in finite}]
+    for name in unknown:
+        report(
+            path, condition.line, "M052",
+            f"{name!r} is no discriminant (a Bool or enum parameter, an algebraic value, a presence)",
+        )  # fmt: skip
+    if unknown:
+        return
+    restrictions = [rule for rule in domain_restrictions(signature) if set(expr.names(rule)) <= {one.name for one in finite}]
+    try:
+        found = {point.fold(condition.expr) for point in enumerate_points(finite, restrictions)}
+    except TooManyPoints:
+        return  # which the inference plan, or the price, reports
+    if not found <= {expr.Literal(True), expr.Literal(False)}:
+        report(path, condition.line, "M052", f"{shown(condition.text)} is not decided by the finite facts of a call alone; {_FINITE}")
+    elif found == {expr.Literal(True)}:
+        report(path, condition.line, constant, f"{shown(condition.text)} holds in every call that the rules accept; {_ALWAYS[constant]}")
+    elif found == {expr.Literal(False)}:
+        report(path, condition.line, constant, f"{shown(condition.text)} holds in no call that the rules accept; leave it out")
+
+
+_FINITE = "compare Bools, enums, dtypes and finite fields of algebraic values, and ask for presence"
+_ALWAYS = {"M050": "write true", "M052": "leave it out, for the tensor is always there"}

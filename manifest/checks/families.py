@@ -1,0 +1,186 @@
+"""Checks of type families: applications, cases, and references among them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from tileops.manifest.language import declarations, expr, kind_check, kinds
+from tileops.manifest.language.kind_check import FORM, KIND, NAME, PRESENCE, Scope
+from tileops.manifest.language.narrowing import NOTHING, Facts
+from tileops.manifest.model import Entry, FamilyCase, Pattern, Tensor, TypeFamily
+from tileops.manifest.plans.points import TooManyPoints, discriminants, enumerate_points
+from tileops.manifest.plans.presence import conditions_of, substitute_presence
+
+_CODES = {FORM: "M020", NAME: "M021", KIND: "M022", PRESENCE: "M025"}
+Report = Callable[[str, int, str, str], None]
+
+
+def check_axes(
+    term: expr.ShapeTerm, names: Scope, report: Callable[[str, str], None], facts: Facts = NOTHING, families: Collection[str] = ()
+) -> None:
+    """Each axis is an integer, each run a sequence of integers, and none an application of one of the families."""
+    for axis in term.axes:
+        if isinstance(axis, expr.Subscript) and isinstance(axis.sequence, expr.Name) and axis.sequence.id in families:
+            report(FORM, f"{expr.to_source(axis)}: a type family is the whole shape, and no axis of one")
+            continue
+        kind = kind_check.check(axis, names, report, facts)
+        if kind is not None and not isinstance(axis, expr.Splice) and not declarations.is_integer(kind):
+            report(KIND, f"axis {expr.to_source(axis)!r} must be Dim or Int, and is {kind}")
+
+
+class FamilyCheck:
+    """Checks every family of one entry and every application of one."""
+
+    def __init__(self, entry: Entry, broken: frozenset[str], report: Report, names: Scope) -> None:
+        self._entry = entry
+        self._signature = entry.signature
+        self._broken = broken
+        self._report = report
+        self._names = names
+        self._conditions = conditions_of(entry.signature)
+
+    def run(self) -> None:
+        """Report every defect."""
+        applied: set[str] = set()
+        for section in ("constants", "inputs", "outputs"):
+            for tensor in getattr(self._signature, section).values():
+                if isinstance(tensor.shape.expr, expr.FamilyTerm):
+                    applied.add(tensor.shape.expr.family)
+                    self._tensor(f"signature.{section.replace('constants', 'params')}.{tensor.name}.shape", tensor)
+        references = {name: self._references(family) for name, family in self._signature.families.items()}
+        for name in cycles(references):
+            self._report(f"signature.types.{name}", self._signature.families[name].line, "M041", "refers to itself")
+        reached = applied.union(*(_reachable(name, references) for name in applied))
+        inside = {name for tensor in self._signature.tensors.values() for name in expr.names(tensor.shape.expr)}
+        # The application may be misspelt, or stand where none may; either is reported there.
+        unclear = self._entry.signature_gaps or applied - set(self._signature.families) or inside & set(self._signature.families)
+        for family in self._signature.families.values():
+            if family.name not in reached and not unclear:
+                self._report(f"signature.types.{family.name}", family.line, "M030", "is applied by no tensor")
+            self._cases(family)
+
+    def _references(self, family: TypeFamily) -> set[str]:
+        return {case.shape.family for case in family.cases if isinstance(case.shape, expr.FamilyTerm)}
+
+    def _tensor(self, path: str, tensor: Tensor) -> None:
+        self._application(path, tensor.shape.line, tensor.shape.expr, self._names)
+
+    def _application(self, path: str, line: int, term: expr.FamilyTerm, names: Scope, facts: Facts = NOTHING) -> None:
+        family = self._signature.families.get(term.family)
+        if family is None:
+            if term.family not in self._broken:
+                known = ", ".join(self._signature.families) or "none"
+                self._report(path, line, "M030", f"no type family {term.family!r}; there are: {known}")
+            return
+        if len(term.args) != len(family.params):
+            self._report(path, line, "M030", f"{term.family} takes {len(family.params)} arguments, not {len(term.args)}")
+            return
+        for arg, (name, wanted) in zip(term.args, family.params.items(), strict=True):
+            kind = kind_check.check(arg, names, lambda what, message: self._report(path, line, _CODES[what], message), facts)
+            if kind is None:
+                continue
+            if not kinds.fits(kind, wanted):
+                self._report(path, line, "M022", f"argument {name!r} of {term.family} must be {wanted}, and is {kind}")
+            elif name in family.match and not self._decides(arg, names):
+                self._report(
+                    path, line, "M030", f"argument {name!r} of {term.family} chooses the case: write a parameter or present(t)"
+                )
+
+    def _decides(self, arg: expr.Expr, names: Scope) -> bool:
+        """Whether every point decides an argument: a name or literal of a finite kind, or a condition on discriminants."""
+        if names is self._names:
+            arg = substitute_presence(arg, self._conditions)
+        if isinstance(arg, (expr.Name, expr.Literal)):
+            return not isinstance(arg, expr.Name) or arg.id not in self._signature.lets
+        if names is self._names:
+            finite = {one.name for one in discriminants(self._signature, [arg])}
+        else:
+            finite = set(names.names)
+        condition = isinstance(arg, (expr.Logic, expr.Unary, expr.Compare, expr.Call, expr.Field, expr.Conditional))
+        return condition and set(expr.names(arg)) <= finite and self._folds(arg, names)
+
+    def _folds(self, arg: expr.Expr, names: Scope) -> bool:
+        """Whether the points of an argument leave nothing of it; inside a family its cases' patterns say so."""
+        if names is not self._names:
+            return True
+        try:
+            points = enumerate_points(discriminants(self._signature, [arg]))
+        except TooManyPoints:
+            return True  # which the inference plan reports
+        return all(isinstance(point.fold(arg), expr.Literal) for point in points)
+
+    def _cases(self, family: TypeFamily) -> None:
+        path = f"signature.types.{family.name}.cases"
+        names = Scope(family.params, {})
+        for position, case in enumerate(family.cases):
+            problems = [
+                problem for name, pattern in zip(family.match, case.patterns, strict=True)
+                if (problem := _pattern_problem(pattern, family.params.get(name)))
+            ]  # fmt: skip
+            for problem in problems:
+                self._report(path, case.line, "M031", problem)
+            if problems:
+                continue  # what the case shows of its parameters is not known
+            if any(_overlap(case, other) for other in family.cases[:position]):
+                self._report(path, case.line, "M031", "overlaps a case before it")
+            facts = Facts(only={
+                name: frozenset({pattern.value}) for name, pattern in zip(family.match, case.patterns, strict=True)
+            })  # fmt: skip
+            if isinstance(case.shape, expr.FamilyTerm):
+                self._application(path, case.line, case.shape, names, facts)
+            else:
+                check_axes(
+                    case.shape, names, lambda what, message, line=case.line: self._report(path, line, _CODES[what], message),
+                    facts,
+                )  # fmt: skip
+
+
+def cycles(references: dict[str, set[str]]) -> list[str]:
+    """Of each cycle of references, the member that stands first."""
+    reached = {name: _reachable(name, references) for name in references}
+    first: list[str] = []
+    for name in references:
+        if name in reached[name] and not any(name in reached[other] and other in reached[name] for other in first):
+            first.append(name)
+    return first
+
+
+def _reachable(name: str, references: dict[str, set[str]]) -> set[str]:
+    found: set[str] = set()
+    waiting = list(references.get(name, ()))
+    while waiting:
+        one = waiting.pop()
+        if one not in found:
+            found.add(one)
+            waiting.extend(references.get(one, ()))
+    return found
+
+
+def _pattern_problem(pattern: Pattern, kind: kinds.Kind | None) -> str:
+    """What is wrong with a pattern for a parameter of the kind; "" where nothing is."""
+    if isinstance(kind, kinds.Bool):
+        return "" if isinstance(pattern.value, bool) else f"{pattern.value!r} is neither true nor false"
+    if isinstance(kind, kinds.Enum):
+        return "" if pattern.value in kind.values else f"{pattern.value!r} is none of {kind}"
+    if isinstance(kind, kinds.Adt):
+        constructor = next((one for one in kind.constructors if one.name == pattern.value), None)
+        if constructor is None:
+            return f"{pattern.value!r} is no constructor of {kind}"
+        fields = dict(constructor.fields)
+        for name, value in pattern.fields:
+            finite = isinstance(fields.get(name), (kinds.Bool, kinds.Enum))
+            if not finite or not (isinstance(value, bool) if isinstance(fields[name], kinds.Bool) else value in fields[name].values):
+                return f"{name}={value!r} is no value of a finite field of {pattern.value}"
+    return ""
+
+
+def _overlap(first: FamilyCase, second: FamilyCase) -> bool:
+    """Whether some values match both cases."""
+    return all(_both(a, b) for a, b in zip(first.patterns, second.patterns, strict=True))
+
+
+def _both(first: Pattern, second: Pattern) -> bool:
+    if type(first.value) is not type(second.value) or first.value != second.value:
+        return False
+    other = dict(second.fields)
+    return all(other.get(name, value) == value for name, value in first.fields)

@@ -1,0 +1,29 @@
+"""Obligations: the shapes whose kinds alone do not say that no axis is negative, so that a call has to see to it."""
+
+from __future__ import annotations
+
+from tileops.manifest.checks.signature import let_order, scope
+from tileops.manifest.language import expr, kind_check, kinds
+from tileops.manifest.model import Entry, Expression, Signature
+
+
+def obliges(entry: Entry, shape: expr.ShapeTerm) -> bool:
+    """Whether some axis of a folded shape is an Int, or some item of a run one: `K - 1`, or a list parameter."""
+    names = scope(entry)
+
+    def sure(axis: expr.Expr) -> bool:
+        run = isinstance(axis, expr.Splice)
+        kind = kind_check.check(axis.sequence if run else axis, names, lambda what, message: None)
+        return isinstance(kind.item if run and isinstance(kind, kinds.Seq) else kind, kinds.Dim)
+
+    return not all(map(sure, shape.axes))
+
+
+def decided_by_parameters(signature: Signature) -> tuple[list[str], list[Expression]]:
+    """(lets, in an order to work them out in; rules) that read parameters alone, so that construction settles them."""
+    known, lets = {*signature.params}, []
+    for name in let_order(signature):
+        if known.issuperset(signature.lets[name].expr.free_names):
+            known.add(name)
+            lets.append(name)
+    return lets, [rule for rule in signature.rules if known.issuperset(rule.expr.free_names)]

@@ -1,0 +1,101 @@
+"""Checks of rules, dtype combinations and constants: each says something, and what it says has a value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+
+from tileops.manifest.language import expr, kinds
+from tileops.manifest.language.text import shown
+from tileops.manifest.model import Entry, Expression, Signature, Tensor
+from tileops.manifest.plans import constants as values
+from tileops.manifest.plans.domain import Domain
+from tileops.manifest.plans.points import TooManyPoints, domain_restrictions
+
+Report = Callable[[str, int, str, str], None]  # field path, line, code, message
+
+
+def definitions(entry: Entry, told: Collection[str], report: Report) -> None:
+    """A rule that merely defines a name says it in the wrong place; one that stands twice says it once too often.
+
+    Rules whose paths are in `told` have defects already.
+    """
+    forall = entry.signature.forall
+    stand: dict[expr.Expr, int] = {}
+    for position, rule in enumerate(entry.signature.rules):
+        path = f"signature.shape_rules[{position}]"
+        if stand.setdefault(rule.expr, position) != position:
+            report(path, rule.line, "M027", f"{shown(rule.text)} is shape_rules[{stand[rule.expr]}] again")
+        node = rule.expr
+        if path in told or not (isinstance(node, expr.Compare) and node.ops == ("==",)):
+            continue
+        for side, other in (node.operands, node.operands[::-1]):
+            if isinstance(side, expr.Name) and isinstance(forall.get(side.id), (kinds.Dim, kinds.Shape)):
+                if side.id not in expr.names(other) and not isinstance(other, expr.Literal):
+                    report(
+                        path, rule.line, "M026",
+                        f"{shown(rule.text)} defines {side.id!r}; write {shown(expr.to_source(other))} in the shape, or a `let`",
+                    )  # fmt: skip
+                    break
+
+
+def combos(entry: Entry, broken: frozenset[str], report: Report) -> None:
+    """Each dtype combination assigns the same indices, each a dtype of its set, and stands once."""
+    signature = entry.signature
+    unread = {gap.rpartition("]")[0] + "]" for gap in entry.signature_gaps if gap.startswith("signature.dtype_combos[")}
+    paths = [f"signature.dtype_combos[{position}]" for position in range(len(signature.combos))]
+    first = next((combo.keys() for path, combo in zip(paths, signature.combos, strict=True) if path not in unread), None)
+    for position, (path, combo) in enumerate(zip(paths, signature.combos, strict=True)):
+        if path in unread:
+            continue
+        line = entry.line_of(path)
+        problems = [
+            problem for name, dtype in combo.items() if name not in broken and (problem := _misfit(signature.forall.get(name), name, dtype))
+        ]
+        for problem in problems:
+            report(path, line, "M053", problem)
+        indices = all(isinstance(signature.forall.get(name), kinds.DType) for name in combo)
+        if not combo:
+            report(path, line, "M053", "assigns no dtype index")
+        elif indices and combo.keys() != first:
+            report(path, line, "M053", "every combination must assign the same indices")
+        elif combo in signature.combos[:position]:
+            report(path, line, "M053", f"is dtype_combos[{signature.combos.index(combo)}] again")
+
+
+def _misfit(kind: kinds.Kind | None, name: str, dtype: str) -> str:
+    if not isinstance(kind, kinds.DType):
+        return f"{shown(name)} is no dtype index"
+    return "" if dtype in kind.values else f"{shown(dtype)} is not in {kind}"
+
+
+def constants(entry: Entry, report: Report) -> None:
+    """No rule is the same in every call, and no expression is without a value where finite facts alone decide."""
+    signature = entry.signature
+    try:
+        for position, rule in enumerate(signature.rules):
+            always = values.constant(signature, rule.expr)
+            if always is not None:
+                message = "holds in every call, and says nothing" if always else "rejects every call"
+                report(f"signature.shape_rules[{position}]", rule.line, "M027", f"{shown(rule.text)} {message}")
+                return
+        domain = Domain(signature)
+        if not all(domain.points([rule]) for rule in domain_restrictions(signature)):
+            line = entry.line_of("signature.shape_rules")
+            report("signature.shape_rules", line, "M027", "the rules together reject every call")
+            return
+        for path, expression, tensor in _expressions(signature):
+            for problem in values.without_value(signature, expression.expr, tensor):
+                report(path, expression.line, "M028", problem)
+    except TooManyPoints as error:
+        report("signature", entry.line_of("signature"), "M042", f"{error.args[0]} discriminant points are too many")
+
+
+def _expressions(signature: Signature) -> Iterator[tuple[str, Expression, Tensor | None]]:
+    for name, let in signature.lets.items():
+        yield f"signature.let.{name}", let, None
+    for position, rule in enumerate(signature.rules):
+        yield f"signature.shape_rules[{position}]", rule, None
+    for section, tensors in (("params", signature.constants), ("inputs", signature.inputs), ("outputs", signature.outputs)):
+        for name, tensor in tensors.items():
+            yield f"signature.{section}.{name}.dtype", tensor.dtype, None
+            yield f"signature.{section}.{name}.shape", tensor.shape, tensor

@@ -1,0 +1,353 @@
+"""Checks of one entry's signature: kinds at every use, effects, and the inference plan at every discriminant point."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+
+from tileops.manifest.checks import effects, families as check_families, rules
+from tileops.manifest.diagnostics import Diagnostics
+from tileops.manifest.language import declarations, expr, kind_check, kinds
+from tileops.manifest.language.kind_check import DTYPE, FORM, KIND, NAME, PRESENCE, Scope
+from tileops.manifest.language.kinds import BOOL, INT, Kind, Maybe
+from tileops.manifest.model import Entry, Expression, Signature, Tensor
+from tileops.manifest.plans import plan, presence
+from tileops.manifest.plans.domain import Domain
+from tileops.manifest.plans.planner import present_at
+from tileops.manifest.plans.points import Point, TooManyPoints, discriminants, domain_restrictions
+from tileops.manifest.plans.shapes import NoCase, shape_at
+
+CODES = {FORM: "M020", NAME: "M021", KIND: "M022", PRESENCE: "M025", DTYPE: "M024"}
+
+
+def scope(entry: Entry, roofline: bool = False, dtypes: bool = False, lists: bool = False) -> Scope:
+    """What an expression of the entry may read; lets have the kinds of their expressions.
+
+    Args:
+      entry: the entry.
+      roofline: `bytes(t)` may be read.
+      dtypes: dtype names stand for themselves.
+      lists: value lists of `forall` may be read, as generator arguments do.
+    """
+    signature = entry.signature
+    names: dict[str, Kind] = {
+        **{name: kind for name, kind in signature.forall.items() if lists or not is_value_list(kind)},
+        **{name: param.kind for name, param in signature.params.items() if name not in signature.constants},
+    }
+    tensors = {name: tensor.optional for name, tensor in signature.tensors.items()}
+    for name in let_order(signature):
+        kind = kind_check.check(signature.lets[name].expr, Scope(names, tensors), lambda what, message: None)
+        if kind is not None:
+            names[name] = kind
+    unclear = signature.lets.keys() - names.keys()  # in a cycle, or with defects of their own
+    hidden = frozenset(name for name, kind in signature.forall.items() if name not in names)
+    return Scope(names, tensors, roofline, dtypes, broken_names(entry) | unclear, hidden)
+
+
+def is_value_list(kind: Kind) -> bool:
+    """Whether an index is a list of values that only rows hold."""
+    return isinstance(kind, kinds.Seq) and not isinstance(kind, kinds.Shape)
+
+
+def broken_names(entry: Entry) -> frozenset[str]:
+    """Names that the entry means to declare and whose declaration could not be read; any, where a whole section could not."""
+    parts = [path.split(".") for path in entry.malformed if path.split(".")[0] == "signature"]
+    broken = {part[2] for part in parts if len(part) > 2 and not part[1].startswith("dtype_combos")}
+    if any(part[1:] in ([], ["forall"], ["params"], ["inputs"], ["outputs"], ["types"], ["let"]) for part in parts):
+        broken.update(name for term in _all_terms(entry.signature) for name in _mentioned(term))
+        broken.update(name for combo in entry.signature.combos for name in combo)
+    return frozenset(broken)
+
+
+def _all_terms(signature: Signature) -> Iterator[expr.Expr]:
+    for expression in (*signature.lets.values(), *signature.rules):
+        yield expression.expr
+    for tensor in signature.tensors.values():
+        for found in (tensor.dtype, tensor.shape, tensor.when, tensor.mutated, tensor.values, *tensor.requires):
+            if found is not None:
+                yield found.expr
+
+
+def _mentioned(term: expr.Expr) -> list[str]:
+    return expr.names(term) + [part.family for part in expr.walk(term) if isinstance(part, expr.FamilyTerm)]
+
+
+def let_order(signature: Signature) -> list[str]:
+    """Lets, each after those that it reads; those in a cycle are left out."""
+    readers: dict[str, list[str]] = {name: [] for name in signature.lets}
+    waits: dict[str, int] = {}
+    for name, let in signature.lets.items():
+        read = [other for other in expr.names(let.expr) if other in signature.lets]
+        waits[name] = len(read)
+        for other in read:
+            readers[other].append(name)
+    order = [name for name, count in waits.items() if count == 0]
+    for name in order:  # grows while it is walked
+        for reader in readers[name]:
+            waits[reader] -= 1
+            if waits[reader] == 0:
+                order.append(reader)
+    return order
+
+
+def values_read(node: expr.Expr, lets: Mapping[str, Expression]) -> list[str]:
+    """Names whose values an expression reads, directly or through lets; a presence is no value."""
+    found: dict[str, None] = {}
+    waiting = [node]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, expr.Call) and part.function == "present":
+            continue
+        if isinstance(part, (expr.Name, expr.Value, expr.Field)):
+            name = part.id if isinstance(part, expr.Name) else part.name
+            if name in lets and name not in found:
+                waiting.append(lets[name].expr)
+            found[name] = None
+        waiting.extend(expr.children(part))
+    return list(found)
+
+
+def type_terms(signature: Signature) -> list[expr.Expr]:
+    """The expressions that decide the types of a call: shapes, dtypes, conditions and aliases of its tensors."""
+    terms = []
+    for tensor in signature.tensors.values():
+        terms += [tensor.shape.expr, tensor.dtype.expr]
+        if tensor.when is not None:
+            terms.append(tensor.when.expr)
+        aliased = presence.is_its_input(signature, tensor)
+        if aliased is not None:
+            terms.append(aliased)
+    return terms
+
+
+class SignatureCheck:
+    """Checks one signature.
+
+    Attributes:
+      resolved: the entry with its presence conditions worked in.
+      plan: the inference plan; None where a defect stands in its way.
+    """
+
+    def __init__(self, entry: Entry, diagnostics: Diagnostics) -> None:
+        self._entry = entry
+        self.resolved = presence.resolve(entry)
+        self._signature = entry.signature
+        self._diagnostics = diagnostics
+        self._failed = False
+        self._told: set[str] = set()
+        self._unclear: set[str] = set()
+        self.plan: plan.Plan | None = None
+
+    def run(self) -> bool:
+        """Report every defect; True where the signature can be planned and called."""
+        for name in check_families.cycles({name: set(expr.names(let.expr)) for name, let in self._signature.lets.items()}):
+            self._report(f"signature.let.{name}", self._signature.lets[name].line, "M041", "refers to itself")
+        if self._failed:
+            return False
+        names = scope(self._entry)
+        for path, expression, wanted in self._expressions():
+            self._kind(path, expression, names, wanted)
+        rules.definitions(self._entry, self._told, self._report)
+        for section, tensors in effects.sections(self._signature):
+            for tensor in tensors.values():
+                self._tensor(f"signature.{section}.{tensor.name}", tensor)
+        for path, expression in self._signature.loose.items():
+            field = path.rpartition(".")[2]
+            if field in ("dtype", "shape"):
+                self._dtype(path, expression) if field == "dtype" else self._shape(path, expression)
+            else:
+                self._kind(path, expression, names, BOOL)
+        effects.aliases(self._entry, self._unclear, self._report)
+        rules.combos(self._entry, broken_names(self._entry), self._report)
+        families = check_families.FamilyCheck(self._entry, broken_names(self._entry), self._report, scope(self._entry))
+        families.run()
+        # Kinds are those of what is written; branches follow from what it means.
+        self._entry = self.resolved
+        self._signature = self._entry.signature
+        if not self._failed and not self._entry.signature_gaps:
+            effects.conditions(self._entry, self._report)
+        if not self._failed and not self._entry.signature_gaps:
+            rules.constants(self._entry, self._report)
+        if not self._failed and not self._entry.signature_gaps:
+            self._plan()
+        return not self._failed and not self._entry.signature_gaps
+
+    def _report(self, path: str, line: int, code: str, message: str) -> None:
+        self._failed = True
+        self._told.add(path)
+        self._unclear.add(path.rpartition(".")[0])
+        self._diagnostics.add(self._entry.file, line, self._entry.op, path, code, message)
+
+    def _reporter(self, path: str, line: int) -> Callable[[str, str], None]:
+        return lambda what, message: self._report(path, line, CODES[what], message)
+
+    def _expressions(self) -> Iterator[tuple[str, Expression, Kind | None]]:
+        for name, let in self._signature.lets.items():
+            yield f"signature.let.{name}", let, None
+        for position, rule in enumerate(self._signature.rules):
+            yield f"signature.shape_rules[{position}]", rule, BOOL
+        for section, tensors in effects.sections(self._signature):
+            for tensor in tensors.values():
+                field = "nullable" if section == "outputs" else "optional"
+                for name, found in (("mutated", tensor.mutated), (field, tensor.when)):
+                    if found is not None:
+                        yield f"signature.{section}.{tensor.name}.{name}", found, BOOL
+
+    def _kind(self, path: str, expression: Expression, names: Scope, wanted: Kind | None) -> None:
+        kind = kind_check.check(expression.expr, names, self._reporter(path, expression.line))
+        if kind is not None and wanted is not None and not kinds.fits(kind, wanted):
+            self._report(path, expression.line, "M022", f"must be {wanted}, and is {kind}")
+
+    def _parts(self, path: str, expression: Expression) -> None:
+        """What takes no part in types decides none, neither itself nor through lets."""
+        lets = self._signature.lets
+        for name in values_read(expression.expr, lets):
+            param = self._signature.params.get(name)
+            kind = None if param is None else param.kind.item if isinstance(param.kind, Maybe) else param.kind
+            if isinstance(kind, (kinds.Real, kinds.Text, kinds.Opaque)):
+                self._report(path, expression.line, "M022", f"{name!r} is {kind}, which takes no part in types")
+
+    def _tensor(self, path: str, tensor: Tensor) -> None:
+        dtype = self._dtype(f"{path}.dtype", tensor.dtype)
+        self._shape(f"{path}.shape", tensor.shape)
+        if tensor.values is not None:
+            self._generator(path, tensor, dtype)
+
+    def _dtype(self, path: str, expression: Expression) -> Kind | None:
+        self._parts(path, expression)
+        dtype = kind_check.check(expression.expr, scope(self._entry, dtypes=True), self._reporter(path, expression.line))
+        if dtype is not None and not isinstance(dtype.item if isinstance(dtype, Maybe) else dtype, kinds.DType):
+            self._report(path, expression.line, "M022", f"must be a dtype, and is {dtype}")
+        elif isinstance(dtype, Maybe):
+            self._report(path, expression.line, "M025", f"{expression.text} may be None; write coalesce_dtype")
+        return dtype
+
+    def _shape(self, path: str, expression: Expression) -> None:
+        self._parts(path, expression)
+        if isinstance(expression.expr, expr.ShapeTerm):
+            report = self._reporter(path, expression.line)
+            check_families.check_axes(expression.expr, scope(self._entry), report, families=self._signature.families)
+
+    def _generator(self, path: str, tensor: Tensor, dtype: Kind | None) -> None:
+        names = scope(self._entry, lists=True)
+        report = self._reporter(f"{path}.values", tensor.values.line)
+        call = tensor.values.expr
+        if not isinstance(call, expr.Call) or call.function not in declarations.GENERATORS:
+            report(FORM, f"must be a call of a generator: {', '.join(declarations.GENERATORS)}")
+        else:
+            generator = declarations.GENERATORS[call.function]
+            _check_arguments(call, generator.args, names, report)
+            term = tensor.shape.expr
+            runs = isinstance(term, expr.ShapeTerm) and any(isinstance(axis, expr.Splice) for axis in term.axes)
+            if isinstance(term, expr.ShapeTerm) and not runs and len(term.axes) != generator.rank:
+                self._report(
+                    f"{path}.values", tensor.values.line, "M051",
+                    f"{call.function} gives {generator.rank} axes, and {tensor.name} has {len(term.axes)}",
+                )  # fmt: skip
+        if tensor.requires and isinstance(dtype, kinds.DType) and not all("int" in name for name in dtype.values):
+            self._report(f"{path}.requires", tensor.line, "M051", f"requires needs an integer dtype, not {dtype}")
+        # A requirement may read the contents of another metadata tensor of rank 1, by its name.
+        lists = {
+            other.name: kinds.Seq(INT) for other in self._signature.inputs.values()
+            if other.values is not None and other.name != tensor.name
+        }  # fmt: skip
+        names = dataclasses.replace(names, names={**names.names, **lists})
+        for position, required in enumerate(tensor.requires):
+            report = self._reporter(f"{path}.requires[{position}]", required.line)
+            if not isinstance(required.expr, expr.Call) or required.expr.function not in declarations.PREDICATES:
+                report(FORM, f"must be a call of a predicate: {', '.join(declarations.PREDICATES)}")
+                continue
+            _check_arguments(required.expr, declarations.PREDICATES[required.expr.function].args, names, report)
+
+    def _plan(self) -> None:
+        told = self._undecided()
+        try:
+            self._planned(told)
+        except TooManyPoints as error:
+            self._report("signature", self._entry.line_of("signature"), "M042", f"{error.args[0]} discriminant points are too many")
+
+    def _undecided(self) -> set[str]:
+        """Report the dtype indices that decide a branch and are not known before one is taken; which they are."""
+        signature, found = self._signature, set()
+        for one in discriminants(signature, [*type_terms(signature), *domain_restrictions(signature)]):
+            if one.name in signature.forall and plan.holder(signature, one.name) is None:
+                found.add(one.name)
+                path = f"signature.forall.{one.name}"
+                self._report(
+                    path, self._entry.line_of(path), "M040",
+                    f"{one.name!r} decides which tensors or axes a call has, and no input that every call has is of dtype {one.name};"
+                    " give one that dtype, or let a parameter decide",
+                )  # fmt: skip
+        return found
+
+    def _planned(self, told: set[str]) -> None:
+        """Plan, and report what no call solves or reads, save those `told` already. Raises TooManyPoints."""
+        signature = self._signature
+        domain = Domain(signature)
+        read: set[str] = set()
+        missing = {
+            str(error): error.family for tensor in signature.tensors.values()
+            if isinstance(tensor.shape.expr, expr.FamilyTerm)
+            for point in domain.points(plan.item_terms(signature, tensor.name)) for error in _without_case(signature, tensor, point)
+        }  # fmt: skip
+        for message, family in missing.items():
+            path = f"signature.types.{family}"
+            self._report(path, self._entry.line_of(path), "M031", message)
+        if missing:
+            return
+        self.plan = plan.build(signature, domain)
+        for found, point, unsolved in plan.needs(signature, domain, self.plan):
+            read |= found
+            names = [name for name in signature.forall if name in unsolved - told]
+            if names:
+                told.update(names)
+                path = f"signature.forall.{names[0]}"
+                self._report(path, self._entry.line_of(path), "M040", self._unsolved(names, point))
+        self._unread(read, told)
+
+    def _unread(self, read: set[str], told: set[str]) -> None:
+        """Report the indices that nothing reads, save those `told` already."""
+        filled = {name for tensor in self._signature.inputs.values() if tensor.values for name in expr.names(tensor.values.expr)}
+        filled.update(name for let in self._signature.lets.values() for name in expr.names(let.expr))
+        for name, kind in self._signature.forall.items():
+            path = f"signature.forall.{name}"
+            if name in told:
+                continue
+            if is_value_list(kind) and name not in filled:
+                self._report(path, self._entry.line_of(path), "M040", f"{name!r} is read by no generator, and is there for nothing else")
+            elif not is_value_list(kind) and name not in read:
+                self._report(path, self._entry.line_of(path), "M040", f"{name!r} stands in no shape, dtype, rule or generator, and so is solved by no call")
+
+    def _unsolved(self, names: list[str], point: Point) -> str:
+        """Why indices are not solved at a point, and what would solve the first."""
+        name, kind = names[0], self._signature.forall[names[0]]
+        if isinstance(kind, kinds.DType):
+            wanted = f"the dtype of an input must be {name}"
+        elif isinstance(kind, kinds.Shape):
+            wanted = f"an input must have *{name}, and no other unknown run beside it"
+        else:
+            wanted = f"an input axis must be {name}, or a constant times {name} plus known terms"
+        return (
+            f"{' and '.join(map(repr, names))} {'is' if len(names) == 1 else 'are'} not solved by any input ({point}); {wanted}, and"
+            " that input not be optional"
+        )
+
+
+def _without_case(signature: Signature, tensor: Tensor, point: Point) -> Iterator[NoCase]:
+    try:
+        if present_at(tensor, point):
+            shape_at(signature, tensor, point)
+    except NoCase as error:
+        yield error
+
+
+def _check_arguments(call: expr.Call, wanted: tuple[Kind, ...], names: Scope, report: Callable[[str, str], None]) -> None:
+    if len(call.args) != len(wanted):
+        report(KIND, f"{call.function} takes {len(wanted)} arguments, not {len(call.args)}")
+        return
+    for arg, kind in zip(call.args, wanted, strict=True):
+        found = kind_check.check(arg, names, report)
+        if found is not None and not kinds.fits(found, kind):
+            report(KIND, f"{expr.to_source(arg)!r} must be {kind}, and is {found}")
+
+

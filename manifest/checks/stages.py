@@ -1,0 +1,47 @@
+"""Checks of compositions across entries: a stage's op exists, and no op runs itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+
+from tileops.manifest.checks.families import cycles
+from tileops.manifest.diagnostics import Diagnostics
+from tileops.manifest.language.text import shown
+from tileops.manifest.model import Entry
+
+
+def check_stages(
+    entries: Iterable[Entry], diagnostics: Diagnostics, others: Callable[[], Collection[str]] | None = None
+) -> None:
+    """Report stages that name no op, and ops that run themselves, directly or through others.
+
+    Args:
+      entries: all entries read.
+      diagnostics: takes the defects.
+      others: names of the ops beside these, asked for where a stage's op is none of these; None where they are not all
+        known, as in a build of one family, and no name is judged.
+    """
+    found = {entry.op: entry for entry in entries}
+    named = {op: {stage.op for stage in entry.stages if stage.op} for op, entry in found.items()}
+    circular = cycles(named)
+    known: Collection[str] | None = None
+    for entry in found.values():
+        for stage in entry.stages:
+            path = f"composition.stages[{stage.position}]"
+            if entry.op in circular and (stage.op == entry.op or entry.op in _reached(stage.op, named)):
+                diagnostics.add(entry.file, stage.line, entry.op, path, "M070", f"{shown(stage.op)} runs {entry.op}, and so would run itself")
+            elif stage.op and stage.op not in found and others is not None:
+                known = others() if known is None else known
+                if stage.op not in known:
+                    message = f"no op {shown(stage.op)}; a stage names one of the entries, or a kernel"
+                    diagnostics.add(entry.file, stage.line, entry.op, path, "M070", message)
+
+
+def _reached(op: str, named: dict[str, set[str]]) -> set[str]:
+    found: set[str] = set()
+    waiting = [op]
+    while waiting:
+        new = named.get(waiting.pop(), set()) - found
+        found |= new
+        waiting.extend(new)
+    return found

@@ -1,0 +1,242 @@
+"""What each primitive, generator and predicate takes and gives: the kinds by which expressions are checked.
+
+What a member means is said once, in the docstring of the function that computes it: `summary` and `domain` read it there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections import ChainMap
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from tileops.manifest.language import kinds, primitives
+from tileops.manifest.language.generators import GENERATOR_FUNCTIONS
+from tileops.manifest.language.kinds import (
+    BOOL, DIM, INT, REAL, SHAPE, Adt, Constructor, Dim, DType, Enum, Int, Kind, Maybe, NoneKind, Seq, Union,
+)
+from tileops.manifest.language.predicates import PREDICATE_FUNCTIONS
+from tileops.manifest.language.primitives import PRIMITIVE_FUNCTIONS
+
+_SEQ_INT = Seq(INT)
+_INTS = Union((INT, _SEQ_INT))
+_DIM_ARGUMENT = Maybe(_INTS)
+_DTYPE = kinds.ALL_DTYPES
+# Any algebraic type whose constructors are among these and have these fields, whatever the type and its classes are.
+_LAYOUT = Adt("a layout of experts", tuple(
+    Constructor(name, "", tuple((field, INT) for field in fields)) for name, fields in primitives.MOE_LAYOUTS.items()
+))
+
+# Kind of a result from the kinds of the arguments; a string says why these do not fit.
+Result = Callable[[list[Kind]], Kind | str]
+
+
+@dataclasses.dataclass(frozen=True)
+class Primitive:
+    """A member of the closed set.
+
+    Attributes:
+      args: kind of each argument; the last repeats where `variadic`.
+      optional: how many of the last arguments may be left out.
+      result: kind of the result.
+    """
+
+    args: tuple[Kind, ...]
+    result: Result
+    optional: int = 0
+    variadic: bool = False
+
+
+class Generator(NamedTuple):
+    """What fills a metadata tensor: kind of each argument, and the rank of the tensor that it gives."""
+
+    args: tuple[Kind, ...]
+    rank: int
+
+
+class Predicate(NamedTuple):
+    """What a metadata tensor must satisfy: kind of each argument after the tensor, which is implicit."""
+
+    args: tuple[Kind, ...]
+
+
+def _same(kind: Kind) -> Result:
+    return lambda args: kind
+
+
+def _item(args: list[Kind]) -> Kind:
+    """Dim where every summed or chosen value is one, else Int."""
+    return DIM if all(_counts(arg) for arg in args) else INT
+
+
+def _counts(kind: Kind) -> bool:
+    """Whether every integer in the kind is a Dim."""
+    if isinstance(kind, (Maybe, Seq)):
+        return _counts(kind.item)
+    if isinstance(kind, Union):
+        return all(_counts(item) for item in kind.items)
+    return isinstance(kind, (Dim, NoneKind))
+
+
+def _per_axis(args: list[Kind]) -> Kind | str:
+    value, fallback = args[0], args[3:]
+    if isinstance(value, (Maybe, NoneKind)) and not fallback:
+        return f"argument 1 of per_axis is {value}; where it may be None, write the fallback as argument 4"
+    return _item([value, *fallback])
+
+
+def _dtypes(kind: Kind) -> tuple[str, ...]:
+    item = kind.item if isinstance(kind, Maybe) else kind
+    return item.values if isinstance(item, DType) else ()
+
+
+def _coalesced(args: list[Kind]) -> Kind:
+    return DType(tuple(dict.fromkeys(name for arg in args for name in _dtypes(arg))))
+
+
+def _categories(args: list[Kind]) -> Kind:
+    return Enum(tuple(dict.fromkeys(primitives.category(name) for name in _dtypes(args[0]))))
+
+
+def _as_float(args: list[Kind]) -> Kind:
+    return DType(tuple(dict.fromkeys(primitives.promote_int_to_float(name) for name in _dtypes(args[0]))))
+
+
+def _promoted(args: list[Kind]) -> Kind | str:
+    """Every dtype that some pair promotes to; which pairs meet is known at a discriminant point alone."""
+    found: dict[str, None] = {}
+    for first in _dtypes(args[0]):
+        for second in _dtypes(args[1]):
+            try:
+                found[primitives.promote_types(first, second)] = None
+            except ValueError:
+                continue
+    return DType(tuple(found)) if found else f"no dtype of {args[0]} promotes with one of {args[1]}"
+
+
+PRIMITIVES: dict[str, Primitive] = {
+    "broadcast": Primitive((_SEQ_INT,), _same(SHAPE), variadic=True),
+    "reduced": Primitive((_SEQ_INT, _DIM_ARGUMENT, BOOL, Enum(("full", "noop", "reject"))), _same(SHAPE)),
+    "ceil_div": Primitive((INT, INT), lambda args: _item(args[:1])),
+    "len": Primitive((Union((_SEQ_INT, Seq(BOOL))),), _same(DIM)),
+    "prod": Primitive((_SEQ_INT,), _item),
+    "sum": Primitive((_SEQ_INT,), _item),
+    "max": Primitive((_SEQ_INT, INT), _item, optional=1),
+    "min": Primitive((_SEQ_INT, INT), _item, optional=1),
+    "per_axis": Primitive((_DIM_ARGUMENT, INT, INT, _INTS), _per_axis, optional=1),
+    "conv.out": Primitive((INT,) * 5, _same(DIM)),
+    "pool.out": Primitive((*(INT,) * 5, BOOL), _same(DIM)),
+    "moe.capacity": Primitive((_LAYOUT, INT, INT), _same(DIM)),
+    "log2_floor": Primitive((INT,), _same(DIM)),
+    "abs": Primitive((INT,), _same(DIM)),
+    "range": Primitive((INT,), _same(Seq(DIM))),
+    "all": Primitive((Seq(BOOL),), _same(BOOL)),
+    "valid_axes": Primitive((_DIM_ARGUMENT, INT), _same(BOOL)),
+    "unique_axes": Primitive((_DIM_ARGUMENT, INT), _same(BOOL)),
+    "category": Primitive((_DTYPE,), _categories),
+    "representable": Primitive((Union((INT, REAL, BOOL)), _DTYPE), _same(BOOL)),
+    "is_int": Primitive((Union((INT, REAL, BOOL)),), _same(BOOL)),
+    "promote_int_to_float": Primitive((_DTYPE,), _as_float),
+    "coalesce_dtype": Primitive((Maybe(_DTYPE), _DTYPE), _coalesced),
+    "promote_types": Primitive((_DTYPE, _DTYPE), _promoted),
+    "balanced_sizes": Primitive((INT, INT), _same(Seq(DIM))),
+    "repeat": Primitive((INT, INT), lambda args: Seq(_item(args[:1]))),
+}
+
+GENERATORS: dict[str, Generator] = {
+    "as_tensor": Generator((_SEQ_INT,), 1),
+    "prefix_sum": Generator((_SEQ_INT,), 1),
+    "exclusive_prefix_sum": Generator((_SEQ_INT,), 1),
+    "padded_exclusive_prefix_sum": Generator((_SEQ_INT, INT), 1),
+    "chunk_indices": Generator((_SEQ_INT, INT), 2),
+    "token_indices": Generator((_SEQ_INT,), 2),
+    "chunk_offsets": Generator((_SEQ_INT, INT), 1),
+    "local_expert_map": Generator((INT, INT, INT), 1),
+    "topk_ids": Generator((INT, INT, INT), 2),
+    "random_ids": Generator((INT, INT), 1),
+    "paged_block_table": Generator((INT, INT, INT), 2),
+    "nsa_block_indices": Generator((_SEQ_INT, INT, INT, INT), 3),
+    "nsa_block_counts": Generator((INT, INT, INT), 2),
+}
+
+PREDICATES: dict[str, Predicate] = {
+    "prefix_offsets": Predicate((INT,)),
+    "max_segment": Predicate((INT,)),
+    "in_range": Predicate((INT, INT)),
+    "attn.paged_fits": Predicate((_SEQ_INT, INT)),
+}
+
+_FUNCTIONS: Mapping[str, Callable[..., Any]] = ChainMap(PRIMITIVE_FUNCTIONS, GENERATOR_FUNCTIONS, PREDICATE_FUNCTIONS)
+# Python's own functions speak of more than the language does.
+_PYTHONS = {"len": "Number of items.", "abs": "Absolute value.", "all": "Whether every item holds."}
+
+
+def summary(name: str) -> str:
+    """One line on a primitive, generator or predicate."""
+    return _PYTHONS.get(name) or inspect.getdoc(_FUNCTIONS[name]).partition("\n")[0]
+
+
+def domain(name: str) -> str:
+    """What the arguments of a primitive, generator or predicate must fulfil beyond their kinds; "" of a total one."""
+    _, _, text = inspect.getdoc(_FUNCTIONS[name]).partition("\nDomain: ")
+    return text.partition("\n")[0]
+
+
+def check_call(name: str, args: list[Kind]) -> Kind | str:
+    """Kind of a primitive's result; a string says why the call does not fit."""
+    declared = PRIMITIVES[name]
+    most = None if declared.variadic else len(declared.args)
+    least = len(declared.args) - declared.optional
+    if len(args) < least or (most is not None and len(args) > most):
+        count = f"{least} or more" if most is None else f"{least} to {most}" if most > least else str(least)
+        return f"{name} takes {count} arguments, not {len(args)}"
+    for position, arg in enumerate(args):
+        wanted = declared.args[min(position, len(declared.args) - 1)]
+        if not _fits(arg, wanted):
+            return f"argument {position + 1} of {name} is {arg}, and {_described(wanted)} is asked for"
+    return declared.result(args)
+
+
+def _fits(found: Kind, wanted: Kind) -> bool:
+    """Whether an argument fits; an algebraic type by its constructors and fields, since a primitive names no type."""
+    if not isinstance(wanted, Adt):
+        return kinds.fits(found, wanted)
+    known = {constructor.name: constructor for constructor in wanted.constructors}
+    return isinstance(found, Adt) and all(
+        constructor.name in known
+        and all(_has(constructor, field, kind) for field, kind in known[constructor.name].fields)
+        for constructor in found.constructors
+    )
+
+
+def _has(constructor: Constructor, field: str, kind: Kind) -> bool:
+    found = dict(constructor.fields).get(field)
+    return found is not None and kinds.fits(found, kind)
+
+
+def _described(kind: Kind) -> str:
+    if not isinstance(kind, Adt):
+        return str(kind)
+    forms = (f"{one.name}{{{', '.join(f'{field}: {item}' for field, item in one.fields)}}}" for one in kind.constructors)
+    return f"an algebraic type of {', '.join(forms)}"
+
+
+def is_integer(kind: Kind) -> bool:
+    """Int or Dim; a union of such too."""
+    return all(isinstance(item, Int) for item in kind.items) if isinstance(kind, Union) else isinstance(kind, Int)
+
+
+def join(first: Kind, second: Kind) -> Kind:
+    """The kind of a value that is one or the other."""
+    if kinds.fits(first, second):
+        return second
+    if kinds.fits(second, first):
+        return first
+    if isinstance(first, NoneKind) or isinstance(second, NoneKind):
+        return Maybe(second if isinstance(first, NoneKind) else first)
+    if isinstance(first, Enum) and isinstance(second, Enum):
+        return Enum(tuple(dict.fromkeys(first.values + second.values)))
+    if isinstance(first, DType) and isinstance(second, DType):
+        return DType(tuple(dict.fromkeys(first.values + second.values)))
+    return Union((first, second))

@@ -1,0 +1,226 @@
+"""Generators: what fills a metadata tensor when a workload row is instantiated.
+
+Seeded ones draw from a private stream that the caller's seed alone decides, so a draw elsewhere moves nothing. They use
+no draw but the stream's uniform floats, whose sequence NumPy keeps from release to release.
+
+A list of lengths describes sequences laid end to end, as the variable-length attention libraries pack them: `lengths[i]`
+tokens of sequence i follow those of sequence i - 1.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tileops.manifest.language import extents
+from tileops.manifest.language.extents import chunks
+
+
+def as_tensor(values: Sequence[int]) -> np.ndarray:
+    """The list itself; int64[len(values)].
+
+    Domain: the values lie in int64's range.
+    """
+    extents.as_tensor(values)
+    return np.asarray(values, dtype=np.int64)
+
+
+def prefix_sum(values: Sequence[int]) -> np.ndarray:
+    """Inclusive running sums; int64[len(values)].
+
+    Domain: the values' magnitudes sum to less than 2**63.
+    """
+    extents.prefix_sum(values)
+    return np.cumsum(np.asarray(values, dtype=np.int64))
+
+
+def exclusive_prefix_sum(values: Sequence[int]) -> np.ndarray:
+    """0, then the running sums; int64[len(values) + 1].
+
+    Domain: the values' magnitudes sum to less than 2**63.
+    """
+    return np.concatenate(([0], prefix_sum(values)))
+
+
+def padded_exclusive_prefix_sum(lengths: Sequence[int], pad: int) -> np.ndarray:
+    """0, then the running sums of the lengths, each rounded up to a multiple of `pad`; int64[len(lengths) + 1].
+
+    Domain: no length is negative; `pad` is positive.
+    """
+    extents.padded_exclusive_prefix_sum(lengths, pad)
+    return exclusive_prefix_sum([-(-length // pad) * pad for length in lengths])
+
+
+def chunk_indices(lengths: Sequence[int], chunk: int) -> np.ndarray:
+    """(sequence, chunk within it) of every chunk of at most `chunk` tokens; int64[number of chunks, 2].
+
+    No chunk spans two sequences: sequence i has ceil(lengths[i] / chunk), the last one possibly short. The same as
+    prepare_chunk_indices of flash-linear-attention, save that an empty sequence keeps its number.
+
+    Domain: no length is negative; `chunk` is positive; the result has at most 2**28 values.
+    """
+    extents.chunk_indices(lengths, chunk)
+    return _numbered(chunks(lengths, chunk))
+
+
+def token_indices(lengths: Sequence[int]) -> np.ndarray:
+    """(sequence, position within it) of every token; int64[sum(lengths), 2].
+
+    The same as prepare_token_indices of flash-linear-attention, save that an empty sequence keeps its number.
+
+    Domain: no length is negative; the result has at most 2**28 values.
+    """
+    extents.token_indices(lengths)
+    return _numbered(lengths)
+
+
+def chunk_offsets(lengths: Sequence[int], chunk: int) -> np.ndarray:
+    """0, then the running numbers of chunks of at most `chunk` tokens; int64[len(lengths) + 1].
+
+    Row chunk_offsets[i] of `chunk_indices` is the first chunk of sequence i; prepare_chunk_offsets of
+    flash-linear-attention.
+
+    Domain: no length is negative; `chunk` is positive.
+    """
+    return exclusive_prefix_sum(chunks(lengths, chunk))
+
+
+def local_expert_map(experts: int, local: int, first: int) -> np.ndarray:
+    """Local number of each expert where [first, first + local) are local, -1 elsewhere; int64[experts].
+
+    Domain: 0 <= first <= first + local <= experts.
+    """
+    extents.local_expert_map(experts, local, first)
+    result = np.full(experts, -1, dtype=np.int64)
+    result[first : first + local] = np.arange(local)
+    return result
+
+
+def topk_ids(stream: np.random.Generator, rows: int, k: int, experts: int) -> np.ndarray:
+    """For each row, `k` different experts of `experts`, uniform and in random order; int64[rows, k].
+
+    Domain: 0 <= k <= experts; rows >= 0; rows * experts is at most 2**28.
+    """
+    extents.topk_ids(rows, k, experts)
+    return np.argsort(stream.random((rows, experts)), axis=1)[:, :k].astype(np.int64)
+
+
+def random_ids(stream: np.random.Generator, count: int, bound: int) -> np.ndarray:
+    """`count` numbers of [0, `bound`), uniform, each drawn for itself; int64[count].
+
+    The rows that an embedding looks up, or the class of each sample: a number may stand more than once.
+
+    Domain: count >= 0 and is at most 2**28; `bound` is positive and at most 2**53.
+    """
+    extents.random_ids(count, bound)
+    return (stream.random((count,)) * bound).astype(np.int64)
+
+
+def paged_block_table(stream: np.random.Generator, batch: int, width: int, pool: int) -> np.ndarray:
+    """For each of `batch` sequences, the `width` pages that hold it, in order; int64[batch, width].
+
+    Pages are numbers in [0, pool), in random order, and no page stands twice in the table: no sequence shares one with
+    another. A paged cache of `pool` pages is read through it as the paged attention libraries do: token t of sequence b
+    lies in page table[b, t // page size] at t % page size.
+
+    Domain: batch and width are >= 0; batch * width <= pool; pool is at most 2**28.
+    """
+    extents.paged_block_table(batch, width, pool)
+    return _shuffled(stream, (pool,))[: batch * width].reshape(batch, width)
+
+
+def nsa_block_indices(
+    stream: np.random.Generator, lengths: Sequence[int], block: int, selected: int, heads: int
+) -> np.ndarray:
+    """Key blocks that each token and head attends to, numbered within its sequence; int64[sum(lengths), heads, selected].
+
+    The packed block_indices of native-sparse-attention. A token at position t of its sequence draws, for each head, from
+    the t // block + 1 blocks that begin at or before it: `selected` different ones, ascending. Where there are fewer, all
+    of them stand first and sum(lengths), which is no block's number, fills the rest.
+
+    Domain: no length is negative; `block` is positive; selected and heads are >= 0; result and draws are at most 2**28.
+    """
+    extents.nsa_block_indices(lengths, block, selected, heads)
+    total = sum(lengths)
+    result = np.full((total, heads, selected), total, dtype=np.int64)
+    row = 0
+    for size in lengths:
+        for begin in range(0, size, block):
+            tokens, choices = min(block, size - begin), begin // block + 1
+            taken = min(selected, choices)
+            drawn = _shuffled(stream, (tokens, heads, choices))[..., :taken]
+            result[row : row + tokens, :, :taken] = np.sort(drawn, axis=-1)
+            row += tokens
+    return result
+
+
+def nsa_block_counts(stream: np.random.Generator, tokens: int, heads: int, selected: int) -> np.ndarray:
+    """How many of its `selected` blocks each token and head attends to, uniform in [1, selected]; int64[tokens, heads].
+
+    The packed block_counts of native-sparse-attention. A count may pass the blocks that a token early in its sequence
+    has; the fill of `nsa_block_indices` is then within it, and attended to by nobody.
+
+    Domain: tokens and heads are >= 0, `selected` is positive; tokens * heads is at most 2**28.
+    """
+    extents.nsa_block_counts(tokens, heads, selected)
+    return (stream.random((tokens, heads)) * selected).astype(np.int64) + 1
+
+
+def _numbered(counts: Sequence[int]) -> np.ndarray:
+    """(i, j) for each i and each j < counts[i]; int64[sum(counts), 2]."""
+    sizes = np.asarray(counts, dtype=np.int64)
+    owner = np.repeat(np.arange(len(sizes)), sizes)
+    first = np.cumsum(sizes) - sizes
+    return np.stack((owner, np.arange(len(owner)) - first[owner]), axis=1)
+
+
+def _shuffled(stream: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    """A random order of [0, shape[-1]) along the last axis; int64[shape]."""
+    return np.argsort(stream.random(shape), axis=-1, kind="stable")
+
+
+_PLAIN: dict[str, Callable[..., np.ndarray]] = {
+    "as_tensor": as_tensor,
+    "prefix_sum": prefix_sum,
+    "exclusive_prefix_sum": exclusive_prefix_sum,
+    "padded_exclusive_prefix_sum": padded_exclusive_prefix_sum,
+    "chunk_indices": chunk_indices,
+    "token_indices": token_indices,
+    "chunk_offsets": chunk_offsets,
+    "local_expert_map": local_expert_map,
+}
+_SEEDED: dict[str, Callable[..., np.ndarray]] = {
+    "topk_ids": topk_ids,
+    "random_ids": random_ids,
+    "paged_block_table": paged_block_table,
+    "nsa_block_indices": nsa_block_indices,
+    "nsa_block_counts": nsa_block_counts,
+}
+
+# Every name of the language with what fills the tensor; the seeded ones take their stream first.
+GENERATOR_FUNCTIONS: dict[str, Callable[..., np.ndarray]] = {**_PLAIN, **_SEEDED}
+
+
+def tensor_seed(op: str, case_id: str, tensor: str, variant: int = 0) -> int:
+    """Seed of one tensor's private stream: a draw added elsewhere never moves its values."""
+    return zlib.crc32("\0".join((op, case_id, tensor, str(variant))).encode())
+
+
+def generate(name: str, args: Sequence[Any], seed: int) -> np.ndarray:
+    """Contents of a metadata tensor.
+
+    Args:
+      name: a generator of the language.
+      args: its arguments, plain values.
+      seed: decides a seeded generator's stream; the others ignore it.
+
+    Raises:
+      KeyError: no such generator.
+      ValueError: arguments outside the generator's domain.
+    """
+    if name in _PLAIN:
+        return _PLAIN[name](*args)
+    return _SEEDED[name](np.random.Generator(np.random.PCG64(seed)), *args)

@@ -1,0 +1,371 @@
+"""Checks an expression against the kinds of what it names, narrowing by guards; collects every defect."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+
+from tileops.manifest.language import comparisons, declarations, dtypes, effort, expr, kinds
+from tileops.manifest.language.evaluate import evaluate
+from tileops.manifest.language.kinds import (
+    BOOL, DIM, INT, NONE, REAL, Adt, Dim, DType, Enum, Int, Kind, Maybe, Real, Seq, Union,
+)
+from tileops.manifest.language.names import may_be_variable
+from tileops.manifest.language.narrowing import NOTHING, Facts, learn
+from tileops.manifest.language.sum_terms import is_range_sum
+from tileops.manifest.language.text import shown
+
+# What a checker calls a defect; the manifest and the roofline analysis map each to a code of their own.
+FORM, NAME, KIND, PRESENCE, DTYPE = "form", "name", "kind", "presence", "dtype"
+
+
+@dataclasses.dataclass(frozen=True)
+class Scope:
+    """What an expression may read.
+
+    Attributes:
+      names: kind of each index, parameter and `let`.
+      tensors: tensor name -> whether it may be absent.
+      roofline: whether `bytes(t)` is allowed.
+      dtypes: whether dtype names stand for themselves (a dtype term).
+      lists: names of value lists, which may not be read here.
+      broken: names whose declarations could not be read; what needs one is not reached, and not reported again.
+    """
+
+    names: Mapping[str, Kind]
+    tensors: Mapping[str, bool]
+    roofline: bool = False
+    dtypes: bool = False
+    broken: frozenset[str] = frozenset()
+    lists: frozenset[str] = frozenset()
+
+    def functions(self) -> list[str]:
+        """The functions that may be called here."""
+        return sorted([*declarations.PRIMITIVES, "present", *(["bytes"] if self.roofline else [])])
+
+
+Report = Callable[[str, str], None]
+
+
+def check(node: expr.Expr, scope: Scope, report: Report, facts: Facts = NOTHING) -> Kind | None:
+    """Kind of the expression; None where a defect was reported as (FORM | NAME | KIND | PRESENCE | DTYPE, message).
+
+    Args:
+      node: the expression.
+      scope: what it may read.
+      report: takes each defect.
+      facts: what is known where it stands.
+    """
+    return _Checker(scope, report).kind(node, facts)
+
+
+class _Checker:
+    """`facts` are what the guards around an expression teach."""
+
+    def __init__(self, scope: Scope, report: Report) -> None:
+        self._scope = scope
+        self._report = report
+        self._variables: dict[str, Kind] = {}
+        self._of_any_length: set[int] = set()
+        self._unclear_guards = 0
+
+    def kind(self, node: expr.Expr, facts: Facts) -> Kind | None:
+        effort.spend()
+        return getattr(self, f"_{type(node).__name__}")(node, facts)
+
+    def _fail(self, what: str, message: str) -> None:
+        if what != PRESENCE or not self._unclear_guards:  # what a defective guard shows is not known
+            self._report(what, message)
+
+    def _Literal(self, node: expr.Literal, facts: Facts) -> Kind:
+        value = node.value
+        if value is None:
+            return NONE
+        if isinstance(value, bool):
+            return BOOL
+        if isinstance(value, int):
+            return DIM if value >= 0 else INT
+        return REAL if isinstance(value, float) else Enum((value,))
+
+    def _Name(self, node: expr.Name, facts: Facts) -> Kind | None:
+        name = node.id
+        if name in self._variables:
+            return self._variables[name]
+        if name in self._scope.names:
+            kind = self._scope.names[name]
+            kind = kind.item if isinstance(kind, Maybe) and name in facts.shown else kind
+            return _narrowed(name, kind, facts)
+        if self._scope.dtypes and name in kinds.ALL_DTYPES.values:
+            return DType((name,))
+        if name in self._scope.broken:
+            return None
+        if name in self._scope.tensors:
+            self._fail(NAME, f"{name!r} is a tensor; it may stand only inside present(...)"
+                       f"{' and bytes(...)' if self._scope.roofline else ''}")
+        else:
+            self._unknown(name)
+        return None
+
+    def _unknown(self, name: str) -> None:
+        """Report a name that is none of the entry's, with what it was likely meant to be."""
+        meant = dtypes.nearest(name) if self._scope.dtypes else ""
+        if meant:
+            self._fail(DTYPE, f"{shown(name)} is no dtype; did you mean {meant}?")
+        elif name in self._scope.lists:
+            self._fail(NAME, f"{name!r} is a Seq[Int], which rows hold for generators: no call knows it")
+        elif name in dtypes.BITS:
+            self._fail(NAME, f"{name!r} is a dtype, which stands by itself only in the `dtype` of a tensor; compare with {name!r} in quotes")
+        else:
+            hint = f"; did you mean {name.capitalize()}?" if name in ("true", "false") else ""
+            known = [*self._scope.names, *(["the dtypes"] if self._scope.dtypes else [])]
+            self._fail(NAME, f"unknown name {shown(name)}{hint}; allowed are {', '.join(known) or 'none'}"
+                       f" and the functions {', '.join(self._scope.functions())}")
+
+    def _Value(self, node: expr.Value, facts: Facts) -> Kind | None:
+        kind = self._Name(expr.Name(node.name), NOTHING)
+        if kind is None:
+            return None
+        if not isinstance(kind, Maybe):
+            self._fail(KIND, f"{node.name}.value: {node.name!r} is {kind}, which is never absent")
+            return None
+        if node.name not in facts.shown:
+            self._fail(PRESENCE, f"{node.name}.value is read where present({node.name}) is not known to hold")
+            return None
+        return _narrowed(node.name, kind.item, facts)
+
+    def _Field(self, node: expr.Field, facts: Facts) -> Kind | None:
+        if self._scope.dtypes and node.name == "torch" and "torch" not in self._scope.names:
+            self._fail(DTYPE, f"torch.{node.field} is no dtype; did you mean {dtypes.nearest(node.field) or 'float32'}?")
+            return None
+        kind = self._Name(expr.Name(node.name), facts)
+        if kind is None:
+            return None
+        if not isinstance(kind, Adt):
+            self._fail(KIND, f"{node.name}.{node.field}: {node.name!r} is {kind}, which has no fields")
+            return None
+        if node.field == "kind":
+            return Enum(tuple(constructor.name for constructor in kind.constructors))
+        found = [dict(constructor.fields).get(node.field) for constructor in kind.constructors]
+        if None in found or not found:
+            declared = self._scope.names[node.name]
+            declared = declared.item if isinstance(declared, Maybe) else declared
+            having = [one.name for one in declared.constructors if node.field in dict(one.fields)]
+            if not having:
+                self._fail(NAME, f"{node.name}.{node.field}: no constructor of {kind} has the field {node.field!r}")
+            else:
+                self._fail(PRESENCE, f"{node.name}.{node.field} is read where {node.name}.kind is not known to be"
+                           f" {' or '.join(having)}")
+            return None
+        joined = found[0]
+        for other in found[1:]:
+            joined = declarations.join(joined, other)
+        return joined
+
+    def _Unary(self, node: expr.Unary, facts: Facts) -> Kind | None:
+        operand = self.kind(node.operand, facts)
+        if operand is None:
+            return None
+        if node.op == "not":
+            return self._wanted(operand, BOOL, "not")
+        if isinstance(operand, Real):
+            return REAL
+        if not declarations.is_integer(operand):
+            self._fail(KIND, f"{node.op} takes an integer, not {operand}")
+            return None
+        return operand if node.op == "+" else INT
+
+    def _Binary(self, node: expr.Binary, facts: Facts) -> Kind | None:
+        left, right = self.kind(node.left, facts), self.kind(node.right, facts)
+        if left is None or right is None:
+            return None
+        for side in (left, right):
+            if isinstance(side, Real) and self._scope.roofline:
+                continue
+            if not declarations.is_integer(side):
+                self._fail(KIND, f"{node.op} takes integers, not {side}")
+                return None
+        if isinstance(left, Real) or isinstance(right, Real):
+            return REAL
+        if node.op in ("//", "%") and node.right == expr.Literal(0):
+            self._fail(KIND, f"{node.op} 0 is no number")
+            return None
+        if node.op in ("//", "%"):
+            positive = isinstance(node.right, expr.Literal) and node.right.value > 0
+            return DIM if isinstance(left, Dim) and (positive or isinstance(right, Dim)) else INT
+        both = isinstance(left, Dim) and isinstance(right, Dim)
+        return DIM if both and node.op in ("+", "*") else INT
+
+    def _Compare(self, node: expr.Compare, facts: Facts) -> Kind | None:
+        found = [self.kind(operand, facts) for operand in node.operands]
+        if any(kind is None for kind in found):
+            return None
+        said = comparisons.problem(node, found, lambda part: self.kind(part, facts))
+        if said:
+            self._fail(KIND, said)
+            return None
+        return BOOL
+
+    def _Logic(self, node: expr.Logic, facts: Facts) -> Kind | None:
+        unclear = 0
+        for operand in node.operands:
+            kind = self.kind(operand, facts)
+            sound = kind is not None and self._wanted(kind, BOOL, node.op) is not None
+            unclear += not sound
+            self._unclear_guards += not sound
+            facts = facts.also(learn(operand, node.op == "and"))
+        self._unclear_guards -= unclear
+        return None if unclear else BOOL
+
+    def _Conditional(self, node: expr.Conditional, facts: Facts) -> Kind | None:
+        test = self.kind(node.test, facts)
+        self._unclear_guards += test is None
+        then = self.kind(node.then, facts.also(learn(node.test, True)))
+        otherwise = self.kind(node.otherwise, facts.also(learn(node.test, False)))
+        self._unclear_guards -= test is None
+        if test is None or then is None or otherwise is None or self._wanted(test, BOOL, "if") is None:
+            return None
+        return declarations.join(then, otherwise)
+
+    def _Subscript(self, node: expr.Subscript, facts: Facts) -> Kind | None:
+        sequence, index = self.kind(node.sequence, facts), self.kind(node.index, facts)
+        if sequence is None or index is None:
+            return None
+        if not isinstance(sequence, Seq):
+            self._fail(KIND, f"[...] takes a sequence, not {sequence}")
+            return None
+        if self._wanted(index, INT, "[...]") is None:
+            return None
+        place = _constant_index(node.index)
+        if place is None or sequence.length is None:
+            return sequence.item
+        if not -sequence.length <= place < sequence.length:
+            self._fail(KIND, f"[{place}] is outside the {sequence.length} items of {expr.to_source(node.sequence)}")
+            return None
+        return sequence.each[place] if sequence.each else sequence.item
+
+    def _Slice(self, node: expr.Slice, facts: Facts) -> Kind | None:
+        sequence = self.kind(node.sequence, facts)
+        for bound in (node.start, node.stop):
+            if bound is not None and ((kind := self.kind(bound, facts)) is None or self._wanted(kind, INT, "[:]") is None):
+                return None
+        if sequence is not None and not isinstance(sequence, Seq):
+            self._fail(KIND, f"[...] takes a sequence, not {sequence}")
+            return None
+        return sequence
+
+    def _Tuple(self, node: expr.Tuple, facts: Facts) -> Kind | None:
+        items = [self.kind(item, facts) for item in node.items]
+        if any(kind is None for kind in items):
+            return None
+        if not items:
+            return Seq(INT, 0)
+        joined = items[0]
+        for kind in items[1:]:
+            joined = declarations.join(joined, kind)
+        return Seq(joined, len(items))
+
+    def _Call(self, node: expr.Call, facts: Facts) -> Kind | None:
+        if node.function in ("present", "bytes"):
+            return self._of_tensor(node, facts)
+        if node.function not in declarations.PRIMITIVES:
+            self._fail(NAME, f"unknown function {shown(node.function)}; allowed are {', '.join(self._scope.functions())}")
+            return None
+        if node.function == "range":
+            self._fail(FORM, "range may only be what a comprehension runs over")
+            return None
+        if is_range_sum(node):
+            self._of_any_length.add(id(node.args[0].sequence))
+        return self._primitive(node, facts)
+
+    def _primitive(self, node: expr.Call, facts: Facts) -> Kind | None:
+        args = [self.kind(arg, facts) for arg in node.args]
+        if any(kind is None for kind in args):
+            return None
+        result = declarations.check_call(node.function, args)
+        if isinstance(result, str):
+            self._fail(KIND, result)
+            return None
+        if node.args and all(isinstance(arg, expr.Literal) for arg in node.args) and id(node) not in self._of_any_length:
+            try:
+                evaluate(node, {}, {})
+            except (ValueError, ArithmeticError) as error:
+                self._fail(KIND, f"{expr.to_source(node)}: {error}")
+                return None
+        return result
+
+    def _of_tensor(self, node: expr.Call, facts: Facts) -> Kind | None:
+        if len(node.args) != 1 or not isinstance(node.args[0], expr.Name):
+            self._fail(FORM, f"{node.function} takes one name")
+            return None
+        name = node.args[0].id
+        if name in self._scope.broken:
+            return None
+        if node.function == "present":
+            if name in self._scope.tensors or isinstance(self._scope.names.get(name), Maybe):
+                return BOOL
+            self._fail(NAME, f"present({name}): {name!r} is no tensor and no parameter that may be None")
+            return None
+        if not self._scope.roofline:
+            self._fail(NAME, f"bytes({name}) may stand only in roofline")
+            return None
+        if name not in self._scope.tensors:
+            self._fail(NAME, f"bytes({name}): {name!r} is no tensor; the tensors are {', '.join(self._scope.tensors)}")
+            return None
+        if self._scope.tensors[name] and name not in facts.shown:
+            self._fail(PRESENCE, f"bytes({name}) is read where present({name}) is not known to hold")
+            return None
+        return DIM
+
+    def _Comprehension(self, node: expr.Comprehension, facts: Facts) -> Kind | None:
+        runs_over = node.sequence
+        is_range = isinstance(runs_over, expr.Call) and runs_over.function == "range"
+        sequence = self._primitive(runs_over, facts) if is_range else self.kind(runs_over, facts)
+        if sequence is None:
+            return None
+        if not isinstance(sequence, Seq):
+            self._fail(KIND, f"a comprehension runs over a sequence, not {sequence}")
+            return None
+        hidden = node.variable in self._scope.names or node.variable in self._scope.tensors or node.variable in self._variables
+        if hidden or not may_be_variable(node.variable):
+            what = "hides a name of the entry" if hidden else "is no name that an entry could give"
+            self._fail(NAME, f"the variable {shown(node.variable)} {what}")
+            return None
+        self._variables[node.variable] = sequence.item
+        condition = BOOL if node.condition is None else self.kind(node.condition, facts)
+        element = self.kind(node.element, facts)
+        del self._variables[node.variable]
+        if condition is None or element is None or self._wanted(condition, BOOL, "if") is None:
+            return None
+        return Seq(element)
+
+    def _Splice(self, node: expr.Splice, facts: Facts) -> Kind | None:
+        kind = self.kind(node.sequence, facts)
+        if kind is not None and kinds.fits(kind, Maybe(Union((INT, Seq(INT))))) and not isinstance(kind, (Int, Seq)):
+            text = expr.to_source(node.sequence)
+            self._fail(KIND, f"*{text} is {kind}, which may be one number; write each axis as per_axis({text}, i, n)")
+            return None
+        return None if kind is None else self._wanted(kind, Seq(INT), "*")
+
+    def _wanted(self, found: Kind, wanted: Kind, where: str) -> Kind | None:
+        if kinds.fits(found, wanted):
+            return found
+        self._fail(KIND, f"{where} takes {wanted}, not {found}")
+        return None
+
+
+def _constant_index(node: expr.Expr) -> int | None:
+    """The number that an index is written as, with a sign or without."""
+    if isinstance(node, expr.Unary) and node.op in ("+", "-") and isinstance(node.operand, expr.Literal):
+        return -node.operand.value if node.op == "-" else node.operand.value
+    return node.value if isinstance(node, expr.Literal) else None
+
+
+def _narrowed(name: str, kind: Kind, facts: Facts) -> Kind:
+    """What guards leave of a finite kind; the kind itself where they leave nothing, since no call reaches that arm."""
+    if isinstance(kind, (Enum, DType)):
+        left = tuple(value for value in kind.values if facts.allows(name, value))
+        return type(kind)(left) if left else kind
+    if isinstance(kind, Adt):
+        kept = tuple(constructor for constructor in kind.constructors if facts.allows(name, constructor.name))
+        return Adt(kind.name, kept) if kept else kind
+    return kind

@@ -1,0 +1,342 @@
+"""Kinds: what an index, a parameter or an expression can be."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from tileops.manifest.language.dtypes import BITS
+from tileops.manifest.language.expr import Expr
+from tileops.manifest.language.text import shown
+
+
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    """Base of all kinds; `str(kind)` is how a message names it."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Int(Kind):
+    """Any integer. A Bool is none."""
+
+    def __str__(self) -> str:
+        return "Int"
+
+
+@dataclasses.dataclass(frozen=True)
+class Dim(Int):
+    """An axis length: an integer >= 0."""
+
+    def __str__(self) -> str:
+        return "Dim"
+
+
+@dataclasses.dataclass(frozen=True)
+class Bool(Kind):
+    """True or False."""
+
+    def __str__(self) -> str:
+        return "Bool"
+
+
+@dataclasses.dataclass(frozen=True)
+class Real(Kind):
+    """A float or Number parameter, or a float literal: readable in predicates and roofline, not in types."""
+
+    def __str__(self) -> str:
+        return "Float"
+
+
+@dataclasses.dataclass(frozen=True)
+class NoneKind(Kind):
+    """The literal None."""
+
+    def __str__(self) -> str:
+        return "None"
+
+
+@dataclasses.dataclass(frozen=True)
+class Text(Kind):
+    """An open string."""
+
+    def __str__(self) -> str:
+        return "Str"
+
+
+@dataclasses.dataclass(frozen=True)
+class Enum(Kind):
+    """One of a finite set of strings."""
+
+    values: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return " | ".join(repr(value) for value in self.values)
+
+
+@dataclasses.dataclass(frozen=True)
+class DType(Kind):
+    """One of a finite set of dtypes, by name."""
+
+    values: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"DType[{' | '.join(self.values)}]"
+
+
+@dataclasses.dataclass(frozen=True)
+class Seq(Kind):
+    """A sequence; of known length where `length` says so, and then perhaps of a kind `each` of its items has for itself."""
+
+    item: Kind
+    length: int | None = None
+    each: tuple[Kind, ...] = ()
+
+    def __str__(self) -> str:
+        return f"Seq[{self.item}]"
+
+
+@dataclasses.dataclass(frozen=True)
+class Shape(Seq):
+    """A run of axes: a sequence of Dim."""
+
+    item: Kind = Dim()
+
+    def __str__(self) -> str:
+        return "Shape"
+
+
+@dataclasses.dataclass(frozen=True)
+class Maybe(Kind):
+    """A value or None; read through `.value` where `present(...)` is known to hold."""
+
+    item: Kind
+
+    def __str__(self) -> str:
+        return f"Maybe[{self.item}]"
+
+
+@dataclasses.dataclass(frozen=True)
+class Union(Kind):
+    """One of several kinds."""
+
+    items: tuple[Kind, ...]
+
+    def __str__(self) -> str:
+        return " | ".join(str(item) for item in self.items)
+
+
+@dataclasses.dataclass(frozen=True)
+class Constructor:
+    """One constructor of an algebraic type: its fields with their kinds, and the Python class that it is.
+
+    Attributes:
+      invariant: a condition that the fields fulfil, as text and as expression; None where any values will do.
+    """
+
+    name: str
+    python_class: str
+    fields: tuple[tuple[str, Kind], ...]
+    invariant: tuple[str, Expr] | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Adt(Kind):
+    """A sealed sum of constructors, or what a guard leaves of it."""
+
+    name: str
+    constructors: tuple[Constructor, ...]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclasses.dataclass(frozen=True)
+class Opaque(Kind):
+    """An object that takes no part in types and has no form in YAML."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+INT, DIM, BOOL, REAL, NONE, TEXT, SHAPE = Int(), Dim(), Bool(), Real(), NoneKind(), Text(), Shape()
+ALL_DTYPES = DType(tuple(BITS))
+
+
+def fits(found: Kind, wanted: Kind) -> bool:
+    """Whether a value of kind `found` may stand where `wanted` is asked for.
+
+    A Dim stands for an Int, a Shape for a Seq[Int], an Int for a Float; nothing the other way round.
+    """
+    if isinstance(found, Union):
+        return all(fits(item, wanted) for item in found.items)
+    if isinstance(wanted, Union):
+        return any(fits(found, item) for item in wanted.items)
+    if isinstance(wanted, Maybe):
+        if isinstance(found, Maybe):
+            return fits(found.item, wanted.item)
+        return isinstance(found, NoneKind) or fits(found, wanted.item)
+    if isinstance(wanted, Dim):
+        return isinstance(found, Dim)
+    if isinstance(wanted, Int):
+        return isinstance(found, Int)
+    if isinstance(wanted, Real):
+        return isinstance(found, (Int, Real))
+    if isinstance(wanted, Seq):
+        return isinstance(found, Seq) and fits(found.item, wanted.item)
+    if isinstance(wanted, Enum):
+        return isinstance(found, Enum) and set(found.values) <= set(wanted.values)
+    if isinstance(wanted, DType):
+        return isinstance(found, DType) and set(found.values) <= set(wanted.values)
+    if isinstance(wanted, Text):
+        return isinstance(found, (Text, Enum))
+    if isinstance(wanted, Adt):
+        return isinstance(found, Adt) and found.name == wanted.name and set(found.constructors) <= set(wanted.constructors)
+    return found == wanted
+
+
+INDEX_KINDS = {"Dim": DIM, "Shape": SHAPE, "Seq[Int]": Seq(INT)}
+
+
+def index_kind(text: str) -> Kind | str:
+    """Kind of a `forall` index; a string says what is wrong."""
+    compact = " ".join(text[: MAX_TYPE + 1].split())
+    if compact in INDEX_KINDS:
+        return INDEX_KINDS[compact]
+    match = re.fullmatch(r"DType\[([^\[\]]*)\]", compact)
+    if match is None:
+        return f"{shown(text)} is no kind; the kinds are Dim, Shape, Seq[Int] and DType[a | b]"
+    return dtype_set([name.strip() for name in match[1].split("|")])
+
+
+class BadDType(str):
+    """Says what is wrong with a dtype, not with the type around it."""
+
+
+class UnknownType(str):
+    """Says that a name is no type; it may be that of an algebraic type that could not be read."""
+
+
+def dtype_set(names: list[str]) -> DType | BadDType:
+    """A DType kind from names; a string says what is wrong."""
+    for name in names:
+        if name not in BITS:
+            return BadDType(f"{shown(name)} is no dtype; the dtypes are {', '.join(BITS)}")
+    if len(set(names)) != len(names):
+        return BadDType("a dtype stands twice")
+    return DType(tuple(names))
+
+
+MAX_TYPE = 4000
+MAX_NAME = 80
+MAX_BRACKETS = 20
+SIMPLE_TYPES = {
+    "int": INT,
+    "bool": BOOL,
+    "float": REAL,
+    "Number": REAL,
+    "str": TEXT,
+    "None": NONE,
+    "torch.dtype": ALL_DTYPES,
+}
+# Any other object: by the path of its class, or `dict`, or `object`; in brackets what its items are, for the reader.
+_OPAQUE = re.compile(r"(object|(dict|[A-Za-z_]\w*(\.[A-Za-z_]\w*)+)(\[[A-Za-z0-9_., \[\]]*\])?)", re.ASCII)
+_MEANT = {
+    "integer": "int", "boolean": "bool", "string": "str", "double": "float", "real": "float", "number": "Number",
+    "dtype": "torch.dtype", "Tensor": "torch.Tensor", "tensor": "torch.Tensor", "list": "list[int]", "tuple": "tuple[int, ...]",
+    "Optional": "int | None", "Any": "object", "complex": "object",
+}  # fmt: skip
+
+
+def parameter_kind(text: str, adts: Mapping[str, Adt] = MappingProxyType({})) -> Kind | str:
+    """Kind of a construction parameter from its `type`; a string says what is wrong.
+
+    `int | None` is Maybe[Int]; `int | list[int] | None` a Maybe of a union; string literals an enum; dtype names a
+    DType; the name of an algebraic type that type; an unknown type name an opaque object.
+    """
+    if len(text) > MAX_TYPE or text.count("[") > MAX_BRACKETS:
+        return f"a type of more than {MAX_TYPE} characters or {MAX_BRACKETS} brackets"
+    items: list[Kind] = []
+    literals: list[str] = []
+    dtypes: list[str] = []
+    optional = False
+    parts = _split(text)
+    if len(set(parts)) != len(parts):
+        return f"{shown(text)}: {shown(next(part for part in parts if parts.count(part) > 1))} stands twice"
+    dtype_union = any(part in BITS and part != "bool" for part in parts)  # elsewhere `bool` is Python's
+    for part in parts:
+        if part in BITS and (part != "bool" or dtype_union):
+            dtypes.append(part)
+        elif len(part) >= 2 and part[0] in "'\"" and part[-1] == part[0]:
+            literals.append(part[1:-1])
+        elif part == "None":
+            optional = True
+        else:
+            kind = _one_type(part, adts)
+            if isinstance(kind, str):
+                return kind
+            items.append(kind)
+    if literals:
+        items.append(Enum(tuple(literals)))
+    if dtypes:
+        found = dtype_set(dtypes)
+        if isinstance(found, str):
+            return found
+        items.append(found)
+    if not items:
+        return f"{shown(text)} names no type"
+    if len(items) > 1 and any(isinstance(item, (Adt, Opaque)) for item in items):
+        return f"{shown(text)}: an algebraic type or an object stands by itself, or beside None"
+    kind = items[0] if len(items) == 1 else Union(tuple(items))
+    return Maybe(kind) if optional else kind
+
+
+def _one_type(text: str, adts: Mapping[str, Adt]) -> Kind | str:
+    if text in SIMPLE_TYPES:
+        return SIMPLE_TYPES[text]
+    if text in adts:
+        return adts[text]
+    match = re.fullmatch(r"(list|tuple)\[(.*)\]", text)
+    if match is None:
+        return Opaque(text) if _OPAQUE.fullmatch(text) else _unknown(text, adts)
+    parts = _split(match[2], ",")
+    variadic = match[1] == "tuple" and len(parts) == 2 and parts[1] == "..."
+    if match[1] == "list" and len(parts) != 1:
+        return f"{shown(text)}: a list has one item type"
+    inner = [parameter_kind(part, adts) for part in (parts[:1] if variadic or match[1] == "list" else parts)]
+    for kind in inner:
+        if isinstance(kind, str):
+            return kind
+        if isinstance(kind.item if isinstance(kind, Maybe) else kind, (Adt, Opaque)):
+            return f"{shown(text)}: a list or tuple holds no {kind}; make that a parameter of its own"
+    if variadic or match[1] == "list":
+        return Seq(inner[0])
+    distinct = tuple(dict.fromkeys(inner))
+    return Seq(inner[0], len(inner)) if len(distinct) == 1 else Seq(Union(distinct), len(inner), tuple(inner))
+
+
+def _unknown(text: str, adts: Mapping[str, Adt]) -> str:
+    known = [*SIMPLE_TYPES, "torch.Tensor", "list[int]", "tuple[int, ...]", *adts, *BITS]
+    close = [_MEANT[text]] if text in _MEANT else difflib.get_close_matches(text[:MAX_NAME], known, 1)
+    hint = f"; did you mean {close[0]}?" if close else "."
+    return UnknownType(
+        f"{shown(text)} is no type{hint} Types are {', '.join(SIMPLE_TYPES)}, torch.Tensor, 'words', list[...], tuple[...], names of"
+        f" dtypes and of algebraic types ({', '.join(adts) or 'none is declared'}); any other object is written by the dotted"
+        " path of its class"
+    )
+
+
+def _split(text: str, separator: str = "|") -> list[str]:
+    """Parts of `text` between separators outside brackets, stripped."""
+    parts, depth, start = [], 0, 0
+    for position, char in enumerate(text):
+        depth += (char == "[") - (char == "]")
+        if char == separator and depth == 0:
+            parts.append(text[start:position].strip())
+            start = position + 1
+    parts.append(text[start:].strip())
+    return parts

@@ -1,0 +1,400 @@
+"""The primitives of the manifest language: one implementation for validator, analysis and generated code.
+
+Each raises ValueError outside its domain, which its docstring states; whoever calls it names the declaration that did.
+A dotted name of the language is a function with an underscore here: `conv.out` is `conv_out`.
+"""
+
+from __future__ import annotations
+
+import builtins
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from tileops.manifest.language import dtypes
+from tileops.manifest.language.range_sums import MAX_WORK as MAX_ITEMS
+from tileops.manifest.language.range_sums import range_sum as range_sum  # which generated code calls
+
+# The constructors that `moe.capacity` knows, each with the fields it reads.
+MOE_LAYOUTS: dict[str, tuple[str, ...]] = {"Nopad": (), "Padded": ("block",), "Masked": ("capacity",)}
+
+
+def broadcast(*shapes: Sequence[int]) -> tuple[int, ...]:
+    """The shape that all shapes broadcast to, from both sides: (3, 1) with (1, 4) is (3, 4).
+
+    Domain: no size is negative; on each axis, counted from the last, the sizes other than 1 are equal.
+    """
+    _sizes(*shapes)
+    rank = builtins.max((len(shape) for shape in shapes), default=0)
+    result = [1] * rank
+    for shape in shapes:
+        for axis, size in enumerate(shape, rank - len(shape)):
+            if size != 1:
+                if result[axis] not in (1, size):
+                    raise ValueError(f"shapes {' and '.join(str(list(shape)) for shape in shapes)} do not broadcast")
+                result[axis] = size
+    return tuple(result)
+
+
+def _sizes(*shapes: Sequence[int]) -> None:
+    for shape in shapes:
+        if builtins.min(shape, default=0) < 0:
+            raise ValueError(f"{list(shape)} is no shape: a size is negative")
+
+
+def _axes(dim: int | Sequence[int], rank: int) -> list[int]:
+    """Axes counted from the front. A rank-0 tensor has one scalar axis, named 0 or -1."""
+    axes = [dim] if isinstance(dim, int) else list(dim)
+    limit = builtins.max(rank, 1)
+    for axis in axes:
+        if not -limit <= axis < limit:
+            raise ValueError(f"axis {axis} is outside [{-limit}, {limit}) of rank {rank}")
+    return [axis % limit for axis in axes]
+
+
+def reduced(shape: Sequence[int], dim: int | Sequence[int] | None, keepdim: bool, empty: str) -> tuple[int, ...]:
+    """Shape after reducing the axes `dim`; None is all. `empty` says what no axes mean: 'full', 'noop' or 'reject'.
+
+    Domain: no size is negative; every axis lies in [-rank, rank); an axis is named where `empty` is 'reject'.
+    """
+    _sizes(shape)
+    rank = len(shape)
+    axes = set(builtins.range(rank)) if dim is None else set(_axes(dim, rank))
+    if dim is not None and not axes:
+        if empty == "reject":
+            raise ValueError("an empty dim is refused here")
+        axes = set(builtins.range(rank)) if empty == "full" else set()
+    return tuple(
+        1 if axis in axes else size for axis, size in enumerate(shape) if keepdim or axis not in axes
+    )
+
+
+def ceil_div(value: int, by: int) -> int:
+    """`value` / `by`, rounded up.
+
+    Domain: `by` is positive.
+    """
+    if by <= 0:
+        raise ValueError(f"division by {by}; the divisor must be positive")
+    return -(-value // by)
+
+
+def prod(values: Iterable[int]) -> int:
+    """Product; 1 of nothing."""
+    return math.prod(values)
+
+
+def sum(values: Iterable[int]) -> int:  # noqa: A001  # the language's own name
+    """Sum; 0 of nothing."""
+    return builtins.sum(values)
+
+
+def max(values: Iterable[int], default: int | None = None) -> int:  # noqa: A001
+    """Largest value; `default` of nothing.
+
+    Domain: there is a value or a default.
+    """
+    return _extreme(builtins.max, values, default)
+
+
+def min(values: Iterable[int], default: int | None = None) -> int:  # noqa: A001
+    """Smallest value; `default` of nothing.
+
+    Domain: there is a value or a default.
+    """
+    return _extreme(builtins.min, values, default)
+
+
+def _extreme(choose, values: Iterable[int], default: int | None) -> int:
+    found = list(values)
+    if found:
+        return choose(found)
+    if default is None:
+        raise ValueError("no values and no default")
+    return default
+
+
+def log2_floor(value: int) -> int:
+    """Largest n with 2**n <= `value`.
+
+    Domain: `value` is positive.
+    """
+    if value <= 0:
+        raise ValueError(f"logarithm of {value}; the value must be positive")
+    return value.bit_length() - 1
+
+
+def per_axis(
+    value: int | Sequence[int] | None, i: int, n: int, fallback: int | Sequence[int] | None = None
+) -> int:
+    """Item `i` of a parameter over `n` axes: an int or one item holds for every axis; `fallback` stands for None.
+
+    Domain: `i` lies in [0, `n`); the value has 1 or `n` items; there is a fallback where it is None.
+    """
+    given = fallback if value is None else value
+    if given is None:
+        raise ValueError("the value is None, and there is no fallback")
+    if not 0 <= i < n:
+        raise ValueError(f"axis {i} is outside [0, {n})")
+    if isinstance(given, int):
+        return given
+    if len(given) not in (1, n):
+        raise ValueError(f"{list(given)} has {len(given)} items; an int, one item or {n} items are asked for")
+    return given[i if len(given) == n else 0]
+
+
+def _window(length: int, kernel: int, stride: int, padding: int, dilation: int) -> int:
+    """Axis length less one window of it, padding counted; checks what both kinds of window need."""
+    for name, size in (("length", length), ("kernel", kernel), ("stride", stride), ("dilation", dilation)):
+        if size <= 0:
+            raise ValueError(f"{name} is {size}; it must be positive")
+    if padding < 0:
+        raise ValueError(f"padding is {padding}; it must not be negative")
+    return length + 2 * padding - dilation * (kernel - 1) - 1
+
+
+def conv_out(length: int, kernel: int, stride: int, padding: int, dilation: int) -> int:
+    """Length of a convolution's output axis, as torch.nn.functional.conv1d gives it; `padding` is each side's.
+
+    Domain: length, kernel, stride and dilation are positive, padding >= 0, and the dilated kernel fits the padded axis.
+    """
+    room = _window(length, kernel, stride, padding, dilation)
+    if room < 0:
+        raise ValueError(
+            f"a kernel of {kernel} with dilation {dilation} is longer than an axis of {length} with padding {padding}"
+        )
+    return room // stride + 1
+
+
+def pool_out(length: int, kernel: int, stride: int, padding: int, dilation: int, ceil_mode: bool) -> int:
+    """Length of a pooling's output axis, as torch.nn.functional.max_pool1d gives it; `padding` is each side's.
+
+    With `ceil_mode` a last window may run over the end, but must start inside the axis or its left padding.
+
+    Domain: length, kernel, stride and dilation are positive, 0 <= padding <= kernel // 2, and a window fits.
+    """
+    room = _window(length, kernel, stride, padding, dilation)
+    if padding > kernel // 2:
+        raise ValueError(f"padding is {padding}; it must be at most half the kernel of {kernel}")
+    count = (room + (stride - 1 if ceil_mode else 0)) // stride + 1
+    if ceil_mode and (count - 1) * stride >= length + padding:
+        count -= 1
+    if count <= 0:
+        raise ValueError(
+            f"no window of {kernel} with dilation {dilation} fits an axis of {length} with padding {padding}"
+        )
+    return count
+
+
+def moe_capacity(layout: Any, rows: int, experts: int) -> int:
+    """Rows of a buffer that holds `rows` routed rows sorted by expert, however they are routed.
+
+    `layout` is a value of an algebraic type: an adt.AdtValue, or an object or a mapping with `kind` and that
+    constructor's fields.
+
+    - `Nopad`: experts follow each other without a gap: `rows`.
+    - `Padded`, field `block`: each expert's rows are rounded up to a multiple of `block`, so each may add block - 1:
+      `rows + experts * (block - 1)`, itself rounded up to a multiple of `block`.
+    - `Masked`, field `capacity`: each expert has `capacity` rows, used or not: `experts * capacity`.
+
+    Domain: `kind` is Nopad, Padded or Masked; rows, experts and `capacity` are >= 0; `block` is positive.
+    """
+    kind = _field(layout, "kind")
+    if kind not in MOE_LAYOUTS:
+        raise ValueError(f"a layout of kind {kind!r} has no capacity; the kinds are {', '.join(MOE_LAYOUTS)}")
+    for name, count in (("rows", rows), ("experts", experts)):
+        if count < 0:
+            raise ValueError(f"{name} is {count}; it must not be negative")
+    if kind == "Nopad":
+        return rows
+    if kind == "Padded":
+        block = _field(layout, "block")
+        if block <= 0:
+            raise ValueError(f"block is {block}; it must be positive")
+        return ceil_div(rows + experts * (block - 1), block) * block
+    capacity = _field(layout, "capacity")
+    if capacity < 0:
+        raise ValueError(f"capacity is {capacity}; it must not be negative")
+    return experts * capacity
+
+
+def _field(value: Any, name: str) -> Any:
+    try:
+        if isinstance(value, Mapping):
+            return value[name]
+        read = getattr(value, "field", None)
+        return read(name) if callable(read) else getattr(value, name)
+    except (AttributeError, KeyError):
+        raise ValueError(f"the layout {value} has no {name!r}") from None
+
+
+def range(count: int) -> builtins.range:  # noqa: A001
+    """0 to `count` - 1, for a comprehension to run over; nothing where `count` is negative.
+
+    Domain: `count` is at most 2**20, unless the sum has a closed form.
+    """
+    return builtins.range(_items(count))
+
+
+def balanced_sizes(total: int, count: int) -> tuple[int, ...]:
+    """`count` sizes that sum to `total` and differ by at most 1, the larger ones first.
+
+    Domain: `total` >= 0; `count` is positive and at most 2**20.
+    """
+    if total < 0:
+        raise ValueError(f"total is {total}; it must not be negative")
+    if count <= 0:
+        raise ValueError(f"count is {count}; it must be positive")
+    size, larger = divmod(total, _items(count))
+    return (size + 1,) * larger + (size,) * (count - larger)
+
+
+def repeat(value: int, count: int) -> tuple[int, ...]:
+    """`value`, `count` times.
+
+    Domain: `count` lies in [0, 2**20].
+    """
+    if count < 0:
+        raise ValueError(f"count is {count}; it must not be negative")
+    return (value,) * _items(count)
+
+
+def _items(count: int) -> int:
+    if count > MAX_ITEMS:
+        raise ValueError(f"{count} items are too many; a sequence has at most {MAX_ITEMS}")
+    return count
+
+
+def valid_axes(dim: int | Sequence[int] | None, rank: int) -> bool:
+    """Whether every axis of `dim` lies in [-rank, rank)."""
+    try:
+        _axes(() if dim is None else dim, rank)
+    except ValueError:
+        return False
+    return True
+
+
+def unique_axes(dim: int | Sequence[int] | None, rank: int) -> bool:
+    """Whether no axis is named twice, counted from either end."""
+    axes = _axes(() if dim is None else dim, rank) if valid_axes(dim, rank) else []
+    return len(set(axes)) == len(axes)
+
+
+def category(dtype: str) -> str:
+    """'bool', 'int', 'float' or 'complex'."""
+    return dtypes.category(dtype)
+
+
+def representable(value: int | float | bool, dtype: str) -> bool:
+    """Whether `value` lies in the dtype's range; a bool or an integer dtype takes no other than its own values.
+
+    An integer dtype takes whole numbers from its least to its greatest, bool takes 0 and 1. A float dtype takes what
+    lies between its least and greatest finite value, infinity and NaN where it has them; a complex one what its parts take.
+    """
+    kind = dtypes.category(dtype)
+    if kind == "bool":
+        return value in (0, 1)
+    if kind == "int":
+        bits = dtypes.BITS[dtype] - (0 if dtype.startswith("uint") else 1)
+        lowest = 0 if dtype.startswith("uint") else -(2**bits)
+        return (isinstance(value, int) or value.is_integer()) and lowest <= value < 2**bits
+    lowest, greatest, infinite = _FLOAT_RANGES[_COMPLEX_PARTS.get(dtype, dtype)]
+    # Python compares an int with a float exactly, so an int too large for a float needs no conversion.
+    return value != value or (infinite and value in (math.inf, -math.inf)) or lowest <= value <= greatest
+
+
+def is_int(value: int | float | bool) -> bool:
+    """Whether a number is an integer by its type, as 2 is and 2.0 is not."""
+    return isinstance(value, int)
+
+
+# Least and greatest finite value, and whether there are infinities; every float dtype has a NaN.
+_FLOAT_RANGES: dict[str, tuple[float, float, bool]] = {
+    "float8_e4m3fn": (-448.0, 448.0, False),
+    "float8_e5m2": (-57344.0, 57344.0, True),
+    "float8_e8m0fnu": (2.0**-127, 2.0**127, False),  # powers of two alone, neither zero nor a sign
+    "float16": (-65504.0, 65504.0, True),
+    "bfloat16": (-(2 - 2.0**-7) * 2.0**127, (2 - 2.0**-7) * 2.0**127, True),
+    "float32": (-(2 - 2.0**-23) * 2.0**127, (2 - 2.0**-23) * 2.0**127, True),
+    "float64": (-(2 - 2.0**-52) * 2.0**1023, (2 - 2.0**-52) * 2.0**1023, True),
+}
+_COMPLEX_PARTS = {"complex64": "float32", "complex128": "float64"}
+_CATEGORIES = ("bool", "int", "float", "complex")
+# PyTorch carries these, but promotes no two different ones of them.
+_WIDE_UNSIGNED = ("uint16", "uint32", "uint64")
+
+
+def promote_int_to_float(dtype: str) -> str:
+    """float32 for bool and the integer dtypes, else the dtype itself: what torch.sqrt gives."""
+    return "float32" if dtypes.category(dtype) in ("bool", "int") else dtype
+
+
+def promote_types(first: str, second: str) -> str:
+    """The dtype that two dtypes promote to, as torch.promote_types gives it.
+
+    Domain: a float8 dtype meets itself alone; uint16, uint32 and uint64 meet themselves and the wider floats alone.
+    """
+    low, high = sorted((first, second), key=lambda dtype: _CATEGORIES.index(dtypes.category(dtype)))
+    if low == high:
+        return low
+    categories = dtypes.category(low), dtypes.category(high)
+    wide_unsigned = low in _WIDE_UNSIGNED or high in _WIDE_UNSIGNED
+    if any(dtype.startswith("float8") for dtype in (low, high)) or (wide_unsigned and categories[1] != "float"):
+        raise ValueError(f"{first} and {second} promote to no dtype")
+    if categories == ("float", "complex"):
+        return "complex128" if low == "float64" else high
+    if categories[0] != categories[1]:
+        return high
+    return _promoted_within(low, high)
+
+
+def _promoted_within(first: str, second: str) -> str:
+    """Of two different dtypes of one category, the wider one; where neither holds the other, the next that holds both."""
+    pair = {first, second}
+    if pair == {"float16", "bfloat16"}:
+        return "float32"
+    if pair == {"uint8", "int8"}:
+        return "int16"
+    return builtins.max(first, second, key=dtypes.BITS.__getitem__)
+
+
+def coalesce_dtype(dtype: str | None, fallback: str) -> str:
+    """`dtype` where it is given, else `fallback`."""
+    return fallback if dtype is None else dtype
+
+
+def divided(size: int, factor: int, offset: int) -> int | None:
+    """The M >= 0 with factor * M + offset == size; None where there is none. `factor` is positive."""
+    difference = size - offset  # a symbolic size, which torch.compile traces with, has no divmod
+    return difference // factor if difference >= 0 and difference % factor == 0 else None
+
+
+# Every name of the language with what computes it; len, abs and all are Python's own.
+PRIMITIVE_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "broadcast": broadcast,
+    "reduced": reduced,
+    "ceil_div": ceil_div,
+    "len": builtins.len,
+    "prod": prod,
+    "sum": sum,
+    "max": max,
+    "min": min,
+    "per_axis": per_axis,
+    "conv.out": conv_out,
+    "pool.out": pool_out,
+    "moe.capacity": moe_capacity,
+    "log2_floor": log2_floor,
+    "abs": builtins.abs,
+    "range": range,
+    "all": builtins.all,
+    "valid_axes": valid_axes,
+    "unique_axes": unique_axes,
+    "category": category,
+    "representable": representable,
+    "is_int": is_int,
+    "promote_int_to_float": promote_int_to_float,
+    "coalesce_dtype": coalesce_dtype,
+    "promote_types": promote_types,
+    "balanced_sizes": balanced_sizes,
+    "repeat": repeat,
+}

@@ -1,0 +1,116 @@
+"""Which sums over a range range_sums.range_sum works out at any length: by the form of their terms alone.
+
+A term's degree in the indices is that of the polynomial that it is between two places where a comparison changes: 1 of
+`min((i + 1, W))` and of `i // 2`, 2 of `i * (i + 1)`. Comparisons, quotients, max, min and abs take degree 1 at most.
+"""
+
+from __future__ import annotations
+
+import functools
+
+from tileops.manifest.language import expr
+
+# Degrees beyond it count nothing; their sums are added up one by one.
+_MAX_DEGREE = 8
+_ORDERED = frozenset({"<", "<=", ">", ">=", "==", "!=", "in", "not in"})
+# What makes a sequence whose length a size says; inside a term it would be made for each part of the range.
+_SEQUENCES = frozenset({"balanced_sizes", "range", "repeat"})
+
+
+def is_range_sum(node: expr.Expr) -> bool:
+    """Whether the expression is a sum over a range whose length does not matter."""
+    return isinstance(node, expr.Call) and node.function == "sum" and _is_closed(node)
+
+
+@functools.lru_cache(maxsize=1_024)
+def _is_closed(node: expr.Call) -> bool:
+    return _sum_degree(node, frozenset()) is not None
+
+
+def any_length(node: expr.Expr) -> set[int]:
+    """The ids of the calls of `range` in an expression that such sums run over."""
+    return {id(part.args[0].sequence) for part in expr.walk(node) if is_range_sum(part)}
+
+
+def _sum_degree(node: expr.Expr, indices: frozenset[str]) -> int | None:
+    """The degree of a sum over a range in the indices of the sums around it; None of anything else."""
+    if not isinstance(node, expr.Call) or node.function != "sum" or len(node.args) != 1:
+        return None
+    loop = node.args[0]
+    if not isinstance(loop, expr.Comprehension) or not isinstance(loop.sequence, expr.Call) or loop.sequence.function != "range":
+        return None
+    inner = indices | {loop.variable}
+    count, term = _linear(loop.sequence.args[0], indices), _degree(loop.element, inner)
+    if count is None or term is None or (loop.condition is not None and _degree(loop.condition, inner) is None):
+        return None
+    return term + 1
+
+
+def _degree(node: expr.Expr, indices: frozenset[str]) -> int | None:
+    """The degree of a number in the indices, 0 of a condition; None where it is no piecewise polynomial of a low degree."""
+    if not indices.intersection(node.free_names):
+        return 0 if _is_short(node) else None
+    if isinstance(node, expr.Name):
+        return 1
+    if isinstance(node, expr.Unary):
+        return _degree(node.operand, indices)
+    if isinstance(node, expr.Binary):
+        left, right = _degree(node.left, indices), _degree(node.right, indices)
+        if left is None or right is None:
+            return None
+        if node.op in "+-":
+            return max(left, right)
+        if node.op == "*":
+            return _low(left + right)
+        return 1 if left == 1 and right == 0 else None
+    if isinstance(node, expr.Compare):
+        return 0 if _ORDERED.issuperset(node.ops) and all(_compared(operand, indices) for operand in node.operands) else None
+    if isinstance(node, expr.Logic):
+        return _highest(node.operands, indices)
+    if isinstance(node, expr.Conditional):
+        return _highest((node.test, node.then, node.otherwise), indices)
+    return _call_degree(node, indices) if isinstance(node, expr.Call) else None
+
+
+def _is_short(node: expr.Expr) -> bool:
+    """Whether an expression without an index runs over no sequence, sums over ranges apart."""
+    if is_range_sum(node):
+        return True
+    if isinstance(node, expr.Comprehension) or isinstance(node, expr.Call) and node.function in _SEQUENCES:
+        return False
+    return all(map(_is_short, expr.children(node)))
+
+
+def _call_degree(node: expr.Call, indices: frozenset[str]) -> int | None:
+    first, *others = node.args
+    if node.function in ("max", "min", "sum", "prod") and isinstance(first, expr.Tuple):
+        if node.function == "prod":
+            found = [_degree(item, indices) for item in first.items]
+            return None if None in found else _low(sum(found))
+        highest = _highest((*first.items, *others), indices)
+        return None if node.function != "sum" and highest not in (0, 1) else highest
+    if node.function == "abs":
+        return _linear(first, indices)
+    if node.function == "ceil_div":
+        return 1 if _linear(first, indices) == 1 and _degree(others[0], indices) == 0 else None
+    return _low(_sum_degree(node, indices))
+
+
+def _compared(node: expr.Expr, indices: frozenset[str]) -> bool:
+    """Whether a comparison may take the value: a linear one, or a tuple of them."""
+    items = node.items if isinstance(node, expr.Tuple) else (node,)
+    return all(_linear(item, indices) is not None for item in items)
+
+
+def _linear(node: expr.Expr, indices: frozenset[str]) -> int | None:
+    degree = _degree(node, indices)
+    return degree if degree in (0, 1) else None
+
+
+def _highest(nodes: tuple[expr.Expr, ...], indices: frozenset[str]) -> int | None:
+    found = [_degree(node, indices) for node in nodes]
+    return None if None in found else max(found)
+
+
+def _low(degree: int | None) -> int | None:
+    return degree if degree is not None and degree <= _MAX_DEGREE else None

@@ -1,0 +1,386 @@
+"""The inference plan: in which order a call's indices are solved from its inputs, and what is checked against them.
+
+A worked example. GemmFwdOp (manifest/spec/gemm.yaml) has two flags, each of which chooses the shape of one input:
+
+    params:   trans_a: bool, trans_b: bool
+    types:    Mat[transposed, rows, columns] = [rows, columns] or, if transposed, [columns, rows]
+    inputs:   a: T Mat[trans_a, M, K], b: T Mat[trans_b, K, N]
+    outputs:  d: T[M, N]
+
+The flags are its *discriminants*: finite facts of a call on which its types depend. Each pair of their values is a
+*discriminant point*; there are four. At the point `trans_a = False, trans_b = True` the shape of `b` is *decided*: its
+family is applied and *folded* to `[N, K]`.
+
+No expression reads both flags, so the entry has two *parts*: `a`, planned at the two points of `trans_a`, and `b`,
+planned at the two points of `trans_b`. The plan is a list of *segments*, each what one part does next:
+
+    1  every call                T := dtype of a
+    2  trans_a = False           a has 2 axes; M := axis 0; K := axis 1
+       trans_a = True            a has 2 axes; K := axis 0; M := axis 1
+    3  every call                the dtype of b is T
+    4  trans_b = False           b has 2 axes; axis 0 is K; N := axis 1
+       trans_b = True            b has 2 axes; N := axis 0; axis 1 is K
+
+Segments 1 and 3 hold the first steps of their parts, which are the same at every point of the part. After segment 2
+every call knows M and K, whatever `trans_a` is, so `b` can be planned without asking for `trans_a` again. If only
+`trans_a = False` solved K, K would be known *partly*; `a` and `b` would then be *entangled* and planned as one part at
+all four points. Twenty flags that no expression relates thus make twenty small parts, not a million points.
+
+What all four points agree on (`d`, of shape `[M, N]`) is a tree of one leaf (trees.py); the emitted `check` branches
+only where a tree splits.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from tileops.manifest.language import expr
+from tileops.manifest.model import Signature, Tensor
+from tileops.manifest.plans.domain import Domain
+from tileops.manifest.plans.plan_steps import SolveDType, SolveLet, Step
+from tileops.manifest.plans.planner import Planner, present_at
+from tileops.manifest.plans.points import Discriminant, Point, discriminants, domain_restrictions
+from tileops.manifest.plans.shapes import shape_at
+from tileops.manifest.plans.solved import Solved, missing
+from tileops.manifest.plans.sums import strict_parts
+from tileops.manifest.plans.trees import Leaf, Tree, decide
+
+
+@dataclasses.dataclass(frozen=True)
+class Branch:
+    """What some points of one part do next.
+
+    Attributes:
+      steps: in order.
+      shapes: the shape of each tensor of the steps, by name; without those whose shapes the points do not share.
+    """
+
+    steps: tuple[Step, ...]
+    shapes: tuple[tuple[str, expr.ShapeTerm], ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Segment:
+    """What each point of one part does next."""
+
+    branches: tuple[tuple[Point, Branch], ...]
+
+    @functools.cached_property
+    def tree(self) -> Tree[Branch]:
+        """The branches by the discriminants that tell them apart."""
+        return decide(self.branches)
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """The plan of an entry.
+
+    Attributes:
+      deciding: the solving of each dtype index on which a branch depends, before all else.
+      terms: the expressions that decide each tensor and let.
+      segments: in order.
+      solved: the indices and lets that calls solve.
+    """
+
+    deciding: tuple[SolveDType, ...]
+    terms: dict[str, list[expr.Expr]]
+    segments: tuple[Segment, ...]
+    solved: Solved
+
+    def steps_at(self, has: Callable[[Discriminant, Any], bool]) -> list[Step]:
+        """Returns the steps of one call; `has` says whether the call has a value of a discriminant."""
+        steps: list[Step] = [*self.deciding]
+        for segment in self.segments:
+            tree = segment.tree
+            while not isinstance(tree, Leaf):
+                tree = next(branch for value, branch in tree.branches if has(tree.discriminant, value))
+            steps += tree.value.steps
+        return steps
+
+
+def returned(signature: Signature, domain: Domain, plan: Plan) -> dict[str, Tree[expr.ShapeTerm | None]]:
+    """Returns the shape of each output where a call returns it, None where it does not."""
+    found = {}
+    for name, tensor in signature.outputs.items():
+        points = domain.points(plan.terms[name])
+        found[name] = decide([
+            (point, shape_at(signature, tensor, point) if present_at(tensor, point) else None) for point in points
+        ])
+    return found
+
+
+def solved_combinations(signature: Signature, plan: Plan) -> Tree[bool]:
+    """Returns where a call knows all dtypes of which `dtype_combos` lists the combinations."""
+    names = {name for combo in signature.combos[:1] for name in combo}
+    unknown = names - plan.solved.known
+    part = next((part for part in plan.solved.partly for _, found in part if unknown & found), None)
+    if part is None:
+        return Leaf(bool(names) and not unknown)
+    return decide([(point, unknown <= found) for point, found in part])
+
+
+def solved_partly(plan: Plan) -> list[Tree[frozenset[str]]]:
+    """Returns the indices and lets that each part solves at some of its points only."""
+    return [decide(part) for part in plan.solved.partly]
+
+
+def item_terms(signature: Signature, name: str) -> list[expr.Expr]:
+    """What is said of a tensor or let: its shape or value, its dtype, and when it is there."""
+    if name in signature.lets:
+        return [signature.lets[name].expr]
+    tensor = signature.tensors[name]
+    return [tensor.shape.expr, tensor.dtype.expr, *([tensor.when.expr] if tensor.when is not None else [])]
+
+
+def needed_at(signature: Signature, point: Point) -> list[str]:
+    """Returns the indices that a present tensor, a let or a rule reads at this point, so that a call must know them."""
+    read: set[str] = set()
+    for tensor in signature.tensors.values():
+        read |= _tensor_reads(signature, tensor, point)
+    for expression in (*signature.lets.values(), *signature.rules):
+        read |= _reads(signature, expression.expr, point)
+    return [name for name in signature.forall if name in read]
+
+
+def holder(signature: Signature, index: str) -> Tensor | None:
+    """The first tensor of a dtype index that every call has, which tells it before a branch is chosen."""
+    for tensor in signature.bound.values():
+        if tensor.dtype.expr == expr.Name(index) and not tensor.optional and tensor.when is None:
+            return tensor
+    return None
+
+
+def _deciding_terms(signature: Signature, domain: Domain, name: str) -> list[expr.Expr]:
+    """Of what is said of a tensor or let, the parts on which it depends what there is to solve and to check.
+
+    A condition that chooses between numbers alone is no such part: generated code asks it where the number is needed.
+    """
+    value, *others = item_terms(signature, name)
+    if isinstance(value, expr.FamilyTerm):
+        return [value, *others]
+    solves = name in signature.bound  # from an axis, which has to be one thing to be solved
+    indices = signature.forall.keys() | signature.lets.keys()
+    telling = [
+        part for part in strict_parts(value)
+        if (solves and indices & {*part.free_names}) or _tells_apart(signature, domain, part)
+    ]  # fmt: skip
+    return [*telling, *others]
+
+
+def _tells_apart(signature: Signature, domain: Domain, part: expr.Expr) -> bool:
+    """Whether an expression reads other names at one point than at another."""
+    if not discriminants(signature, [part]):
+        return False
+    read = {frozenset(point.fold(part).free_names).difference(signature.params) for point in domain.points([part])}
+    return len(read) > 1
+
+
+def build(signature: Signature, domain: Domain) -> Plan:
+    """The plan. Raises TooManyPoints where one part has too many, NoCase of a family without a case."""
+    terms = {name: _deciding_terms(signature, domain, name) for name in (*signature.tensors, *signature.lets)}
+    deciding = _deciding(signature, terms)
+    groups = _grouped(signature, terms)
+    solved = {step.index: step.tensor for step in deciding}
+    while True:
+        parts = [_Part(signature, domain, terms, members, solved) for members in groups]
+        run = _Run(signature, parts, {step.index for step in deciding})
+        run.go()
+        together = run.entangled()
+        if together is None:
+            return run.result(deciding, terms)
+        first, second = together
+        groups = [group for group in groups if group not in together] + [first | second]
+
+
+def needs(signature: Signature, domain: Domain, plan: Plan) -> Iterator[tuple[set[str], Point, set[str]]]:
+    """(indices read, the point, those that no step solves there) of each tensor, let and rule, at each of its points.
+
+    Raises NoCase and TooManyPoints as `build` does.
+    """
+    for terms, names, read in _readers(signature, domain, plan):
+        yield from missing(domain, plan.solved, terms, names, read)
+
+
+def _readers(
+    signature: Signature, domain: Domain, plan: Plan
+) -> Iterator[tuple[list[expr.Expr], set[str], Callable[[Point], set[str]]]]:
+    """Whatever reads indices: the terms that tell its points apart, all names in it, and what it reads at a point."""
+    for tensor in signature.tensors.values():
+        written = [tensor.mutated.expr] if tensor.mutated is not None else []
+        names = {name for term in (*item_terms(signature, tensor.name), *written) for name in term.free_names}
+        yield [*plan.terms[tensor.name], *written], names, functools.partial(_tensor_reads, signature, tensor)
+    for terms, node in (
+        *((plan.terms[name], let.expr) for name, let in signature.lets.items()),
+        *(([rule.expr] if _tells_apart(signature, domain, rule.expr) else [], rule.expr) for rule in signature.rules),
+    ):
+        yield terms, {*node.free_names}, functools.partial(_reads, signature, node)
+
+
+def _tensor_reads(signature: Signature, tensor: Tensor, point: Point) -> set[str]:
+    if not present_at(tensor, point):
+        return set()
+    term = tensor.shape.expr
+    axes = point.once("axes", term, lambda: {*shape_at(signature, tensor, point).free_names} & signature.forall.keys())
+    read = axes | _decided_reads(signature, term, point)
+    for found in (tensor.dtype, tensor.when, tensor.mutated):
+        if found is not None:
+            read |= _reads(signature, found.expr, point)
+    return read
+
+
+def _reads(signature: Signature, term: expr.Expr, point: Point) -> set[str]:
+    """Indices that a term reads at a point."""
+    folded = point.once("names", term, lambda: {*point.fold(term).free_names} & signature.forall.keys())
+    return folded | _decided_reads(signature, term, point)
+
+
+def _decided_reads(signature: Signature, term: expr.Expr, point: Point) -> set[str]:
+    """Dtype indices that the point decides and folds away, although a call has to solve them to choose its branch."""
+    decided = {one.name for one, _ in point.assigned if one.name in signature.forall}
+    if not decided & {*term.free_names}:
+        return set()
+    others = Point(tuple((one, value) for one, value in point.assigned if one.name not in decided))
+    return point.once("decided", term, lambda: decided & {*others.fold(term).free_names})
+
+
+def _deciding(signature: Signature, terms: dict[str, list[expr.Expr]]) -> list[SolveDType]:
+    """The dtype indices that some branch depends on, each from a tensor that every call has."""
+    found = []
+    deciding = [term for name in terms for term in terms[name]]
+    for one in discriminants(signature, [*deciding, *domain_restrictions(signature)]):
+        if one.name in signature.forall:
+            tensor = holder(signature, one.name)
+            if tensor is not None:
+                found.append(SolveDType(tensor.name, one.name, signature.forall[one.name].values))
+    return found
+
+
+def _grouped(signature: Signature, terms: dict[str, list[expr.Expr]]) -> list[frozenset[str]]:
+    """Bound tensors and lets, joined where they read a discriminant in common; those that read none are one group."""
+    joined: list[tuple[frozenset[str], frozenset[str]]] = []
+    for group in (frozenset([name]) for name in (*signature.bound, *signature.lets)):
+        read = frozenset(one.name for name in group for one in discriminants(signature, terms[name]))
+        mine = [one for one in joined if one[0] & read or not (one[0] or read)]
+        joined = [one for one in joined if one not in mine]
+        joined.append((read.union(*(one[0] for one in mine)), group.union(*(one[1] for one in mine))))
+    return [members for _, members in joined]
+
+
+class _Part:
+    """Related tensors and lets, with a planner for all points at which they are the same."""
+
+    def __init__(
+        self, signature: Signature, domain: Domain, terms: dict[str, list[expr.Expr]], members: frozenset[str],
+        solved: dict[str, str],
+    ) -> None:
+        self.members = members
+        order = [name for name in (*signature.bound, *signature.lets) if name in members]
+        self.points = domain.points([term for name in order for term in terms[name]])
+        self.planners: list[Planner] = []
+        self.of: list[int] = []
+        keys: dict[Any, int] = {}
+        for point in self.points:
+            planner = Planner(signature, point, members, solved)
+            key = planner.key()
+            if key not in keys:
+                keys[key] = len(self.planners)
+                self.planners.append(planner)
+            self.of.append(keys[key])
+        self.reads = frozenset(name for planner in self.planners for name in planner.reads())
+
+    @property
+    def solves(self) -> set[str]:
+        """What its own steps solve at some point."""
+        return set().union(*(planner.solves for planner in self.planners))
+
+    def common(self) -> set[str]:
+        """What every point knows."""
+        return set.intersection(*(planner.known for planner in self.planners)) if self.planners else set()
+
+    def partly(self) -> set[str]:
+        """What some points know and others do not."""
+        return set().union(*(planner.known for planner in self.planners)) - self.common()
+
+
+class _Run:
+    """One attempt: passes over tensors and lets until nothing moves."""
+
+    def __init__(self, signature: Signature, parts: list[_Part], known: set[str]) -> None:
+        self._signature = signature
+        self._parts = parts
+        self._of = {name: part for part in parts for name in part.members}
+        self._known = known | set(signature.params)
+        self._pieces: list[tuple[_Part | None, list[Branch]]] = []  # no part: the same at every point
+
+    def go(self) -> None:
+        """Pass over all tensors, and where nothing moves, over lets until one does."""
+        bound, lets = self._signature.bound, self._signature.lets
+        while any([self._moved(name) for name in bound]) or any(self._moved(name) for name in lets):
+            pass
+
+    def _moved(self, name: str) -> bool:
+        """Whether the planners of a name's part make progress with it; what all come to know, every part knows."""
+        part = self._of[name]
+        for planner in part.planners:
+            planner.known |= self._known
+        moved = [planner.advance(name) for planner in part.planners]
+        if not any(moved):
+            return False
+        taken = [planner.take() for planner in part.planners]
+        shortest = min(map(len, taken))
+        alike = next((at for at in range(shortest) if any(steps[at] != taken[0][at] for steps in taken)), shortest)
+        if alike:
+            self._append(None, [_branch(part.planners, taken[0][:alike])])
+        if any(len(steps) > alike for steps in taken):
+            self._append(part, [_branch([one], steps[alike:]) for one, steps in zip(part.planners, taken, strict=True)])
+        self._known |= part.common()
+        return True
+
+    def _append(self, part: _Part | None, branches: list[Branch]) -> None:
+        """Add what comes next to the last piece if that is of the same part, else as a piece of its own."""
+        if self._pieces and self._pieces[-1][0] is part:
+            before = self._pieces.pop()[1]
+            branches = [
+                Branch((*one.steps, *two.steps), (*one.shapes, *two.shapes))
+                for one, two in zip(before, branches, strict=True)
+            ]
+        self._pieces.append((part, branches))
+
+    def entangled(self) -> tuple[frozenset[str], frozenset[str]] | None:
+        """Two parts of which one reads, or also solves, what only some points of the other solve; None without any."""
+        combined = {name for combo in self._signature.combos[:1] for name in combo}
+        for part in self._parts:
+            partly = part.partly() - self._known
+            for other in self._parts:
+                if other is part:
+                    continue
+                both_combined = partly & combined and other.partly() & combined
+                if partly & other.reads or part.solves & other.solves or both_combined:
+                    return part.members, other.members
+        return None
+
+    def result(self, deciding: list[SolveDType], terms: dict[str, list[expr.Expr]]) -> Plan:
+        """The plan that the passes made."""
+        segments = []
+        for part, branches in self._pieces:
+            points = [(Point(()), 0)] if part is None else zip(part.points, part.of, strict=True)
+            segments.append(Segment(tuple((point, branches[at]) for point, at in points)))
+        partly = []
+        for part in self._parts:
+            if part.partly() - self._known:
+                more = [frozenset(planner.known - self._known) for planner in part.planners]
+                partly.append(tuple((point, more[at]) for point, at in zip(part.points, part.of, strict=True)))
+        known = frozenset(self._known - self._signature.params.keys())
+        return Plan(tuple(deciding), terms, tuple(segments), Solved(known, tuple(partly)))
+
+
+def _branch(planners: Sequence[Planner], steps: Sequence[Step]) -> Branch:
+    shapes: dict[str, expr.ShapeTerm] = {}
+    for name in dict.fromkeys(step.tensor for step in steps if not isinstance(step, SolveLet)):
+        found = [planner.shapes[name] for planner in planners]
+        if all(shape == found[0] for shape in found):
+            shapes[name] = found[0]
+    return Branch(tuple(steps), tuple(shapes.items()))

@@ -1,0 +1,81 @@
+"""What the calls of an entry solve: indices that every call does, and those that only calls of some branches do."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from tileops.manifest.language import expr
+from tileops.manifest.language.adt import AdtValue
+from tileops.manifest.plans.domain import Domain
+from tileops.manifest.plans.points import Discriminant, Point
+
+
+@dataclasses.dataclass(frozen=True)
+class Solved:
+    """Indices and lets that calls solve.
+
+    Attributes:
+      known: those that every call solves.
+      partly: of each part of the plan, the other ones that each of its points solves; parts without any left out.
+    """
+
+    known: frozenset[str]
+    partly: tuple[tuple[tuple[Point, frozenset[str]], ...], ...]
+
+    @property
+    def sometimes(self) -> frozenset[str]:
+        """Those that some calls solve and others do not."""
+        return frozenset(name for part in self.partly for _, names in part for name in names)
+
+
+def missing(
+    domain: Domain, solved: Solved, terms: Sequence[expr.Expr], names: set[str], read: Callable[[Point], set[str]]
+) -> Iterator[tuple[set[str], Point, set[str]]]:
+    """(indices read, the point, those of them that no step solves there) of some terms, at each of their points.
+
+    Args:
+      domain: the points that the entry accepts.
+      solved: what its calls solve.
+      terms: what tells the points apart.
+      names: all names that are read at some point.
+      read: the indices that are read at a point.
+
+    Raises:
+      TooManyPoints: the points that terms and plan tell apart together are too many.
+    """
+    also = [
+        _reading(one) for part in solved.partly if any(found & names for _, found in part) for one, _ in part[0][0].assigned
+    ]  # fmt: skip
+    for point in domain.points([*terms, *also]):
+        found = read(point)
+        here = set(solved.known).union(*(known for part in solved.partly for other, known in part if _agree(other, point)))
+        yield found, point, found - here
+
+
+def _reading(one: Discriminant) -> expr.Expr:
+    """A term that a discriminant decides, so that points are enumerated over it too."""
+    name = expr.Name(one.name)
+    if one.presence:
+        return expr.Call("present", (name,))
+    if isinstance(one.values[0], AdtValue):
+        fields = dict.fromkeys(field for value in one.values if value is not None for field, _ in value.fields)
+        return expr.Tuple(tuple(expr.Field(one.name, field) for field in ("kind", *fields)))
+    return expr.Compare(("==",), (name, expr.Literal(one.values[0])))
+
+
+def _agree(first: Point, second: Point) -> bool:
+    """Whether two points give the discriminants that they have in common the same values."""
+    return all(
+        second.present.get(one.name, value) == value if one.presence else _same(second.values.get(one.name, value), value)
+        for one, value in first.assigned
+    )
+
+
+def _same(value: Any, other: Any) -> bool:
+    """Whether two values are one; algebraic ones by the fields that both points tell apart."""
+    if not (isinstance(value, AdtValue) and isinstance(other, AdtValue)):
+        return value == other
+    fields = dict(value.fields)
+    return value.kind == other.kind and all(fields.get(name, part) == part for name, part in other.fields)

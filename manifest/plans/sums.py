@@ -1,0 +1,53 @@
+"""Sums taken apart: the addends that names relate, together, and those that none does, each by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from tileops.manifest.language import expr
+
+
+def related(node: expr.Expr, names: Callable[[expr.Expr], frozenset[str]]) -> list[expr.Expr]:
+    """The sum of the addends that names relate, for each group of them; what reads no name comes first.
+
+    Args:
+      node: any expression; one that is no sum is its only addend.
+      names: the names by which an addend is related to others.
+    """
+    groups: list[tuple[frozenset[str], list[tuple[int, bool, expr.Expr]]]] = []
+    for at, (negative, addend) in enumerate(_addends(node, False)):
+        read = names(addend)
+        mine = [group for group in groups if group[0] & read or not (group[0] or read)]
+        merged = [(at, negative, addend)]
+        for group in mine:
+            read, merged = read | group[0], merged + group[1]
+        groups = [group for group in groups if group not in mine] + [(read, sorted(merged, key=lambda one: one[0]))]
+    groups.sort(key=lambda group: (bool(group[0]), group[1][0][0]))
+    return [_sum(addends) for _, addends in groups]
+
+
+def strict_parts(node: expr.Expr) -> Iterator[expr.Expr]:
+    """Parts that are evaluated whatever the others are, and that alone decide whether the whole has a value."""
+    total = isinstance(node, expr.Binary) and node.op in "+-*"
+    if total or isinstance(node, (expr.ShapeTerm, expr.Tuple, expr.Splice)):
+        for part in expr.children(node):
+            yield from strict_parts(part)
+    else:
+        yield node
+
+
+def _sum(addends: list[tuple[int, bool, expr.Expr]]) -> expr.Expr:
+    (_, negative, total), *rest = addends
+    if negative:
+        total = expr.Binary("-", expr.Literal(0), total)
+    for _, negative, addend in rest:
+        total = expr.Binary("-" if negative else "+", total, addend)
+    return total
+
+
+def _addends(node: expr.Expr, negative: bool) -> Iterator[tuple[bool, expr.Expr]]:
+    if isinstance(node, expr.Binary) and node.op in "+-":
+        yield from _addends(node.left, negative)
+        yield from _addends(node.right, negative != (node.op == "-"))
+    else:
+        yield negative, node

@@ -1,0 +1,75 @@
+"""Decision trees over discriminant points: what is decided at each point, points that agree grouped into one leaf."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Generic, TypeVar
+
+from tileops.manifest.plans.points import Discriminant, Point
+
+Path = tuple[tuple[Discriminant, Any], ...]  # the tests that lead to a leaf
+T = TypeVar("T")
+U = TypeVar("U")
+
+
+@dataclasses.dataclass(frozen=True)
+class Leaf(Generic[T]):
+    """What is decided at every point that leads here."""
+
+    value: T
+
+
+@dataclasses.dataclass(frozen=True)
+class Split(Generic[T]):
+    """A branch per value of one discriminant, in order."""
+
+    discriminant: Discriminant
+    branches: tuple[tuple[Any, Tree[T]], ...]
+
+
+Tree = Leaf[T] | Split[T]
+
+
+def decide(decisions: Sequence[tuple[Point, T]]) -> Tree[T]:
+    """Returns the smallest tree that gives each point its decision, testing discriminants in the points' order."""
+    first = decisions[0][1]
+    if all(decision == first for _, decision in decisions):
+        return Leaf(first)
+    for position, (discriminant, _) in enumerate(decisions[0][0].assigned):
+        groups: dict[Any, list[tuple[Point, T]]] = {}
+        for point, decision in decisions:
+            groups.setdefault(point.assigned[position][1], []).append((point, decision))
+        if len(groups) < 2:
+            continue
+        branches = tuple((value, decide(group)) for value, group in groups.items())
+        if any(branch != branches[0][1] for _, branch in branches):
+            return Split(discriminant, branches)
+    raise AssertionError("points that differ in no discriminant have different decisions")
+
+
+def leaves(tree: Tree[T]) -> Iterator[T]:
+    """Yields what is decided at each leaf, in the order of the branches."""
+    if isinstance(tree, Leaf):
+        yield tree.value
+        return
+    for _, branch in tree.branches:
+        yield from leaves(branch)
+
+
+def paths(tree: Tree[T], path: Path = ()) -> Iterator[tuple[Path, T]]:
+    """Yields (the tests that lead to a leaf, what is decided there), in the order of the branches."""
+    if isinstance(tree, Leaf):
+        yield path, tree.value
+        return
+    for value, branch in tree.branches:
+        yield from paths(branch, (*path, (tree.discriminant, value)))
+
+
+def project(tree: Tree[T], change: Callable[[T], U]) -> Tree[U]:
+    """Returns the tree with `change` applied at each leaf; branches that agree afterwards become one."""
+    if isinstance(tree, Leaf):
+        return Leaf(change(tree.value))
+    branches = tuple((value, project(branch, change)) for value, branch in tree.branches)
+    same = all(branch == branches[0][1] for _, branch in branches)
+    return branches[0][1] if same else Split(tree.discriminant, branches)

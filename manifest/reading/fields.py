@@ -1,0 +1,155 @@
+"""Reading typed fields out of positioned YAML nodes: every miss is one diagnostic, and the reading goes on."""
+
+from __future__ import annotations
+
+import difflib
+import keyword
+from collections import abc
+from typing import Any
+
+from tileops.manifest.diagnostics import Diagnostics
+from tileops.manifest.language.names import NAME, RESERVED_NAMES
+from tileops.manifest.language.text import odd_character, shown
+from tileops.manifest.reading.forms import Form
+from tileops.manifest.reading.source import Mapping, Node, Scalar, Sequence
+
+_TYPE_NAMES = {str: "text", bool: "true or false", int: "an integer"}
+MAX_MEMBERS = 256  # of one mapping or list of an entry; an op has a tenth of it
+MAX_ROWS = 1000
+MAX_NAME = 80
+
+
+class Fields:
+    """Reports defects of one entry and remembers which fields could not be read.
+
+    Attributes:
+      types_readable: whether all names of algebraic types are known.
+    """
+
+    def __init__(self, file: str, op: str, diagnostics: Diagnostics, types_readable: bool = True) -> None:
+        self.file = file
+        self.op = op
+        self.types_readable = types_readable
+        self.malformed: set[str] = set()
+        self._diagnostics = diagnostics
+
+    def report(self, path: str, line: int, code: str, message: str) -> None:
+        """Record a defect of the field `path` and mark it unreadable."""
+        self.malformed.add(path)
+        self._diagnostics.add(self.file, line, self.op, path, code, message)
+
+    def form(self, node: Node | None, path: str, form: Form) -> Mapping:
+        """A mapping with the fields of a form; what is no such is reported as `mapping` does."""
+        return self.mapping(node, path, () if form.open else form.names, form.required)
+
+    def mapping(self, node: Node | None, path: str, allowed: tuple[str, ...] = (), required: tuple[str, ...] = ()) -> Mapping:
+        """A mapping with text keys; unknown, missing and non-text keys are reported. Empty where it is none."""
+        if node is None:
+            return Mapping({}, {}, 0)
+        if not isinstance(node, Mapping):
+            self.report(path, node.line, "M012", "must be a mapping")
+            return Mapping({}, {}, node.line)
+        if self._too_many(node, len(node.entries), path, MAX_MEMBERS):
+            return Mapping({}, {}, node.line)
+        kept: dict[Any, Node] = {}
+        misspelt = _misspelt(node, allowed, required)
+        for key, value in node.entries.items():
+            line = node.key_lines[key]
+            if key in node.doubtful:
+                self.malformed.add(path)
+            elif not isinstance(key, str):
+                self.report(path, line, "M012", f"key {shown(key)} must be text (quote it)")
+            elif allowed and key not in allowed:
+                hint = f"; did you mean {misspelt[key]!r}?" if key in misspelt else f"; known are {', '.join(allowed)}"
+                self.report(_join(path, key), line, "M011", f"unknown field {shown(key)}{hint}")
+            else:
+                kept[key] = value
+        meant = set(misspelt.values())
+        if node.partial:
+            self.malformed.add(path)
+            meant.update(required)  # what was written and not read may be what is missing
+        self.malformed.update(_join(path, key) for key in meant - kept.keys())
+        for key in required:
+            if key not in kept and key not in meant:
+                self.report(_join(path, key), node.line, "M010", "is required and missing")
+        return Mapping(kept, node.key_lines, node.line)
+
+    def scalar(self, node: Node | None, path: str, wanted: type) -> Any:
+        """A scalar of one Python type; None where absent or reported."""
+        if node is None:
+            return None
+        if isinstance(node, Scalar) and type(node.value) is wanted:
+            return node.value
+        self.report(path, node.line, "M012", f"must be {_TYPE_NAMES[wanted]}")
+        return None
+
+    def text(self, node: Node | None, path: str) -> str | None:
+        """Non-empty text; None where absent or reported."""
+        value = self.scalar(node, path, str)
+        if value is not None and not value.strip():
+            self.report(path, node.line, "M012", "must not be empty")
+            return None
+        return value
+
+    def sequence(self, node: Node | None, path: str, most: int = MAX_MEMBERS) -> tuple[Node, ...]:
+        """Items of a sequence; none where absent or reported."""
+        if node is None:
+            return ()
+        if isinstance(node, Sequence):
+            return () if self._too_many(node, len(node.items), path, most) else node.items
+        self.report(path, node.line, "M012", "must be a sequence")
+        return ()
+
+    def _too_many(self, node: Node, count: int, path: str, most: int) -> bool:
+        if count > most:
+            self.report(path, node.line, "M003", f"has {count} members; at most {most} are read")
+        return count > most
+
+    def plain(self, node: Node, path: str, mappings: bool = False) -> Any:
+        """A value of scalars and sequences, as tuples. A mapping is reported, unless `mappings` lets it be a dict."""
+        if isinstance(node, Scalar):
+            return node.value
+        if isinstance(node, Sequence):
+            return tuple(self.plain(item, path, mappings) for item in node.items)
+        if mappings:
+            return {key: self.plain(item, path, mappings) for key, item in node.entries.items()}
+        self.report(path, node.line, "M012", "must be a plain value or a list of them")
+        return None
+
+    def name(self, name: str, path: str, line: int, reserved: abc.Mapping[str, str] = RESERVED_NAMES) -> bool:
+        """Whether `name` may name something in an entry; reported where not. `reserved` says what a name means already."""
+        if not NAME.fullmatch(name):
+            self.report(path, line, "M013", f"{shown(name)} is no name: {_why_no_name(name)}")
+        elif keyword.iskeyword(name):
+            self.report(path, line, "M013", f"{name!r} is a keyword of Python, whose arguments and attributes names become")
+        elif name in reserved:
+            self.report(path, line, "M013", f"{name!r} is {reserved[name]}; name this otherwise, such as {name}_")
+        else:
+            return True
+        return False
+
+
+def _misspelt(node: Mapping, allowed: tuple[str, ...], required: tuple[str, ...]) -> dict[str, str]:
+    """What each unknown field is likely meant to be: a field like it, or the one that is missing where it is the only odd one."""
+    unknown = [key for key in node.entries if isinstance(key, str) and key not in allowed] if allowed else []
+    found = {}
+    for key in unknown:
+        close = [name for name in difflib.get_close_matches(key[:MAX_NAME], allowed) if name not in node.entries]
+        if close:
+            found[key] = close[0]
+    missing = [name for name in required if name not in node.entries and name not in found.values()]
+    odd = [key for key in unknown if key not in found]
+    if len(odd) == 1 and len(missing) == 1:
+        found[odd[0]] = missing[0]
+    return found
+
+
+def _why_no_name(name: str) -> str:
+    odd = odd_character(name)
+    return f"{odd} is not among ASCII letters, digits and _" if odd else (
+        f"write ASCII letters, digits and _, a letter first, at most {MAX_NAME} characters"
+    )
+
+
+def _join(path: str, key: str) -> str:
+    return f"{path}.{key}" if path else key

@@ -1,0 +1,237 @@
+"""What the mappings of a spec file hold: the parser reads by this table, and the JSON Schema is written from it."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping
+
+from tileops.manifest.language.dtypes import BITS
+from tileops.manifest.language.names import NAME, RESERVED_NAMES
+
+OP_NAME = re.compile(r"[A-Z][A-Za-z0-9]*(Fwd|Bwd)?Op")
+# Rows write indices and parameters, and `__init__` takes parameters.
+_RESERVED_INDICES = RESERVED_NAMES | dict.fromkeys(("label", "some", "dtype_cases"), "a field of a workload row")
+_RESERVED_PARAMS = _RESERVED_INDICES | {"target": "the argument of __init__ that names an implementation"}
+_RESERVED_FIELDS = RESERVED_NAMES | dict.fromkeys(("kind", "value", "shape"), "what expressions read otherwise after a dot")
+_RESERVED_TYPES = RESERVED_NAMES | dict.fromkeys(
+    ("int", "bool", "float", "str", "Number", "list", "tuple", "dict", *("Dim", "Shape", "DType", "Seq", "Bool", "Int")),
+    "a type or kind of the language",
+)
+FAMILY = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
+QUALIFIED_NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
+DOTTED_PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+", re.ASCII)
+LABEL = re.compile(r"[A-Za-z0-9._-]{1,80}")
+STATUSES = ("implemented", "spec-only")
+COMPOSITE = "composite"
+BUFFER = "out"
+DEVICE = "cpu"
+
+
+@dataclasses.dataclass(frozen=True)
+class Text:
+    """Non-empty text; of a pattern or among choices where it has such."""
+
+    pattern: re.Pattern[str] | None = None
+    choices: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Flag:
+    """True or false."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Formula:
+    """An expression; where `flag` says so, true or false may stand for it."""
+
+    flag: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class ShapeText:
+    """`[axis, ...]`, or one application of a type family."""
+
+
+@dataclasses.dataclass(frozen=True)
+class GeneratorCall:
+    """A call of a generator."""
+
+
+@dataclasses.dataclass(frozen=True)
+class PredicateCall:
+    """A call of a predicate, its tensor left out."""
+
+
+@dataclasses.dataclass(frozen=True)
+class IndexKind:
+    """A kind of `forall`."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ParameterType:
+    """A type of a construction parameter."""
+
+
+@dataclasses.dataclass(frozen=True)
+class FamilyKind:
+    """A kind of a type family's parameter."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Value:
+    """A plain value, a list of such, or an algebraic literal `{constructor: {field: value}}`."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Items:
+    """A sequence of at least so many items."""
+
+    of: Holds
+    least: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Members:
+    """A mapping of at least so many names, each to the same sort of thing.
+
+    Attributes:
+      names: what a name is; None: any key.
+      reserved: the names that have a meaning of their own there, and that meaning.
+    """
+
+    of: Holds
+    least: int = 0
+    names: re.Pattern[str] | None = NAME
+    reserved: Mapping[str, str] = dataclasses.field(default_factory=lambda: RESERVED_NAMES)
+
+
+@dataclasses.dataclass(frozen=True)
+class Form:
+    """A mapping of these fields; one that is `open` may have others, which hold a Value."""
+
+    name: str
+    summary: str
+    fields: Mapping[str, Field]
+    open: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of its fields, in the order in which an entry writes them."""
+        return tuple(self.fields)
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """Those that must be there."""
+        return tuple(name for name, field in self.fields.items() if field.required)
+
+
+Holds = (
+    Text | Flag | Formula | ShapeText | GeneratorCall | PredicateCall | IndexKind | ParameterType | FamilyKind | Value | Items
+    | Members | Form
+)  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class Field:
+    """One field: what it holds, one line on what it means, and whether it must be there."""
+
+    holds: Holds
+    summary: str
+    required: bool = False
+
+
+_DTYPES = Members(Text(choices=tuple(BITS)))
+_DTYPE = Formula()
+
+PARAM = Form("param", "A construction parameter.", {
+    "type": Field(ParameterType(), "What the parameter takes: Python types, dtype names, string literals, joined with |.", True),
+    "default": Field(Value(), "The value of a parameter that the caller leaves out; without it the caller must pass one."),
+    "kw_only": Field(Flag(), "The parameter is passed by its name alone."),
+    "dtype": Field(_DTYPE, "Of a construction-time tensor: its dtype."),
+    "shape": Field(ShapeText(), "Of a construction-time tensor: its shape."),
+})  # fmt: skip
+
+INPUT = Form("input", "An input: one argument of a call.", {
+    "dtype": Field(_DTYPE, "A dtype index, a dtype parameter, a dtype's name, or a primitive that gives a dtype.", True),
+    "shape": Field(ShapeText(), "The axes that PyTorch sees, or one application of a type family.", True),
+    "optional": Field(Formula(flag=True), "true: the caller may leave it out. A condition: it is there exactly when that holds."),
+    "mutated": Field(Formula(flag=True), "It is read and written: always (true), or where a condition holds."),
+    "write_only": Field(Flag(), "Beside `mutated`: its old contents are not read."),
+    "values": Field(GeneratorCall(), "What fills a metadata tensor when a workload row is built."),
+    "requires": Field(Items(PredicateCall()), "What the contents of a metadata tensor must satisfy."),
+    "contiguous": Field(Flag(), "It must be contiguous."),
+    "device": Field(Text(choices=(DEVICE,)), "It lives on the CPU, wherever the call's other tensors are."),
+})  # fmt: skip
+
+OUTPUT = Form("output", "An output of every call.", {
+    "dtype": INPUT.fields["dtype"],
+    "shape": INPUT.fields["shape"],
+    "nullable": Field(Formula(), "The output is there exactly when this condition holds, and None elsewhere."),
+    "buffer": Field(Text(choices=(BUFFER,)), "The caller may pass the storage of the result as `out`."),
+    "alias": Field(Text(), "The input that this output is, on the branch where that input is written."),
+    "contiguous": INPUT.fields["contiguous"],
+})  # fmt: skip
+
+TYPE_FAMILY = Form("type_family", "A shape that finite facts choose.", {
+    "params": Field(Members(FamilyKind()), "The family's parameters and their kinds.", True),
+    "match": Field(Items(Text(), least=1), "The parameters that choose the case.", True),
+    "cases": Field(Members(ShapeText(), least=1, names=None), "A literal for each parameter in `match`, and the shape there.", True),
+})  # fmt: skip
+
+SIGNATURE = Form("signature", "What a call takes and gives.", {
+    "forall": Field(Members(IndexKind(), reserved=_RESERVED_INDICES), "Indices that a call's tensors determine: Dim, Shape, DType[a | b], Seq[Int]."),
+    "params": Field(Members(PARAM, reserved=_RESERVED_PARAMS), "Construction parameters, in the order of `__init__`."),
+    "inputs": Field(Members(INPUT), "Tensors that a call takes, in the order of `forward`.", True),
+    "outputs": Field(Members(OUTPUT, least=1), "Tensors that a call gives, in order.", True),
+    "types": Field(Members(TYPE_FAMILY), "Type families: shapes that finite facts choose."),
+    "let": Field(Members(Formula()), "Names for derived values."),
+    "shape_rules": Field(Items(Formula()), "Conditions that every call fulfils, beyond its shapes and dtypes."),
+    "dtype_combos": Field(Items(_DTYPES, least=1), "The combinations of dtype indices that are accepted; left out: every one."),
+})  # fmt: skip
+
+ROW = Form("row", "One call, or one call for each dtype case. Beside these fields it writes parameters and indices.", {
+    "label": Field(Text(LABEL), "Names the row; with the dtypes it is the case id.", True),
+    "some": Field(Items(Text()), "The optional tensors that the call passes."),
+    "dtype_cases": Field(Items(_DTYPES), "One assignment of the dtype indices for each case."),
+}, open=True)  # fmt: skip
+
+ROOFLINE = Form("roofline", "What a call costs: flops (and bytes), or func.", {
+    "flops": Field(Formula(), "Arithmetic of a call, as an expression."),
+    "bytes": Field(Formula(), "Traffic of a call, as an expression; left out, it follows from the signature."),
+    "func": Field(Text(DOTTED_PATH), "Path of a function of the checked call that gives (flops, bytes)."),
+})  # fmt: skip
+
+STAGE = Form("stage", "One stage of a composite: run by an op or by a kernel.", {
+    "name": Field(Text(NAME), "Names the stage.", True),
+    "op": Field(Text(), "The op that runs it."),
+    "kernel": Field(Text(), "The kernel that runs it."),
+    "optional": Field(Flag(), "A call may leave the stage out."),
+})  # fmt: skip
+
+COMPOSITION = Form("composition", "The stages that an op runs as ops or kernels of their own.", {
+    "kind": Field(Text(choices=(COMPOSITE,)), "Always composite.", True),
+    "stages": Field(Items(STAGE, least=1), "The stages, in order.", True),
+})  # fmt: skip
+
+ENTRY = Form("entry", "One op.", {
+    "family": Field(Text(FAMILY), "The module of the op, and the file's name up to a shard.", True),
+    "status": Field(Text(choices=STATUSES), "implemented: a class stands behind it. spec-only: none does yet.", True),
+    "ref_api": Field(Text(QUALIFIED_NAME), "The API whose semantics the op follows."),
+    "signature": Field(SIGNATURE, SIGNATURE.summary, True),
+    "workloads": Field(Items(ROW, least=1), "Rows, each a call that is tested and timed.", True),
+    "roofline": Field(ROOFLINE, ROOFLINE.summary),
+    "composition": Field(COMPOSITION, COMPOSITION.summary),
+})  # fmt: skip
+
+CONSTRUCTOR = Form("constructor", "One constructor of an algebraic type.", {
+    "class": Field(Text(DOTTED_PATH), "Path of the Python class, whose name is the constructor's.", True),
+    "fields": Field(Members(ParameterType(), reserved=_RESERVED_FIELDS), "Its fields and their types."),
+    "invariant": Field(Formula(), "A condition on its fields that every value fulfils."),
+})  # fmt: skip
+
+ALGEBRAIC_TYPE = Form("algebraic_type", "A sealed sum of constructors.", {
+    "constructors": Field(Members(CONSTRUCTOR, least=1), "The constructors, by the name of their class.", True),
+})  # fmt: skip
+
+ALGEBRAIC_TYPES = Members(ALGEBRAIC_TYPE, reserved=_RESERVED_TYPES)

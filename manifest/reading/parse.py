@@ -1,0 +1,143 @@
+"""From positioned YAML nodes to the model: one entry at a time, each defect reported once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from tileops.manifest.diagnostics import Diagnostics
+from tileops.manifest.language import kinds
+from tileops.manifest.language.text import shown
+from tileops.manifest.model import Entry, RooflineField, Row, Signature, Stage
+from tileops.manifest.reading import forms, source
+from tileops.manifest.reading.fields import MAX_ROWS, Fields
+from tileops.manifest.reading.parse_signature import parse_signature
+from tileops.manifest.reading.source import Mapping as MappingNode, Node
+from tileops.manifest.reading.values import as_algebraic
+
+
+
+def parse_entry(
+    op: str, node: Node, line: int, file: str, diagnostics: Diagnostics, adts: Mapping[str, kinds.Adt] | None = MappingProxyType({})
+) -> Entry:
+    """The entry `op`; what could not be read is reported and listed in `Entry.malformed`.
+
+    Args:
+      op: the entry's name, the key under which it stands.
+      node, line: the entry and the line of its key.
+      file: the name under which defects are reported.
+      diagnostics: where they go.
+      adts: the algebraic types of types.yaml; None where that could not be read.
+    """
+    fields = Fields(file, op, diagnostics, types_readable=adts is not None)
+    if not forms.OP_NAME.fullmatch(op):
+        fields.report("", line, "M013", f"{shown(op)} is no op name; write {{Pascal}}[Fwd|Bwd]Op")
+    named = not fields.malformed
+    body = fields.form(node, "", forms.ENTRY) if named or isinstance(node, MappingNode) else MappingNode({}, {}, line)
+    get = body.entries.get
+    status = fields.text(get("status"), "status")
+    if status is not None and status not in forms.STATUSES:
+        fields.report("status", get("status").line, "M012", f"must be one of {', '.join(forms.STATUSES)}")
+    ref_api = fields.text(get("ref_api"), "ref_api")
+    if ref_api is not None and not forms.QUALIFIED_NAME.fullmatch(ref_api):
+        fields.report("ref_api", get("ref_api").line, "M012", f"{shown(ref_api)} is no qualified name such as torch.sum")
+    signature = parse_signature(fields, get("signature"), adts or {})
+    block = get("roofline")
+    return Entry(
+        op=op, file=file, line=line,
+        family=fields.text(get("family"), "family") or "",
+        status=status or "",
+        ref_api=ref_api or "",
+        signature=signature,
+        rows=_rows(fields, get("workloads"), signature),
+        roofline=None if block is None else _roofline(fields, block),
+        roofline_line=line if block is None else block.line,
+        stages=_composition(fields, get("composition")),
+        malformed=frozenset(fields.malformed),
+        lines=source.lines(node, 4),
+    )  # fmt: skip
+
+
+def _roofline(fields: Fields, block: Node) -> dict[str, RooflineField] | None:
+    found = fields.mapping(block, "roofline")
+    if "roofline" in fields.malformed:
+        return None
+    return {  # any value is read: what is no text the roofline analysis refuses
+        name: RooflineField(value=fields.plain(value, f"roofline.{name}", mappings=True), line=value.line)
+        for name, value in found.entries.items()
+    }
+
+
+def _rows(fields: Fields, node: Node | None, signature: Signature) -> tuple[Row, ...]:
+    rows = []
+    items = fields.sequence(node, "workloads", MAX_ROWS)
+    if node is not None and not items and "workloads" not in fields.malformed:
+        fields.report("workloads", node.line, "M010", "must hold at least one row")
+    for position, item in enumerate(items):
+        path = f"workloads[{position}]"
+        before = len(fields.malformed)
+        body = fields.form(item, path, forms.ROW)
+        label = fields.text(body.entries.get("label"), f"{path}.label")
+        if label is not None and not forms.LABEL.fullmatch(label):
+            fields.report(f"{path}.label", body.line, "M013", f"{shown(label)} is no label ([A-Za-z0-9._-], 1 to 80)")
+            label = None
+        some = tuple(
+            text for part in fields.sequence(body.entries.get("some"), f"{path}.some")
+            if (text := fields.text(part, f"{path}.some")) is not None
+        )  # fmt: skip
+        cases = tuple(
+            _assignment(fields, part, f"{path}.dtype_cases[{at}]")
+            for at, part in enumerate(fields.sequence(body.entries.get("dtype_cases"), f"{path}.dtype_cases"))
+        )
+        bindings = {}
+        for name, value in body.entries.items():
+            if name not in forms.ROW.fields:
+                kind = signature.params[name].kind if name in signature.params else kinds.NONE
+                inner = kind.item if isinstance(kind, kinds.Maybe) else kind
+                mappings = name not in signature.params or isinstance(inner, kinds.Adt)
+                plain = fields.plain(value, f"{path}.{name}", mappings=mappings)
+                bindings[name] = as_algebraic(plain, kind)
+        if label is not None and len(fields.malformed) == before:
+            rows.append(
+                Row(label=label, bindings=bindings, some=some, dtype_cases=cases or ({},), line=item.line, position=position)
+            )
+    return tuple(rows)
+
+
+def _assignment(fields: Fields, node: Node, path: str) -> dict[str, str]:
+    found = fields.mapping(node, path)
+    return {name: dtype for name, value in found.entries.items() if (dtype := fields.text(value, f"{path}.{name}")) is not None}
+
+
+def _composition(fields: Fields, node: Node | None) -> tuple[Stage, ...]:
+    if node is None:
+        return ()
+    body = fields.form(node, "composition", forms.COMPOSITION)
+    kind = fields.text(body.entries.get("kind"), "composition.kind")
+    if kind is not None and kind != forms.COMPOSITE:
+        fields.report("composition.kind", body.entries["kind"].line, "M012", f"must be {forms.COMPOSITE}")
+    stages: list[Stage] = []
+    named: set[str] = set()
+    items = fields.sequence(body.entries.get("stages"), "composition.stages")
+    if "stages" in body.entries and not items and "composition.stages" not in fields.malformed:
+        fields.report("composition.stages", body.entries["stages"].line, "M010", "must hold at least one stage")
+    for position, item in enumerate(items):
+        path = f"composition.stages[{position}]"
+        stage = fields.form(item, path, forms.STAGE)
+        get = stage.entries.get
+        name = fields.text(get("name"), f"{path}.name")
+        runs = {key: fields.text(get(key), f"{path}.{key}") or "" for key in ("op", "kernel")}
+        optional = bool(fields.scalar(get("optional"), f"{path}.optional", bool))
+        if not {path, f"{path}.op", f"{path}.kernel"} & fields.malformed and ("op" in stage.entries) == ("kernel" in stage.entries):
+            fields.report(path, stage.line, "M070", "a stage is run by an op or by a kernel: name exactly one")
+        if name is None or not fields.name(name, f"{path}.name", stage.line):
+            continue
+        if name in named:
+            fields.report(f"{path}.name", stage.line, "M014", f"the stage {name!r} is named already")
+            continue
+        named.add(name)
+        if not (runs["op"] and runs["kernel"]):  # of two, which is meant is not known
+            stages.append(
+                Stage(name=name, op=runs["op"], kernel=runs["kernel"], optional=optional, line=stage.line, position=position)
+            )
+    return tuple(stages)

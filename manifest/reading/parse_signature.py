@@ -1,0 +1,230 @@
+"""Reads the `signature` block: indices, parameters, tensors, lets and rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tileops.manifest.language import expr, expr_parser, kinds
+from tileops.manifest.model import Expression, Param, Signature, Tensor
+from tileops.manifest.reading import forms, values
+from tileops.manifest.reading.fields import Fields
+from tileops.manifest.reading.parse_types import parse_family, read_kind
+from tileops.manifest.reading.source import Mapping as MappingNode, Node, Scalar
+
+
+def parse_signature(fields: Fields, node: Node | None, adts: Mapping[str, kinds.Adt]) -> Signature:
+    """The signature; what could not be read is reported and left out."""
+    return _SignatureParser(fields, adts).parse(node)
+
+
+def expression(
+    fields: Fields, node: Node | None, place: str, parse: Callable[[str], expr.Expr] = expr_parser.parse
+) -> Expression | None:
+    """An expression field; None where absent or reported."""
+    text = fields.text(node, place)
+    if text is None:
+        return None
+    try:
+        return Expression(text=text, expr=parse(text), line=node.line)
+    except expr_parser.ExprError as error:
+        fields.report(place, node.line, "M020", str(error))
+        return None
+
+
+class _SignatureParser:
+    def __init__(self, fields: Fields, adts: Mapping[str, kinds.Adt]) -> None:
+        self._fields = fields
+        self._adts = adts
+        self._taken: dict[str, str] = {}
+        self._twice: set[str] = set()
+        self._loose: dict[str, Expression] = {}
+
+    def parse(self, node: Node | None) -> Signature:
+        body = self._fields.form(node, "signature", forms.SIGNATURE)
+        get = body.entries.get
+        constants: dict[str, Tensor] = {}
+        signature = Signature(
+            forall=self._members(get("forall"), "forall", self._index),
+            params=self._members(get("params"), "params", lambda *found: self._param(*found, constants)),
+            inputs=self._members(get("inputs"), "inputs", self._input),
+            outputs=self._members(get("outputs"), "outputs", self._output),
+            families=self._members(
+                get("types"), "types", lambda name, value, place: parse_family(self._fields, name, value, place, self._adts)
+            ),
+            lets=self._members(get("let"), "let", lambda name, value, place: expression(self._fields, value, place)),
+            rules=self._expressions(get("shape_rules"), "signature.shape_rules"),
+            constants=constants,
+            combos=self._combos(get("dtype_combos")),
+            loose=self._loose,
+        )
+        for section in ("inputs", "outputs"):
+            tensors = get(section)
+            if isinstance(tensors, MappingNode) and not tensors.entries and section == "outputs":
+                self._fields.report(f"signature.{section}", tensors.line, "M010", "must name at least one tensor")
+        self._check_order(signature)
+        for name in self._twice:  # which of the two is meant is not known, so that neither says anything
+            self._fields.malformed.add(f"{self._taken[name]}.{name}")
+            for members in (
+                signature.forall, signature.params, signature.inputs, signature.outputs, signature.families, signature.lets, constants,
+            ):
+                members.pop(name, None)
+        return signature
+
+    def _members(self, node: Node | None, section: str, build: Callable[[str, Node, str], Any]) -> dict[str, Any]:
+        """Named members of one section; names are distinct across all of them."""
+        path = f"signature.{section}"
+        found = self._fields.mapping(node, path)
+        reserved = forms.SIGNATURE.fields[section].holds.reserved
+        built = {}
+        for name, value in found.entries.items():
+            place, line = f"{path}.{name}", found.key_lines[name]
+            if not self._fields.name(name, place, line, reserved):
+                continue
+            if name in self._taken:
+                self._fields.report(place, line, "M014", f"{name!r} is declared in {self._taken[name]} already")
+                self._twice.add(name)
+                continue
+            self._taken[name] = path
+            made = build(name, value, place)
+            if made is not None:
+                built[name] = made
+        return built
+
+    def _index(self, name: str, node: Node, place: str) -> kinds.Kind | None:
+        text = self._fields.text(node, place)
+        return None if text is None else read_kind(self._fields, kinds.index_kind(text), place, node.line)
+
+    def _param(self, name: str, node: Node, place: str, constants: dict[str, Tensor]) -> Param | None:
+        body = self._fields.form(node, place, forms.PARAM)
+        get = body.entries.get
+        text = self._fields.text(get("type"), f"{place}.type")
+        if text is None:
+            return None
+        kind = read_kind(self._fields, kinds.parameter_kind(text, self._adts), f"{place}.type", get("type").line)
+        if kind is None:
+            return None
+        if "dtype" in body.entries or "shape" in body.entries:
+            self._constant(name, text, body, place, constants)
+        elif isinstance(kind.item if isinstance(kind, kinds.Maybe) else kind, kinds.Opaque):
+            self._object(text, kind, place, get("type").line)
+        default = None
+        if (default_node := get("default")) is not None:
+            inner = kind.item if isinstance(kind, kinds.Maybe) else kind
+            plain = self._fields.plain(default_node, f"{place}.default", mappings=isinstance(inner, kinds.Adt))
+            default = values.as_algebraic(plain, kind)
+            if not values.fits(default, kind):
+                self._fields.report(f"{place}.default", default_node.line, "M012", values.misfit(default, kind, text))
+        return Param(
+            name=name, type=text, kind=kind, required=default_node is None, default=default, line=node.line,
+            kw_only=bool(self._fields.scalar(get("kw_only"), f"{place}.kw_only", bool)),
+        )  # fmt: skip
+
+    def _object(self, text: str, kind: kinds.Kind, place: str, line: int) -> None:
+        """A parameter that is an object without a form in YAML, which no row can write."""
+        if "torch.Tensor" in text:
+            self._fields.report(f"{place}.type", line, "M012", "a tensor that __init__ takes has dtype and shape: write both beside the type")
+        elif not isinstance(kind, kinds.Maybe):
+            self._fields.report(f"{place}.type", line, "M012", f"no row can write a {kind}: take {kind} | None, with `default: null`")
+
+    def _constant(self, name: str, text: str, body: MappingNode, place: str, constants: dict[str, Tensor]) -> None:
+        """A construction-time tensor: a parameter of type torch.Tensor that states dtype and shape."""
+        if text not in ("torch.Tensor", "torch.Tensor | None") or not {"dtype", "shape"} <= body.entries.keys():
+            self._fields.report(
+                place, body.line, "M012", "a construction-time tensor has type torch.Tensor (or torch.Tensor | None), dtype and shape"
+            )
+            return
+        dtype = expression(self._fields, body.entries["dtype"], f"{place}.dtype")
+        shape = expression(self._fields, body.entries["shape"], f"{place}.shape", expr_parser.parse_shape)
+        if dtype is not None and shape is not None:
+            constants[name] = Tensor(name=name, dtype=dtype, shape=shape, optional=text.endswith("None"), line=body.line)
+
+    def _input(self, name: str, node: Node, place: str) -> Tensor | None:
+        fields = self._fields
+        body = fields.form(node, place, forms.INPUT)
+        get = body.entries.get
+        optional = self._condition(get("optional"), f"{place}.optional")
+        own = optional is not None and isinstance(get("optional"), Scalar) and get("optional").value is True
+        write_only = bool(fields.scalar(get("write_only"), f"{place}.write_only", bool))
+        device = fields.text(get("device"), f"{place}.device")
+        if device is not None and device != forms.DEVICE:
+            fields.report(f"{place}.device", get("device").line, "M012", f"must be {forms.DEVICE}; every other tensor follows the call")
+        requires = self._expressions(get("requires"), f"{place}.requires")
+        if "requires" in body.entries and "values" not in body.entries:
+            fields.report(f"{place}.requires", get("requires").line, "M051", "requires needs `values`")
+        return self._tensor(
+            name, body, place,
+            optional=own, when=None if own else optional,
+            mutated=self._condition(get("mutated"), f"{place}.mutated"), write_only=write_only,
+            values=expression(fields, get("values"), f"{place}.values"), requires=requires, on_cpu=device == forms.DEVICE,
+        )  # fmt: skip
+
+    def _output(self, name: str, node: Node, place: str) -> Tensor | None:
+        fields = self._fields
+        body = fields.form(node, place, forms.OUTPUT)
+        get = body.entries.get
+        buffer = fields.text(get("buffer"), f"{place}.buffer")
+        if buffer is not None and buffer != forms.BUFFER:
+            fields.report(f"{place}.buffer", get("buffer").line, "M012", f"must be {forms.BUFFER}, the argument that passes the storage")
+        return self._tensor(
+            name, body, place,
+            when=expression(fields, get("nullable"), f"{place}.nullable"), buffer=buffer == forms.BUFFER,
+            alias=fields.text(get("alias"), f"{place}.alias") or "",
+        )  # fmt: skip
+
+    def _tensor(self, name: str, body: MappingNode, place: str, **facts: Any) -> Tensor | None:
+        dtype = expression(self._fields, body.entries.get("dtype"), f"{place}.dtype")
+        shape = expression(self._fields, body.entries.get("shape"), f"{place}.shape", expr_parser.parse_shape)
+        contiguous = bool(self._fields.scalar(body.entries.get("contiguous"), f"{place}.contiguous", bool))
+        if dtype is None or shape is None:
+            condition = "nullable" if place.startswith("signature.outputs.") else "optional"
+            parts = {"dtype": dtype, "shape": shape, "mutated": facts.get("mutated"), condition: facts["when"]}
+            self._loose.update((f"{place}.{field}", found) for field, found in parts.items() if found is not None)
+            return None
+        return Tensor(name=name, dtype=dtype, shape=shape, contiguous=contiguous, line=body.line, **facts)
+
+    def _condition(self, node: Node | None, place: str) -> Expression | None:
+        """A condition: `true`, or a discriminant as text; None where absent or `false`."""
+        if isinstance(node, Scalar) and isinstance(node.value, bool):
+            return Expression(text="true", expr=expr.Literal(True), line=node.line) if node.value else None
+        return expression(self._fields, node, place)
+
+    def _expressions(self, node: Node | None, path: str) -> tuple[Expression, ...]:
+        found = (expression(self._fields, item, f"{path}[{at}]") for at, item in enumerate(self._fields.sequence(node, path)))
+        return tuple(one for one in found if one is not None)
+
+    def _combos(self, node: Node | None) -> tuple[dict[str, str], ...]:
+        path = "signature.dtype_combos"
+        combos = []
+        items = self._fields.sequence(node, path)
+        if node is not None and not items and path not in self._fields.malformed:
+            self._fields.report(path, node.line, "M010", "must hold at least one combination; left out, every one is accepted")
+        for position, item in enumerate(items):
+            place = f"{path}[{position}]"
+            found = self._fields.mapping(item, place)
+            combos.append({
+                name: dtype for name, value in found.entries.items()
+                if (dtype := self._fields.text(value, f"{place}.{name}")) is not None
+            })  # fmt: skip
+        return tuple(combos)
+
+    def _check_order(self, signature: Signature) -> None:
+        """What a caller may leave out stands after what it must pass: inputs, and parameters that are no keywords."""
+        optional = None
+        for tensor in signature.inputs.values():
+            if tensor.optional or tensor.when is not None:
+                optional = optional or tensor.name
+            elif optional is not None:
+                self._fields.report(
+                    f"signature.inputs.{tensor.name}", tensor.line, "M012",
+                    f"a required input stands after the optional {optional!r}; put optional inputs last",
+                )  # fmt: skip
+        defaulted = None
+        for param in (param for param in signature.params.values() if not param.kw_only):
+            if not param.required:
+                defaulted = defaulted or param.name
+            elif defaulted is not None:
+                self._fields.report(
+                    f"signature.params.{param.name}", param.line, "M012",
+                    f"has no default and stands after {defaulted!r}, which has one; put it before, or make it kw_only",
+                )  # fmt: skip

@@ -1,0 +1,234 @@
+"""Reads type families and algebraic types."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from tileops.manifest.diagnostics import Diagnostics
+from tileops.manifest.language import expr, expr_parser, kind_check, kinds
+from tileops.manifest.language.text import shown
+from tileops.manifest.model import FamilyCase, Pattern, TypeFamily
+from tileops.manifest.reading import forms
+from tileops.manifest.reading.fields import Fields
+from tileops.manifest.reading.python_paths import path_problem
+from tileops.manifest.reading.source import Mapping as MappingNode, Node
+
+_CONSTRUCTOR = re.compile(r"(?P<name>[A-Za-z_]\w*)(\((?P<fields>.*)\))?", re.ASCII)
+
+
+def read_kind(fields: Fields, found: kinds.Kind | str, place: str, line: int) -> kinds.Kind | None:
+    """The kind; None where the text was none, or names an algebraic type that could not be read, which is reported."""
+    if isinstance(found, kinds.UnknownType) and not fields.types_readable:
+        fields.malformed.add(place)  # it may be an algebraic type of the file that could not be read, which is reported
+        return None
+    if isinstance(found, str):
+        fields.report(place, line, "M024" if isinstance(found, kinds.BadDType) else "M023", found)
+        return None
+    inner = found.item if isinstance(found, kinds.Maybe) else found
+    if isinstance(inner, kinds.Adt) and not inner.constructors:
+        fields.malformed.add(place)
+        return None
+    return found
+
+
+def family_param_kind(text: str, adts: Mapping[str, kinds.Adt]) -> kinds.Kind | str:
+    """Kind of a family's parameter: that of an index, Bool, Int, an enumeration or an algebraic type."""
+    named = {"Bool": kinds.BOOL, "Int": kinds.INT, **adts}
+    if text in named:
+        return named[text]
+    if text[:1] in "'\"":
+        return kinds.parameter_kind(text, adts)
+    found = kinds.index_kind(text)
+    if isinstance(found, str) and not isinstance(found, kinds.BadDType):
+        known = ", ".join(["Bool", "Int", *kinds.INDEX_KINDS, "DType[a | b]", "'words'", *adts])
+        return kinds.UnknownType(f"{shown(text)} is no kind of a family's parameter; the kinds are {known}")
+    return found
+
+
+def parse_family(fields: Fields, name: str, node: Node, place: str, adts: Mapping[str, kinds.Adt]) -> TypeFamily | None:
+    """A type family, `{params, match, cases}`; None where a part of it was reported."""
+    before = len(fields.malformed)
+    body = fields.form(node, place, forms.TYPE_FAMILY)
+    params: dict[str, kinds.Kind] = {}
+    for param, value in fields.mapping(body.entries.get("params"), f"{place}.params").entries.items():
+        text = fields.text(value, f"{place}.params.{param}")
+        if text is not None and fields.name(param, f"{place}.params.{param}", value.line):
+            kind = read_kind(fields, family_param_kind(text, adts), f"{place}.params.{param}", value.line)
+            if kind is not None:
+                params[param] = kind
+    match = tuple(
+        text for item in fields.sequence(body.entries.get("match"), f"{place}.match")
+        if (text := fields.text(item, f"{place}.match")) is not None
+    )  # fmt: skip
+    if "match" in body.entries and not match and f"{place}.match" not in fields.malformed:
+        fields.report(f"{place}.match", body.entries["match"].line, "M010", "must name at least one parameter")
+    for position, text in enumerate(match):
+        if text in match[:position]:
+            fields.report(f"{place}.match", body.line, "M030", f"{shown(text)} stands twice")
+        elif text in params and not isinstance(params[text], (kinds.Bool, kinds.Enum, kinds.Adt)):
+            fields.report(f"{place}.match", body.line, "M030", f"{text!r} is {params[text]}, which has no finite set of values")
+        elif text not in params and not {f"{place}.params", f"{place}.params.{text}"} & fields.malformed:
+            fields.report(f"{place}.match", body.line, "M030", f"{text!r} is no parameter of the family")
+    cases_node = body.entries.get("cases")
+    cases = []
+    if isinstance(cases_node, MappingNode):
+        for key, value in cases_node.entries.items():
+            width = None if f"{place}.match" in fields.malformed else len(match)
+            case = _case(fields, key, value, f"{place}.cases", width)
+            if case is not None:
+                cases.append(case)
+        if not cases_node.entries:
+            fields.report(f"{place}.cases", cases_node.line, "M010", "must hold at least one case")
+    elif cases_node is not None:
+        fields.report(f"{place}.cases", cases_node.line, "M012", "must be a mapping from literals to shapes")
+    if len(fields.malformed) > before:
+        return None
+    return TypeFamily(name=name, params=params, match=match, cases=tuple(cases), line=node.line)
+
+
+def _case(fields: Fields, key: Any, node: Node, place: str, width: int | None) -> FamilyCase | None:
+    """One case; `width` is the number of discriminants, None where it is not known."""
+    text = fields.text(node, place)
+    if text is None:
+        return None
+    try:
+        shape = expr_parser.parse_shape(text)
+    except expr_parser.ExprError as error:
+        fields.report(place, node.line, "M020", str(error))
+        return None
+    if width is None:
+        return None
+    parts = _parts(key) if width > 1 else [key]
+    patterns = [pattern for part in parts if (pattern := _pattern(part)) is not None]
+    if len(parts) != width or len(patterns) != width:
+        fields.report(place, node.line, "M031", f"the case {key!r} must give {width} literals, one for each of `match`")
+        return None
+    return FamilyCase(patterns=tuple(patterns), shape=shape, line=node.line)
+
+
+def _parts(key: Any) -> list[Any]:
+    """`(True, Padded(block=4))` as its parts, each still text."""
+    if not isinstance(key, str) or not (key.startswith("(") and key.endswith(")")):
+        return [key]
+    parts, depth, start = [], 0, 1
+    for at, char in enumerate(key[:-1]):
+        depth += (char == "(") - (char == ")")
+        if char == "," and depth == 1:
+            parts.append(key[start:at].strip())
+            start = at + 1
+    return [*parts, key[start:-1].strip()]
+
+
+def _pattern(part: Any) -> Pattern | None:
+    """A literal, or a constructor that may constrain finite fields; None for anything else."""
+    if not isinstance(part, str):
+        return Pattern(part) if isinstance(part, (bool, int)) else None
+    try:
+        value = ast.literal_eval(part)
+        return Pattern(value) if isinstance(value, (bool, int, str)) else None
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        pass
+    found = _CONSTRUCTOR.fullmatch(part)
+    if found is None:
+        return None
+    constrained = []
+    for field in filter(None, (found["fields"] or "").split(",")):
+        name, equals, literal = (text.strip() for text in field.partition("="))
+        try:
+            constrained.append((name, ast.literal_eval(literal)))
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            return None
+        if not equals:
+            return None
+    return Pattern(found["name"], tuple(constrained))
+
+
+def parse_adts(root: Node | None, file: str, diagnostics: Diagnostics) -> dict[str, kinds.Adt] | None:
+    """The algebraic types of types.yaml: `{Name: {constructors: {C: {class, fields}}}}`.
+
+    One with defects has no constructors. None where the document could not be read, so that no name of a type is known.
+    """
+    fields = Fields(file, "", diagnostics)
+    adts: dict[str, kinds.Adt] = {}
+    types = fields.mapping(root, "").entries
+    if root is None or "" in fields.malformed and not types:
+        return None
+    for name, node in types.items():
+        if not fields.name(name, name, node.line, forms.ALGEBRAIC_TYPES.reserved):
+            adts[name] = kinds.Adt(name, ())
+            continue
+        before = len(fields.malformed)
+        body = fields.form(node, name, forms.ALGEBRAIC_TYPE)
+        constructors = []
+        found = fields.mapping(body.entries.get("constructors"), f"{name}.constructors")
+        for constructor, value in found.entries.items():
+            made = _constructor(fields, constructor, value, f"{name}.constructors.{constructor}", types)
+            if made is not None:
+                constructors.append(made)
+        sound = len(fields.malformed) == before
+        if sound and not constructors:
+            fields.report(name, node.line, "M010", "must have at least one constructor")
+        adts[name] = kinds.Adt(name, tuple(constructors) if sound else ())
+    return adts
+
+
+def _field_kind(text: str, types: Collection[str]) -> kinds.Kind | str:
+    """Kind of a constructor's field: what has a form in YAML and is the same to every call."""
+    found = kinds.parameter_kind(text)
+    inner = found.item if isinstance(found, kinds.Maybe) else found
+    if text in types or isinstance(inner, (kinds.Opaque, kinds.DType)):
+        return f"{shown(text)} is no type of a field: it is int, bool, float, str, words, a list or tuple of these, or may be None"
+    return found
+
+
+def _constructor(fields: Fields, name: str, node: Node, place: str, names: Collection[str]) -> kinds.Constructor | None:
+    if not fields.name(name, place, node.line):
+        return None
+    body = fields.form(node, place, forms.CONSTRUCTOR)
+    path = fields.text(body.entries.get("class"), f"{place}.class")
+    problem = "" if path is None else path_problem(path)
+    if path is not None and not problem and path.rpartition(".")[2] != name:
+        problem = f"{shown(path)} must be the path of a Python class named {name}"
+    if problem:
+        fields.report(f"{place}.class", node.line, "M012", problem)
+        path = None
+    members = []
+    reserved = forms.CONSTRUCTOR.fields["fields"].holds.reserved
+    for field, value in fields.mapping(body.entries.get("fields"), f"{place}.fields").entries.items():
+        text = fields.text(value, f"{place}.fields.{field}")
+        if text is None or not fields.name(field, f"{place}.fields.{field}", value.line, reserved):
+            continue
+        kind = read_kind(fields, _field_kind(text, names), f"{place}.fields.{field}", value.line)
+        if kind is not None:
+            members.append((field, kind))
+    invariant = _invariant(fields, body.entries.get("invariant"), f"{place}.invariant", dict(members), f"{place}.fields")
+    return None if path is None else kinds.Constructor(name, path, tuple(members), invariant)
+
+
+def _invariant(
+    fields: Fields, node: Node | None, place: str, members: Mapping[str, kinds.Kind], above: str
+) -> tuple[str, expr.Expr] | None:
+    """A condition on the fields of a constructor; None where there is none or it is reported."""
+    text = fields.text(node, place)
+    if text is None:
+        return None
+    try:
+        found = expr_parser.parse(text)
+    except expr_parser.ExprError as error:
+        fields.report(place, node.line, "M020", str(error))
+        return None
+    if any(path.startswith(above) for path in fields.malformed):
+        return None  # what it reads is not known
+    scope = kind_check.Scope(members, {})
+    kind = kind_check.check(found, scope, lambda what, message: fields.report(place, node.line, _CODES[what], message))
+    if kind is not None and not isinstance(kind, kinds.Bool):
+        fields.report(place, node.line, "M022", f"must be Bool, and is {kind}")
+    elif kind is not None and not expr.names(found):
+        fields.report(place, node.line, "M027", f"{shown(text)} reads no field, and so decides nothing")
+    return text, found
+
+
+_CODES = {kind_check.FORM: "M020", kind_check.NAME: "M021", kind_check.KIND: "M022", kind_check.PRESENCE: "M025"}

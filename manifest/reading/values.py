@@ -1,0 +1,94 @@
+"""Plain values as YAML gives them, against kinds."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+from tileops.manifest.language import kinds, text
+from tileops.manifest.language.adt import AdtValue
+from tileops.manifest.language.evaluate import evaluate
+
+
+def fits(value: Any, kind: kinds.Kind) -> bool:
+    """Whether a plain value (lists as tuples, algebraic values as AdtValue) is of a kind."""
+    if isinstance(kind, kinds.Maybe):
+        return value is None or fits(value, kind.item)
+    if isinstance(kind, kinds.Union):
+        return any(fits(value, item) for item in kind.items)
+    if isinstance(kind, kinds.Bool):
+        return isinstance(value, bool)
+    if isinstance(kind, kinds.Int):
+        return type(value) is int and (value >= 0 or not isinstance(kind, kinds.Dim))
+    if isinstance(kind, kinds.Real):
+        return type(value) in (int, float) and not math.isnan(value)
+    if isinstance(kind, kinds.Seq):
+        right_length = isinstance(value, tuple) and kind.length in (None, len(value))
+        return right_length and all(map(fits, value, kind.each or (kind.item,) * len(value)))
+    if isinstance(kind, (kinds.Enum, kinds.DType)):
+        return isinstance(value, str) and value in kind.values
+    if isinstance(kind, kinds.Text):
+        return isinstance(value, str)
+    if isinstance(kind, kinds.Adt):
+        return isinstance(value, AdtValue) and any(_constructs(value, constructor) for constructor in kind.constructors)
+    return value is None if isinstance(kind, kinds.NoneKind) else False  # no other object has a form in YAML
+
+
+def _constructs(value: AdtValue, constructor: kinds.Constructor) -> bool:
+    declared = dict(constructor.fields)
+    written = dict(value.fields)
+    return (
+        value.kind == constructor.name
+        and written.keys() == declared.keys()
+        and all(fits(written[name], kind) for name, kind in declared.items())
+        and _fulfils(written, constructor)
+    )
+
+
+def _fulfils(written: dict[str, Any], constructor: kinds.Constructor) -> bool:
+    """Whether fields of the right kinds fulfil the constructor's invariant; outside a primitive's domain they do not."""
+    if constructor.invariant is None:
+        return True
+    try:
+        return bool(evaluate(constructor.invariant[1], written, {name: value is not None for name, value in written.items()}))
+    except (ValueError, ArithmeticError, IndexError):
+        return False
+
+
+def as_algebraic(value: Any, kind: kinds.Kind) -> Any:
+    """A mapping `{constructor: {field: value}}` where the kind is algebraic as an AdtValue; anything else as it is."""
+    inner = kind.item if isinstance(kind, kinds.Maybe) else kind
+    if isinstance(inner, kinds.Adt) and isinstance(value, dict) and len(value) == 1:
+        ((name, fields),) = value.items()
+        if isinstance(fields, dict) and all(isinstance(key, str) for key in (name, *fields)):
+            order = {one.name: one for one in inner.constructors}.get(name)
+            names = [field for field, _ in order.fields] if order else []
+            if set(names) == fields.keys():
+                return AdtValue(name, tuple((field, fields[field]) for field in names))
+    return value
+
+
+def misfit(value: Any, kind: kinds.Kind, declared: str) -> str:
+    """Says that a value is not of a kind, which the entry declares with the words `declared`, and what to write instead."""
+    inner = kind.item if isinstance(kind, kinds.Maybe) else kind
+    problem = f"{shown(value)} is no {declared}"
+    if not isinstance(inner, kinds.Adt):
+        return problem
+    forms = {one.name: form_of(one) for one in inner.constructors}
+    named = value.kind if isinstance(value, AdtValue) else next(iter(value), None) if isinstance(value, dict) and len(value) == 1 else value
+    known = isinstance(named, str) and named in forms
+    return f"{problem}; write {forms[named] if known else ' or '.join(forms.values())}"
+
+
+def form_of(constructor: kinds.Constructor) -> str:
+    """How a value of a constructor is written, with the kinds of its fields and what they fulfil."""
+    fields = ", ".join(f"{field}: {kind}" for field, kind in constructor.fields)
+    where = f" where {constructor.invariant[0]}" if constructor.invariant is not None else ""
+    return f"{{{constructor.name}: {{{fields}}}}}{where}"
+
+
+def shown(value: Any) -> str:
+    """A value in a message, with the hint that a number in quotes needs."""
+    slip = isinstance(value, str) and re.fullmatch(r"\d+e-?\d+", value)
+    return f"{text.shown(value)}{' (a number has no quotes, a point and a sign: 1.0e-6)' if slip else ''}"

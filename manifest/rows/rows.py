@@ -1,0 +1,339 @@
+"""Instantiates workload rows: which call each describes, and that the tensors of the call infer back to the row."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from tileops.manifest.checks.signature import let_order
+from tileops.manifest.diagnostics import Diagnostics
+from tileops.manifest.language import effort, expr, kinds
+from tileops.manifest.language.adt import AdtValue
+from tileops.manifest.language.primitives import divided
+from tileops.manifest.model import Entry, Row, Tensor
+from tileops.manifest.plans.inference import Mismatch, infer
+from tileops.manifest.plans.plan import Plan, item_terms, needed_at
+from tileops.manifest.plans.plan_steps import Step
+from tileops.manifest.plans.planner import affine
+from tileops.manifest.plans.points import Discriminant, Point, discriminants, domain_restrictions
+from tileops.manifest.plans.shapes import shape_at
+from tileops.manifest.reading import values
+from tileops.manifest.rows.cases import Case, CaseTensor
+from tileops.manifest.rows.row_values import Refused, RowValues
+
+
+def instantiate(entry: Entry, plan: Plan, diagnostics: Diagnostics) -> list[Case]:
+    """The cases of an entry's rows; a row that does not fit is reported and left out.
+
+    Args:
+      entry: the entry.
+      plan: the inference plan of its calls.
+      diagnostics: where defects go.
+    """
+    cases: list[Case] = []
+    lines: dict[str, int] = {}
+    for row in entry.rows:
+        path = f"workloads[{row.position}]"
+        for at, dtypes in enumerate(row.dtype_cases):
+            instance = _Instance(entry, row, dtypes)
+            try:
+                case = instance.case(plan)
+            except effort.Exhausted as error:
+                diagnostics.add(entry.file, entry.line_of(path), entry.op, path, "M004", str(error))
+                return cases
+            for fault in instance.faults:
+                field = f"{path}.{fault.field}" if fault.field else path
+                if fault.field == "dtype_cases" and dtypes:
+                    field += f"[{at}]"
+                diagnostics.add(entry.file, entry.line_of(field), entry.op, field, fault.code, str(fault))
+            if case is None:
+                continue
+            if case.case_id in lines:
+                diagnostics.add(
+                    entry.file, row.line, entry.op, path, "M061",
+                    f"case {case.case_id!r} stands on line {lines[case.case_id]} already",
+                )  # fmt: skip
+                continue
+            lines[case.case_id] = row.line
+            cases.append(case)
+    return cases
+
+
+def check_coverage(entry: Entry, cases: list[Case], diagnostics: Diagnostics) -> None:
+    """Every optional tensor of an implemented entry is passed in one row and omitted in another."""
+    if entry.status != "implemented":
+        return
+    for section in ("constants", "inputs"):
+        for tensor in getattr(entry.signature, section).values():
+            if not tensor.optional and tensor.when is None:
+                continue
+            seen = {case.present[tensor.name] for case in cases}
+            for wanted, word in ((True, "passes"), (False, "omits")):
+                if wanted not in seen:
+                    diagnostics.add(
+                        entry.file, tensor.line, entry.op, f"signature.{section.replace('constants', 'params')}.{tensor.name}",
+                        "M063", f"no workload row {word} the optional {tensor.name!r}",
+                    )  # fmt: skip
+
+
+class _Instance:
+    """One row with one dtype case, on its way to a Case.
+
+    Attributes:
+      faults: why the row does not fit; those that do not follow from each other, all of them.
+    """
+
+    def __init__(self, entry: Entry, row: Row, dtypes: dict[str, str]) -> None:
+        self._entry = entry
+        self._signature = entry.signature
+        self._row = row
+        self._dtypes = dtypes
+        self.faults: list[Refused] = []
+        self._bound = RowValues(entry, self._case_id())
+
+    def case(self, plan: Plan) -> Case | None:
+        """The call that the row describes; None where it does not fit."""
+        try:
+            return self._case(plan)
+        except Refused as error:
+            self.faults.append(error)
+            return None
+
+    def _fault(self, field: str, message: str) -> None:
+        self.faults.append(Refused(field, message))
+
+    def _case(self, plan: Plan) -> Case | None:
+        params = self._params()
+        self._restrictions()
+        self._chosen()
+        if self.faults:
+            return None
+        self._presence(params)
+        self._bound.known = {**params, **self._dtypes}
+        point = self._point(plan)
+        written = self._indices(point)
+        if self.faults:
+            return None
+        self._bound.known.update(written)
+        self._generated(point)
+        self._complete(point)
+        if self.faults:
+            return None
+        for name in let_order(self._signature):
+            if set(expr.names(self._signature.lets[name].expr)) <= self._bound.known.keys() | self._bound.present.keys():
+                self._bound.known[name] = self._bound.value(f"let {name}", self._signature.lets[name].expr)
+                self._bound.present[name] = self._bound.known[name] is not None
+        for rule in self._signature.rules:
+            if not self._bound.value("shape_rules", rule.expr):
+                self._fault("", f"the rule {rule.text!r} does not hold for this row")
+        if self.faults:
+            return None
+        constants, inputs, outputs = (
+            tuple(self._bound.tensor(tensor, point) for name, tensor in tensors.items() if self._bound.present[name])
+            for tensors in (self._signature.constants, self._signature.inputs, self._signature.outputs)
+        )
+        self._back(plan.steps_at(self._has), params, [*constants, *inputs])
+        self._bound.check_requirements(inputs)
+        return self._as_case(written, constants, inputs, outputs)
+
+    def _written(self) -> dict[str, Any]:
+        """The parameters that the row writes."""
+        return {name: value for name, value in self._row.bindings.items() if name in self._signature.params}
+
+    def _ordered(self) -> dict[str, str]:
+        """The dtype case in the order of `forall`."""
+        return {name: self._dtypes[name] for name in self._signature.forall if name in self._dtypes}
+
+    def _case_id(self) -> str:
+        named = [str(value) for name, value in self._written().items() if _is_dtype(self._signature.params[name].kind)]
+        return "-".join([self._row.label, *self._ordered().values(), *named])
+
+    def _as_case(self, written: dict[str, Any], constants, inputs, outputs) -> Case:
+        return Case(
+            case_id=self._case_id(), label=self._row.label, line=self._row.line,
+            written_params=self._written(), written_indices=written, dtypes=self._ordered(), values=self._bound.known,
+            present=self._bound.present, constants=constants, inputs=inputs, outputs=outputs,
+        )  # fmt: skip
+
+    # ---- what the row writes
+
+    def _params(self) -> dict[str, Any]:
+        signature, row = self._signature, self._row
+        for name, value in row.bindings.items():
+            param, index = signature.params.get(name), signature.forall.get(name)
+            kind = param.kind if param else index
+            if kind is None or isinstance(index, kinds.DType) or name in signature.constants:
+                self._fault(name, f"{name!r} is no parameter or index that a row writes")
+            elif not values.fits(value, kind):
+                self._fault(name, values.misfit(value, kind, param.type if param else str(kind)))
+        params = {}
+        for name, param in signature.params.items():
+            if name in signature.constants:
+                continue
+            if name not in row.bindings and param.required:
+                self._fault(name, f"the parameter {name!r} has no default and is not written")
+            params[name] = row.bindings.get(name, param.default)
+        return params
+
+    def _chosen(self) -> None:
+        """The tensors that the row says it passes."""
+        bound, some = self._signature.bound, self._row.some
+        for name in dict.fromkeys(some):
+            if some.count(name) > 1:
+                self._fault("some", f"{name!r} stands twice")
+            elif name not in bound or not bound[name].optional:
+                self._fault("some", f"{name!r} is no optional tensor that a row may pass")
+
+    def _presence(self, params: dict[str, Any]) -> None:
+        signature, some = self._signature, self._row.some
+        for name, value in params.items():
+            if isinstance(signature.params[name].kind, kinds.Maybe):
+                self._bound.present[name] = value is not None
+        for name, tensor in signature.bound.items():
+            if tensor.when is None:
+                self._bound.present[name] = not tensor.optional or name in some
+        for name, tensor in signature.tensors.items():
+            if tensor.when is not None:
+                self._bound.known = {**params, **self._dtypes}
+                self._bound.present[name] = bool(self._bound.value(f"the presence of {name}", tensor.when.expr))
+            self._bound.present.setdefault(name, True)
+
+    def _restrictions(self) -> None:
+        combos = self._signature.combos
+        for name in self._dtypes:
+            kind = self._signature.forall.get(name)
+            if not isinstance(kind, kinds.DType):
+                self._fault("dtype_cases", f"{name!r} is no dtype index")
+            elif self._dtypes[name] not in kind.values:
+                self._fault("dtype_cases", f"{self._dtypes[name]!r} is not in {kind}")
+        if not self.faults and combos and combos[0].keys() <= self._dtypes.keys():
+            if not any(all(self._dtypes[name] == dtype for name, dtype in combo.items()) for combo in combos):
+                self._fault("dtype_cases", f"{self._dtypes} is none of the entry's dtype_combos")
+
+    def _point(self, plan: Plan) -> Point:
+        """The discriminant point that the row's own values make."""
+        signature = self._signature
+        for step in plan.deciding:
+            if step.index not in self._bound.known:
+                raise Refused("dtype_cases", f"the dtype index {step.index!r} is not assigned")
+        restrictions = domain_restrictions(signature)
+        for rule in signature.rules:
+            if rule.expr in restrictions and not self._bound.value("shape_rules", rule.expr):
+                raise Refused("", f"the rule {rule.text!r} does not hold for this row")
+        terms = [term for name in (*signature.tensors, *signature.lets) for term in item_terms(signature, name)]
+        found = discriminants(signature, [*terms, *(rule.expr for rule in signature.rules)])
+        # A dtype index that the row does not assign decides nothing here; if the row's branch reads it, that is told.
+        return Point(tuple((one, self._value(one)) for one in found if one.presence or one.name in self._bound.known))
+
+    def _value(self, one: Discriminant) -> Any:
+        return self._bound.present[one.name] if one.presence else self._bound.known[one.name]
+
+    def _has(self, one: Discriminant, value: Any) -> bool:
+        """Whether the row has this value of a discriminant."""
+        return self._value(one) == value if one.presence else _same(self._value(one), value)
+
+    def _relevant(self, point: Point) -> list[str]:
+        """Indices that this row's branch reads: types, rules, generators and requirements."""
+        read = set(needed_at(self._signature, point))
+        for tensor in self._signature.bound.values():
+            if self._bound.present[tensor.name]:
+                for part in (tensor.values, *tensor.requires):
+                    if part is not None:
+                        read.update(expr.names(part.expr))
+        lets = self._signature.lets
+        for name in reversed(let_order(self._signature)):
+            if name in read:
+                read.update(expr.names(lets[name].expr))
+        return [name for name in self._signature.forall if name in read]
+
+    def _indices(self, point: Point) -> dict[str, Any]:
+        relevant = self._relevant(point)
+        for name in relevant:
+            if isinstance(self._signature.forall[name], kinds.DType) and name not in self._dtypes:
+                self._fault("dtype_cases", f"the dtype index {name!r} is not assigned")
+        for name in self._dtypes:
+            if name not in relevant:
+                self._fault("dtype_cases", f"no tensor of this row has the dtype index {name!r}")
+        written = {name: value for name, value in self._row.bindings.items() if name in self._signature.forall}
+        for name in written:
+            if name not in relevant:
+                self._fault(name, f"nothing in this row's branch reads the index {name!r}")
+        return written
+
+    def _generated(self, point: Point) -> None:
+        """Indices that generators solve: the shape of what they give, against the tensor's own."""
+        terms = self._filled(point)
+        for name in self._row.bindings:
+            if name in self._signature.forall and name in self._solvable(terms, self._bound.known.keys() - {name}):
+                raise Refused(name, f"{name!r} is what a generator solves; a row does not write it")
+        waiting = dict(terms)
+        while ready := [name for name in waiting if self._ready(name, self._bound.known.keys())]:
+            for name in ready:
+                self._unify(self._signature.bound[name], waiting.pop(name))
+
+    def _filled(self, point: Point) -> dict[str, expr.ShapeTerm]:
+        """The shapes of the tensors that generators fill."""
+        return {
+            name: shape_at(self._signature, tensor, point) for name, tensor in self._signature.bound.items()
+            if tensor.values is not None and self._bound.present[name]
+        }  # fmt: skip
+
+    def _ready(self, tensor: str, known: Collection[str]) -> bool:
+        """Whether all arguments of a tensor's generator are known."""
+        return all(name in known for name in expr.names(self._signature.bound[tensor].values.expr))
+
+    def _solvable(self, terms: dict[str, expr.ShapeTerm], known: Collection[str]) -> set[str]:
+        """The indices that generators solve where `known` are known."""
+        names = set(known)
+        waiting = dict(terms)
+        while ready := [name for name in waiting if self._ready(name, names)]:
+            for name in ready:
+                axes = waiting.pop(name).axes
+                if not any(isinstance(axis, expr.Splice) for axis in axes):
+                    found = (affine(axis, names) for axis in axes)
+                    names.update(solved[0] for solved in found if solved is not None and solved[0] in self._signature.forall)
+        return names - set(known)
+
+    def _unify(self, tensor: Tensor, term: expr.ShapeTerm) -> None:
+        found = self._bound.extent(tensor).shape
+        if len(term.axes) != len(found) or any(isinstance(axis, expr.Splice) for axis in term.axes):
+            return  # the comparison of shapes below says what does not fit
+        for axis, size in zip(term.axes, found, strict=True):
+            solved = affine(axis, set(self._bound.known))
+            if solved is None or solved[0] not in self._signature.forall:
+                continue
+            index, factor, offset = solved
+            value = divided(size, factor, self._bound.value(f"the shape of {tensor.name}", offset))
+            if value is None:
+                raise Refused("", f"no {index} makes an axis of {tensor.name} {size}, which its generator gives")
+            self._bound.known[index] = value
+
+    def _complete(self, point: Point) -> None:
+        missing = [name for name in self._relevant(point) if name not in self._bound.known]
+        named, terms = {*self._bound.known, *missing}, self._filled(point)
+        # What a generator would solve, were the others written, follows from these.
+        unsolved = [name for name in missing if name not in self._solvable(terms, named - {name})]
+        for name in unsolved or missing:
+            self._fault(name, f"the index {name!r} is not written")
+
+    def _back(self, steps: list[Step], params: dict[str, Any], tensors: list[CaseTensor]) -> None:
+        shapes = {tensor.name: tensor.shape for tensor in tensors}
+        dtypes = {tensor.name: tensor.dtype for tensor in tensors}
+        try:
+            found = infer(steps, shapes, dtypes, params, self._bound.present)
+        except Mismatch as error:
+            raise Refused("", f"the row's tensors do not fit its signature: {error}", "M062") from None
+        for name, value in found.items():
+            if value != self._bound.known.get(name, value):
+                raise Refused("", f"the row has {name} = {self._bound.known[name]}, and its tensors infer {value}", "M062")
+
+
+def _same(value: Any, chosen: Any) -> bool:
+    """Whether a parameter's value is what a point assigns; an algebraic one by constructor and the fields given."""
+    if isinstance(value, AdtValue) and isinstance(chosen, AdtValue):
+        return value.kind == chosen.kind and all(value.field(name) == wanted for name, wanted in chosen.fields)
+    return value == chosen
+
+
+def _is_dtype(kind: kinds.Kind) -> bool:
+    return isinstance(kind.item if isinstance(kind, kinds.Maybe) else kind, kinds.DType)

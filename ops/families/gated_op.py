@@ -1,0 +1,55 @@
+"""Ops that multiply one half of each row, activated, with the other half."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from tileops.ops.checked_call import CheckedCall
+from tileops.ops.families.compiled import Compiled
+from tileops.ops.implementations import implementation, on_cuda
+from tileops.ops.kernels.elementwise.table import GATED, HALF
+from tileops.ops.kernels.support import triton_serves
+from tileops.ops.op import Op
+
+
+def _gated(x: torch.Tensor, op: str) -> torch.Tensor:
+    """The activation of the first half times the second, in float32 at least, rounded once; contiguous."""
+    wide = torch.promote_types(x.dtype, torch.float32)
+    gate, up = x.to(wide).chunk(2, dim=-1)
+    return (GATED[op].activation(gate) * up).to(x.dtype).contiguous()
+
+
+_compiled = Compiled(_gated)
+
+
+def _kernel_serves(call: CheckedCall) -> bool:
+    """The kernel computes in float32, and counts rows and columns in 32 bits."""
+    output = call.outputs["output"]
+    return triton_serves(call) and output.dtype != "float64" and math.prod(output.shape) < 2**31
+
+
+class GatedOp(Op):
+    """An op whose activation stands in the table; a base beside the generated class of its entry."""
+
+    ARITHMETIC = "elementwise"
+
+    @implementation("torch")
+    def _torch(self, call: CheckedCall, x: torch.Tensor) -> torch.Tensor:
+        return _gated(x, self.ENTRY)
+
+    @implementation("torch_compile", when=on_cuda)
+    def _torch_compile(self, call: CheckedCall, x: torch.Tensor) -> torch.Tensor:
+        return _compiled(x, self.ENTRY)
+
+    @implementation("triton", when=_kernel_serves)
+    def _triton(self, call: CheckedCall, x: torch.Tensor) -> torch.Tensor:
+        from tileops.ops.kernels.elementwise import pointwise as kernels  # Triton is imported when first used
+
+        function = GATED[self.ENTRY].scalar
+        return kernels.gated(function + "_half" if x.dtype.itemsize == 2 and function in HALF else function, x)
+
+    def roof_key(self) -> str:
+        """The cores that compute in float32, or in float64 where x is of it."""
+        return "cuda_core.fp64" if self.last_call.inputs["x"].dtype == "float64" else "cuda_core.fp32"

@@ -1,0 +1,135 @@
+"""Public ops of the family normalization and their implementations."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+
+from tileops.ops.checked_call import CheckedCall
+from tileops.ops.families.compiled import Compiled
+from tileops.ops.generated import normalization as generated
+from tileops.ops.implementations import implementation, on_cuda
+from tileops.ops.kernels.support import triton_serves
+from tileops.ops.samples import Groups, Spread, Variances, Weights
+
+# Longest row that the Triton kernel holds in registers: 32 values for each of 1024 threads.
+_LONGEST_TRITON_ROW = 32768
+
+
+def _rms_norm(
+    x: torch.Tensor, weight: torch.Tensor | None, normalized_shape: tuple[int, ...], eps: float
+) -> torch.Tensor:
+    """x / sqrt(mean(x**2) + eps) * weight over the trailing axes, in float32 at least, rounded once."""
+    wide = x.to(torch.promote_types(x.dtype, torch.float32))
+    axes = tuple(range(-len(normalized_shape), 0))
+    normalized = wide * torch.rsqrt(wide.square().mean(dim=axes, keepdim=True) + eps)
+    if weight is not None:
+        normalized = normalized * weight
+    return normalized.to(x.dtype)
+
+
+_compiled_rms_norm = Compiled(_rms_norm)
+
+
+def _rms_norm_kernel_serves(call: CheckedCall) -> bool:
+    return triton_serves(call) and math.prod(call.params["normalized_shape"]) <= _LONGEST_TRITON_ROW
+
+
+class RMSNormFwdOp(generated.RMSNormFwdOp):
+    """x divided by the root mean square of its trailing axes, times an optional weight."""
+
+    SAMPLES = {
+        "x": Groups(axes=lambda params, rank: tuple(range(rank - len(params["normalized_shape"]), rank)), eps="eps"),
+        "weight": Weights(),
+    }
+
+    @implementation("torch")
+    def _torch(self, call: CheckedCall, x: torch.Tensor, weight: torch.Tensor | None) -> torch.Tensor:
+        return _rms_norm(x, weight, call.params["normalized_shape"], call.params["eps"])
+
+    @implementation("torch_compile", when=on_cuda)
+    def _torch_compile(self, call: CheckedCall, x: torch.Tensor, weight: torch.Tensor | None) -> torch.Tensor:
+        return _compiled_rms_norm(x, weight, call.params["normalized_shape"], call.params["eps"])
+
+    @implementation("triton", when=_rms_norm_kernel_serves)
+    def _triton(self, call: CheckedCall, x: torch.Tensor, weight: torch.Tensor | None) -> torch.Tensor:
+        from tileops.ops.kernels.normalization import rms_norm as kernels  # Triton is imported when first used
+
+        return kernels.rms_norm(x, weight, math.prod(call.params["normalized_shape"]), call.params["eps"])
+
+
+def _batch_norm(
+    x: torch.Tensor,
+    running_mean: torch.Tensor,
+    running_var: torch.Tensor,
+    weight: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> torch.Tensor:
+    """F.batch_norm in float32 at least, rounded once; blends the running statistics in place when training."""
+    wide = x.to(torch.promote_types(x.dtype, torch.float32))
+    return F.batch_norm(wide, running_mean, running_var, weight, bias, training, momentum, eps).to(x.dtype)
+
+
+_compiled_batch_norm = Compiled(_batch_norm)
+
+
+class BatchNormFwdOp(generated.BatchNormFwdOp):
+    """Batch normalization by running statistics or, in training, by the batch's own, which the running ones follow."""
+
+    SAMPLES = {
+        "x": Groups(axes=lambda params, rank: (0, *range(2, rank)), eps="eps", when="training"),
+        "running_mean": Spread(-4.0, 2.0),
+        "running_var": Variances(eps="eps"),
+        "weight": Weights(),
+        "bias": Spread(-4.0, 2.0),
+    }
+
+    @implementation("torch")
+    def _torch(
+        self,
+        call: CheckedCall,
+        x: torch.Tensor,
+        running_mean: torch.Tensor,
+        running_var: torch.Tensor,
+        weight: torch.Tensor | None,
+        bias: torch.Tensor | None,
+    ) -> torch.Tensor:
+        settings = call.params["training"], call.params["momentum"], call.params["eps"]
+        return _batch_norm(x, running_mean, running_var, weight, bias, *settings)
+
+    @implementation("torch_compile", when=on_cuda)
+    def _torch_compile(
+        self,
+        call: CheckedCall,
+        x: torch.Tensor,
+        running_mean: torch.Tensor,
+        running_var: torch.Tensor,
+        weight: torch.Tensor | None,
+        bias: torch.Tensor | None,
+    ) -> torch.Tensor:
+        settings = call.params["training"], call.params["momentum"], call.params["eps"]
+        return _compiled_batch_norm(x, running_mean, running_var, weight, bias, *settings)
+
+    @implementation("triton", when=triton_serves)
+    def _triton(
+        self,
+        call: CheckedCall,
+        x: torch.Tensor,
+        running_mean: torch.Tensor,
+        running_var: torch.Tensor,
+        weight: torch.Tensor | None,
+        bias: torch.Tensor | None,
+    ) -> torch.Tensor:
+        from tileops.ops.kernels.normalization import batch_norm, batch_norm_training
+
+        momentum, eps = call.params["momentum"], call.params["eps"]
+        if call.params["training"]:
+            return batch_norm_training.batch_norm_training(
+                x, running_mean, running_var, weight, bias, momentum, eps
+            )
+        return batch_norm.batch_norm_inference(x, running_mean, running_var, weight, bias, eps)

@@ -1,0 +1,59 @@
+"""Public ops of the family regularization and their implementations."""
+
+from __future__ import annotations
+
+import torch
+
+from tileops.ops.checked_call import CheckedCall
+from tileops.ops.generated import regularization as generated
+from tileops.ops.implementations import implementation
+from tileops.ops.kernels.regularization import philox
+from tileops.ops.kernels.support import triton_serves
+
+
+def _threshold(p: float) -> int:
+    """Random words below this are dropped: a share p of the 2**32."""
+    return round(p * 2**32)
+
+
+def _scale(p: float) -> float:
+    """What an element that is kept is multiplied by, so that the expected value stays."""
+    return 0.0 if p == 1 else 1 / (1 - p)
+
+
+def _kernel_serves(call: CheckedCall) -> bool:
+    """The kernel computes in float32, and counts elements in 32 bits; a call that drops nothing is a copy."""
+    output = call.outputs["output"]
+    is_served = triton_serves(call) and output.dtype != "float64" and output.bytes < 2**32
+    return is_served and call.params["training"] and call.params["p"] > 0
+
+
+class DropoutFwdOp(generated.DropoutFwdOp):
+    """input with a share p of its elements set to 0, the others scaled by 1 / (1 - p); a copy of it outside training.
+
+    Contiguous. The scaling is computed in float32 (of float64 in float64) and rounded once, also where PyTorch's own on
+    the CPU rounds the scale to the dtype first.
+    """
+
+    ARITHMETIC = "elementwise"
+
+    @implementation("torch")
+    def _torch(self, call: CheckedCall, input: torch.Tensor) -> torch.Tensor:
+        p = call.params["p"]
+        if not call.params["training"] or p == 0:
+            return input.clone(memory_format=torch.contiguous_format)
+        is_kept = philox.words(call.params["seed"], input.numel(), input.device) >= _threshold(p)
+        wide = torch.promote_types(input.dtype, torch.float32)
+        factors = is_kept.view(input.shape).to(wide) * _scale(p)
+        return (input.to(wide) * factors).to(input.dtype).contiguous()
+
+    @implementation("triton", when=_kernel_serves)
+    def _triton(self, call: CheckedCall, input: torch.Tensor) -> torch.Tensor:
+        from tileops.ops.kernels.regularization import dropout as kernels  # Triton is imported when first used
+
+        p = call.params["p"]
+        return kernels.dropout(input, call.params["seed"], _threshold(p), _scale(p))
+
+    def roof_key(self) -> str:
+        """The cores that compute in float32, or in float64 where the input is of it."""
+        return "cuda_core.fp64" if self.last_call.inputs["input"].dtype == "float64" else "cuda_core.fp32"

@@ -1,0 +1,306 @@
+"""Triton kernels of batch normalization by the batch's own statistics, over x viewed as [N, C, L].
+
+Three ways, by size. A channel of few elements stays in the registers of one program from load to store. A longer one
+with spatial axes (L > 1) is streamed twice by one launch that normalizes a channel while it measures the next ones, so
+that the second reading finds the channel in the L2. Without spatial axes columns are measured in parts, the parts
+merged, and x normalized by the inference kernel.
+
+Statistics are exact on a tile (its mean, then its squared deviations) and tiles merged by Chan's formula: nothing
+cancels, however large the mean.
+"""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+
+from tileops.ops.kernels.normalization.batch_norm import batch_norm_inference, sizes
+from tileops.ops.kernels.support import MULTIPROCESSORS, ceil_div, column_tile, on_device, power_of_two, vector_unit
+
+# Elements of a channel up to which one program holds it.
+_RESIDENT = 16384
+# Elements of a tile of the streaming kernels.
+_TILE = 8192
+
+
+@triton.jit
+def _channel_sum(tile, CHANNELS_INNER: tl.constexpr):
+    """Sum of a tile for each of its channels: a vector over columns, or one element for a single channel."""
+    if CHANNELS_INNER:
+        total = tl.sum(tile, axis=0)
+    else:
+        total = tl.sum(tile) + tl.zeros([1], tl.float32)
+    return total
+
+
+@triton.jit
+def _running_update(mean_ptr, var_ptr, channel, mask, mean, var, count, momentum):
+    """Blend a batch's mean and unbiased variance into the running statistics."""
+    old_mean = tl.load(mean_ptr + channel, mask=mask, other=0.0)
+    old_var = tl.load(var_ptr + channel, mask=mask, other=0.0)
+    unbiased = var * (count / (count - 1.0))
+    tl.store(mean_ptr + channel, old_mean + momentum * (mean - old_mean), mask=mask)
+    tl.store(var_ptr + channel, old_var + momentum * (unbiased - old_var), mask=mask)
+
+
+@triton.jit
+def _resident(
+    x_ptr, running_mean_ptr, running_var_ptr, weight_ptr, bias_ptr, out_ptr, momentum, eps, count,
+    samples, channels, length_units,
+    UNIT: tl.constexpr, WEIGHTED: tl.constexpr, BIASED: tl.constexpr, CHANNELS_INNER: tl.constexpr,
+    ROWS: tl.constexpr, COLS: tl.constexpr,
+):  # fmt: skip
+    # A tile is all samples of COLS channels, or all samples and positions of one.
+    pid = tl.program_id(0)
+    row = tl.arange(0, ROWS)
+    col = tl.arange(0, COLS)
+    if CHANNELS_INNER:
+        channel = pid * COLS + col
+        channel_mask = channel < channels
+        mask = (row < samples)[:, None] & channel_mask[None, :]
+        at = row.to(tl.int64)[:, None] * channels + channel[None, :]
+    else:
+        length = length_units * UNIT
+        channel = pid + tl.arange(0, 1)
+        channel_mask = channel < channels
+        mask = (row < samples)[:, None] & (col < length)[None, :]
+        at = (row.to(tl.int64)[:, None] * channels + pid) * length + col[None, :]
+    x = tl.load(x_ptr + at, mask=mask, other=0.0).to(tl.float32)
+    mean = _channel_sum(x, CHANNELS_INNER) / count
+    centered = tl.where(mask, x - mean[None, :], 0.0)
+    var = _channel_sum(centered * centered, CHANNELS_INNER) / count
+    _running_update(running_mean_ptr, running_var_ptr, channel, channel_mask, mean, var, count, momentum)
+    value = centered * tl.rsqrt(var + eps)[None, :]
+    if WEIGHTED:
+        value *= tl.load(weight_ptr + channel, mask=channel_mask, other=0.0)[None, :]
+    if BIASED:
+        value += tl.load(bias_ptr + channel, mask=channel_mask, other=0.0)[None, :]
+    tl.store(out_ptr + at, value.to(out_ptr.dtype.element_ty), mask=mask)
+
+
+@triton.jit
+def _streamed(
+    x_ptr, running_mean_ptr, running_var_ptr, weight_ptr, bias_ptr, out_ptr, parts_ptr, totals_ptr, counters_ptr,
+    momentum, eps, count, samples, channels, length_units, col_blocks, splits, delay,
+    UNIT: tl.constexpr, WEIGHTED: tl.constexpr, BIASED: tl.constexpr,
+    ROWS: tl.constexpr, COLS: tl.constexpr, SPLITS: tl.constexpr,
+):  # fmt: skip
+    # Work is handed out by ticket, in the order in which programs start: even tickets measure tile after tile, channel
+    # after channel; odd ones normalize the same tiles `delay` channels later. A program that waits for a channel's
+    # statistics therefore waits for programs that are already running and never wait themselves.
+    # parts [channels, 3, splits]: means, squared deviations, counts. totals [channels, 2]: mean, reciprocal root.
+    # counters: tickets given; then tiles measured, and then whether totals stand, by channel.
+    length = length_units * UNIT
+    ticket = tl.atomic_add(counters_ptr, 1, sem="relaxed")
+    block = (ticket // 2) % splits
+    slot = (ticket // 2) // splits
+    row_start = (block // col_blocks) * ROWS
+    col_start = (block % col_blocks) * COLS
+    row = row_start + tl.arange(0, ROWS)
+    col = col_start + tl.arange(0, COLS)
+    mask = (row < samples)[:, None] & (col < length)[None, :]
+    if ticket % 2 == 0:
+        if slot < channels:
+            at = (row.to(tl.int64)[:, None] * channels + slot) * length + col[None, :]
+            x = tl.load(x_ptr + at, mask=mask, other=0.0).to(tl.float32)
+            tile_count = (tl.minimum(samples - row_start, ROWS) * tl.minimum(length - col_start, COLS)).to(tl.float32)
+            tile_mean = tl.sum(x) / tile_count
+            centered = tl.where(mask, x - tile_mean, 0.0)
+            part = parts_ptr + slot * 3 * splits + block
+            tl.store(part, tile_mean)
+            tl.store(part + splits, tl.sum(centered * centered))
+            tl.store(part + 2 * splits, tile_count)
+            tl.debug_barrier()  # every thread's stores, before one thread's release publishes them
+            before = tl.atomic_add(counters_ptr + 1 + slot, 1, sem="acq_rel")
+            if before == splits - 1:
+                split = tl.arange(0, SPLITS)
+                split_mask = split < splits
+                parts = parts_ptr + slot * 3 * splits + split
+                # Past the L1, which may hold what a neighbouring channel's parts looked like earlier.
+                means = tl.load(parts, mask=split_mask, other=0.0, cache_modifier=".cg")
+                m2s = tl.load(parts + splits, mask=split_mask, other=0.0, cache_modifier=".cg")
+                counts = tl.load(parts + 2 * splits, mask=split_mask, other=0.0, cache_modifier=".cg")
+                mean = tl.sum(means * counts) / count
+                var = tl.sum(m2s + counts * (means - mean) * (means - mean)) / count
+                tl.store(totals_ptr + slot * 2, mean)
+                tl.store(totals_ptr + slot * 2 + 1, tl.rsqrt(var + eps))
+                _running_update(running_mean_ptr, running_var_ptr, slot, True, mean, var, count, momentum)
+                tl.debug_barrier()
+                tl.atomic_xchg(counters_ptr + 1 + channels + slot, 1, sem="release")
+    else:
+        channel = slot - delay
+        if channel >= 0:
+            target = (row.to(tl.int64)[:, None] * channels + channel) * length + col[None, :]
+            # x is read for the last time and the output not again: neither is to push waiting channels out of the L2.
+            values = tl.load(x_ptr + target, mask=mask, other=0.0, eviction_policy="evict_first").to(tl.float32)
+            ready = tl.atomic_add(counters_ptr + 1 + channels + channel, 0, sem="acquire")
+            while ready == 0:
+                ready = tl.atomic_add(counters_ptr + 1 + channels + channel, 0, sem="acquire")
+            scale = tl.load(totals_ptr + channel * 2 + 1, cache_modifier=".cg")
+            values = values - tl.load(totals_ptr + channel * 2, cache_modifier=".cg")
+            if WEIGHTED:
+                scale *= tl.load(weight_ptr + channel)
+            values *= scale
+            if BIASED:
+                values += tl.load(bias_ptr + channel)
+            result = values.to(out_ptr.dtype.element_ty)
+            tl.store(out_ptr + target, result, mask=mask, eviction_policy="evict_first")
+
+
+@triton.jit
+def _column_statistics(
+    x_ptr, parts_ptr, samples, channels, row_blocks, ROWS: tl.constexpr, COLS: tl.constexpr
+):  # fmt: skip
+    # x [samples, channels] -> parts [3, splits, channels]: program (c, s) measures row blocks s, s + splits, ...
+    split = tl.program_id(1)
+    splits = tl.num_programs(1)
+    channel = tl.program_id(0) * COLS + tl.arange(0, COLS)
+    channel_mask = channel < channels
+    mean = tl.zeros([COLS], tl.float32)
+    m2 = tl.zeros([COLS], tl.float32)
+    count = 0.0
+    for block in range(split, row_blocks, splits):
+        row = block * ROWS + tl.arange(0, ROWS)
+        mask = (row < samples)[:, None] & channel_mask[None, :]
+        at = row.to(tl.int64)[:, None] * channels + channel[None, :]
+        x = tl.load(x_ptr + at, mask=mask, other=0.0).to(tl.float32)
+        tile_count = tl.minimum(samples - block * ROWS, ROWS).to(tl.float32)
+        tile_mean = tl.sum(x, axis=0) / tile_count
+        centered = tl.where(mask, x - tile_mean[None, :], 0.0)
+        total = count + tile_count
+        delta = tile_mean - mean
+        mean += delta * (tile_count / total)
+        m2 += tl.sum(centered * centered, axis=0) + delta * delta * (count * tile_count / total)
+        count = total
+    at = split * channels + channel
+    tl.store(parts_ptr + at, mean, mask=channel_mask)
+    tl.store(parts_ptr + splits * channels + at, m2, mask=channel_mask)
+    tl.store(parts_ptr + 2 * splits * channels + at, tl.zeros([COLS], tl.float32) + count, mask=channel_mask)
+
+
+@triton.jit
+def _merge_column_statistics(
+    parts_ptr, totals_ptr, running_mean_ptr, running_var_ptr, momentum, count, splits, channels,
+    SPLITS: tl.constexpr, CHANNELS: tl.constexpr,
+):  # fmt: skip
+    # totals [2, channels]: mean and biased variance.
+    split = tl.arange(0, SPLITS)
+    channel = tl.program_id(0) * CHANNELS + tl.arange(0, CHANNELS)
+    channel_mask = channel < channels
+    mask = (split < splits)[:, None] & channel_mask[None, :]
+    at = split[:, None] * channels + channel[None, :]
+    means = tl.load(parts_ptr + at, mask=mask, other=0.0)
+    m2s = tl.load(parts_ptr + splits * channels + at, mask=mask, other=0.0)
+    counts = tl.load(parts_ptr + 2 * splits * channels + at, mask=mask, other=0.0)
+    mean = tl.sum(means * counts, axis=0) / count
+    delta = means - mean[None, :]
+    var = tl.sum(m2s + counts * delta * delta, axis=0) / count
+    tl.store(totals_ptr + channel, mean, mask=channel_mask)
+    tl.store(totals_ptr + channels + channel, var, mask=channel_mask)
+    _running_update(running_mean_ptr, running_var_ptr, channel, channel_mask, mean, var, count, momentum)
+
+
+def batch_norm_training(
+    x: torch.Tensor,
+    running_mean: torch.Tensor,
+    running_var: torch.Tensor,
+    weight: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    momentum: float,
+    eps: float,
+) -> torch.Tensor:
+    """Normalize x [N, C, *S] by its own statistics and blend them into the running ones, which are written in place.
+
+    running = (1 - momentum) * running + momentum * batch, with the unbiased variance; the output uses the biased one.
+    Other arguments as for `batch_norm_inference`.
+
+    Raises:
+      ValueError: a channel has fewer than two elements, and so no variance.
+    """
+    x = x.contiguous()
+    samples, channels, length = sizes(x)
+    if samples * length < 2:
+        raise ValueError(f"a channel of {samples * length} elements has no variance; training needs at least two")
+    if channels == 0:
+        return torch.empty_like(x)
+    live_mean, live_var = running_mean.contiguous(), running_var.contiguous()
+    weight = None if weight is None else weight.contiguous()
+    bias = None if bias is None else bias.contiguous()
+    if power_of_two(samples) * power_of_two(length) <= _RESIDENT:
+        train = _train_resident
+    else:
+        train = _train_columns if length == 1 else _train_streamed
+    with on_device(x):
+        out = train(x, live_mean, live_var, weight, bias, momentum, eps)
+    for running, live in ((running_mean, live_mean), (running_var, live_var)):
+        if running is not live:
+            running.copy_(live)
+    return out
+
+
+def _train_resident(
+    x: torch.Tensor, running_mean: torch.Tensor, running_var: torch.Tensor, weight: torch.Tensor | None,
+    bias: torch.Tensor | None, momentum: float, eps: float,
+) -> torch.Tensor:  # fmt: skip
+    samples, channels, length = sizes(x)
+    out = torch.empty_like(x)
+    inner = length == 1
+    tile_rows, tile_cols = power_of_two(samples), power_of_two(length)
+    if inner:  # 16 channels are one 32-byte sector of a 2-byte type; more where there are channels to spare
+        tile_cols = max(16, min(64, power_of_two(channels // MULTIPROCESSORS), _RESIDENT // tile_rows))
+    unit = vector_unit(length)
+    _resident[(ceil_div(channels, tile_cols) if inner else channels,)](
+        x, running_mean, running_var, x if weight is None else weight, x if bias is None else bias, out,
+        momentum, eps, float(samples * length), samples, channels, length // unit,
+        UNIT=unit, WEIGHTED=weight is not None, BIASED=bias is not None, CHANNELS_INNER=inner,
+        ROWS=tile_rows, COLS=tile_cols, num_warps=max(1, min(16, tile_rows * tile_cols // 512)),
+    )  # fmt: skip
+    return out
+
+
+def _train_streamed(
+    x: torch.Tensor, running_mean: torch.Tensor, running_var: torch.Tensor, weight: torch.Tensor | None,
+    bias: torch.Tensor | None, momentum: float, eps: float,
+) -> torch.Tensor:  # fmt: skip
+    samples, channels, length = sizes(x)
+    out = torch.empty_like(x)
+    tile_cols = column_tile(length, 2048)
+    tile_rows = min(power_of_two(samples), _TILE // tile_cols)
+    col_blocks = ceil_div(length, tile_cols)
+    splits = ceil_div(samples, tile_rows) * col_blocks
+    # Measuring must be ahead by as many tickets as run at a time (eight programs of eight warps a multiprocessor).
+    delay = ceil_div(8 * MULTIPROCESSORS, 2 * splits)
+    unit = vector_unit(length)
+    parts = torch.empty(channels * 3 * splits, dtype=torch.float32, device=x.device)
+    totals = torch.empty(channels * 2, dtype=torch.float32, device=x.device)
+    counters = torch.zeros(1 + 2 * channels, dtype=torch.int32, device=x.device)
+    _streamed[(2 * splits * (channels + delay),)](
+        x, running_mean, running_var, x if weight is None else weight, x if bias is None else bias, out,
+        parts, totals, counters, momentum, eps, float(samples * length),
+        samples, channels, length // unit, col_blocks, splits, delay,
+        UNIT=unit, WEIGHTED=weight is not None, BIASED=bias is not None,
+        ROWS=tile_rows, COLS=tile_cols, SPLITS=power_of_two(splits), num_warps=8,
+    )  # fmt: skip
+    return out
+
+
+def _train_columns(
+    x: torch.Tensor, running_mean: torch.Tensor, running_var: torch.Tensor, weight: torch.Tensor | None,
+    bias: torch.Tensor | None, momentum: float, eps: float,
+) -> torch.Tensor:  # fmt: skip
+    samples, channels, _ = sizes(x)
+    tile_cols = 64
+    row_blocks = ceil_div(samples, _TILE // tile_cols)
+    programs = ceil_div(channels, tile_cols)
+    splits = max(1, min(row_blocks, 64, ceil_div(4 * MULTIPROCESSORS, programs)))
+    parts = torch.empty((3, splits, channels), dtype=torch.float32, device=x.device)
+    totals = torch.empty((2, channels), dtype=torch.float32, device=x.device)
+    _column_statistics[(programs, splits)](
+        x, parts, samples, channels, row_blocks, ROWS=_TILE // tile_cols, COLS=tile_cols, num_warps=8
+    )
+    _merge_column_statistics[(ceil_div(channels, 32),)](
+        parts, totals, running_mean, running_var, momentum, float(samples), splits, channels,
+        SPLITS=power_of_two(splits), CHANNELS=32, num_warps=4,
+    )  # fmt: skip
+    return batch_norm_inference(x, totals[0], totals[1], weight, bias, eps)

@@ -1,0 +1,167 @@
+"""Measures trials on a GPU with the bench's own clock and cold-cache rule."""
+
+from collections.abc import Callable
+import time
+from typing import Any
+
+import torch
+
+from tileops.perf.calibration import kernels, matrix, model as model, plan
+from tileops.perf.clock import activities, measure as clock
+from tileops.perf.clock.measurement import Budget, Flush, TimingSource
+
+# The memory's rate does not depend on what the device did before: short windows.
+_MEMORY_BUDGET = Budget(warmup_s=0.02, measure_s=0.05, min_samples=10, max_samples=60)
+# A device that works at its power limit lowers its clocks within a fraction of a
+# second. A ceiling has to hold for the shortest of the bench's rows, so these windows
+# are short, and each begins after a rest, as a row's begins after its inputs were made.
+_COMPUTE_BUDGET = Budget(warmup_s=0.02, measure_s=0.06, min_samples=10, max_samples=60)
+_REST_S = 0.3
+# Windows of a cross-check, of which the best counts, and their length. Seconds.
+_EVENT_WINDOWS = 5
+_EVENT_WINDOW_S = 0.06
+# What is kept up for seconds is recorded beside it.
+_SUSTAINED_BUDGET = Budget(warmup_s=1.0, measure_s=0.5, min_samples=50, max_samples=500)
+
+
+def describe(device: torch.device) -> plan.Device:
+    """Returns what a plan needs to know of a CUDA device."""
+    properties = torch.cuda.get_device_properties(device)
+    free_bytes, _ = torch.cuda.mem_get_info(device)
+    return plan.Device(
+        name=properties.name,
+        multiprocessors=properties.multi_processor_count,
+        threads_per_multiprocessor=properties.max_threads_per_multi_processor,
+        l2_bytes=properties.L2_cache_size,
+        free_bytes=free_bytes,
+    )
+
+
+class Meter:
+    """Measures one trial after another; the arrays of bandwidth trials are kept."""
+
+    def __init__(self, device: torch.device, facts: plan.Device):
+        """Allocates nothing yet."""
+        self._device = device
+        self._facts = facts
+        self._bandwidth: kernels.Bandwidth | None = None
+
+    def reserve(self, array_bytes: int) -> None:
+        """Allocates the arrays that bandwidth trials of up to this size use."""
+        self._bandwidth = kernels.Bandwidth(
+            kernels.Arrays(array_bytes, self._device),
+            self._facts.multiprocessors,
+            self._facts.threads_per_multiprocessor,
+        )
+
+    def release(self) -> None:
+        """Frees them."""
+        self._bandwidth = None
+        torch.cuda.empty_cache()
+
+    def __call__(self, trial: model.Trial) -> model.Reading:
+        """Measures one trial.
+
+        Raises:
+          TrialError: It cannot be measured here.
+          CalibrationError: Nothing can: no priced clock, or a wrong kernel.
+        """
+        seconds, samples = self.time(trial)
+        return model.Reading(
+            trial=trial, rate_per_s=trial.work / seconds, samples=samples
+        )
+
+    def time(self, trial: model.Trial) -> tuple[float, int]:
+        """Returns the median time of the trial's calls (seconds) and their count.
+
+        Raises:
+          As for a call of the meter.
+        """
+        if not isinstance(trial, model.BandwidthTrial):
+            return self._time_compute(trial, _COMPUTE_BUDGET, _REST_S)
+        bandwidth = self._reserved()
+        # What a call writes stays in the cache in part, and pushes out what was
+        # there. Dirty lines before it are written back in its time, as its own are
+        # after it: the traffic adds up. A pure read would pay for lines of others.
+        flush = Flush.CLEAN if trial.mix == "READ" else Flush.DIRTY
+        return self._timed(bandwidth.call(trial), trial, _MEMORY_BUDGET, flush)
+
+    def sustained(self, trial: model.Trial) -> float:
+        """Returns the rate of a unit's trial that has gone on for a second.
+
+        Raises:
+          As for a call of the meter.
+        """
+        seconds, _ = self._time_compute(trial, _SUSTAINED_BUDGET, 0.0)
+        return trial.work / seconds
+
+    def cross_check(self, trial: model.Trial) -> float:
+        """Returns a trial's rate by CUDA events around calls back to back.
+
+        Another clock than the bench's, and no flush: what both agree on does not
+        come from how either measures. Back to back, arrays far past the cache are
+        as cold as flushed ones.
+
+        Raises:
+          TrialError: It cannot be computed here.
+        """
+        if isinstance(trial, model.BandwidthTrial):
+            return self._best_window(trial, self._reserved().call(trial), 0.0)
+        with matrix.tf32_allowed():
+            call = matrix.matrix_call(trial, self._device)
+            return self._best_window(trial, call, _REST_S)
+
+    def _best_window(
+        self, trial: model.Trial, call: Callable[[], Any], rest_s: float
+    ) -> float:
+        seconds = self._events_s(call, 3) / 3
+        calls = max(1, round(_EVENT_WINDOW_S / seconds))
+        best_s = float("inf")
+        for _ in range(_EVENT_WINDOWS):
+            time.sleep(rest_s)
+            best_s = min(best_s, self._events_s(call, calls) / calls)
+        return trial.work / best_s
+
+    def _events_s(self, call: Callable[[], Any], calls: int) -> float:
+        """Returns the time between events around `calls` calls. Seconds."""
+        before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        torch.cuda.synchronize(self._device)
+        before.record()
+        for _ in range(calls):
+            call()
+        after.record()
+        torch.cuda.synchronize(self._device)
+        return before.elapsed_time(after) / 1e3
+
+    def _reserved(self) -> kernels.Bandwidth:
+        if self._bandwidth is None:
+            raise model.CalibrationError("no arrays were reserved for bandwidth trials")
+        return self._bandwidth
+
+    def _time_compute(
+        self, trial: model.Trial, budget: Budget, rest_s: float
+    ) -> tuple[float, int]:
+        if isinstance(trial, model.ArithmeticTrial):
+            # Far below the power limit: no rest.
+            call = kernels.arithmetic_call(trial, self._device)
+            return self._timed(call, trial, budget, Flush.DIRTY)
+        with matrix.tf32_allowed():
+            call = matrix.matrix_call(trial, self._device)
+            time.sleep(rest_s)
+            return self._timed(call, trial, budget, Flush.DIRTY)
+
+    def _timed(
+        self, call: Callable[[], Any], trial: model.Trial, budget: Budget, flush: Flush
+    ) -> tuple[float, int]:
+        try:
+            found = clock.measure(call, device=self._device, budget=budget, flush=flush)
+        except activities.ClockError as error:
+            raise model.TrialError(str(error)) from error
+        if found.source is not TimingSource.CUPTI:
+            raise model.CalibrationError(
+                "the profiler reports no device activity here (CUPTI), and no other"
+                " clock may set a ceiling"
+            )
+        if found.device_busy_ns <= 0:
+            raise model.CalibrationError(f"{trial}: the clock gave no time at all")
+        return found.device_busy_ns / 1e9, found.samples

@@ -1,0 +1,128 @@
+"""A comparison as a table for people: a terminal's colours and width respected."""
+
+import itertools
+from collections.abc import Iterable
+from typing import TextIO
+
+from rich import table as rich_table
+from rich import text as rich_text
+
+from tileops.perf.comparison import rows as compare_rows, text as compare_text
+from tileops.perf.report import layout, table_columns, table_console, text as report_text
+from tileops.perf.report.table_columns import Column
+from tileops.proto import roofline_pb2
+
+_Verdict = compare_rows.Verdict
+
+_STYLES = {
+    _Verdict.LOST: "bold red",
+    _Verdict.SLOWER: "red",
+    _Verdict.AMBIGUOUS: "yellow",
+    _Verdict.FASTER: "green",
+    _Verdict.GAINED: "green",
+    _Verdict.VANISHED: "magenta",
+    _Verdict.APPEARED: "cyan",
+    _Verdict.SAME: "",
+    _Verdict.NOT_COMPARED: "dim",
+}
+
+_COLUMNS = (
+    Column("op", lambda row: row.op, is_name=True),
+    Column("case", lambda row: row.case_id, is_name=True),
+    Column("implementation", lambda row: row.implementation, is_name=True, is_optional=True),
+    Column("base", lambda row: _time(row.base), is_number=True, yields=2),
+    Column("new", lambda row: _time(row.new), is_number=True, yields=1),
+    Column("change", lambda row: compare_text.change(row.ratio), is_number=True),
+    Column("verdict", lambda row: row.verdict.value.replace("_", " ")),
+    Column("note", lambda row: _note(row), is_note=True, is_optional=True),
+)
+
+
+def write_table(
+    comparison: compare_text.Comparison, out: TextIO, every_row: bool
+) -> None:
+    """Writes what changed, the mean of each family and the counts.
+
+    Of more than `table_console.MOST_ROWS` rows, the gravest are listed.
+
+    Args:
+      comparison: What to write.
+      out: Where to; colours go to terminals alone.
+      every_row: Whether rows in which nothing changed are listed, too.
+    """
+    console = table_console.new(out)
+    for name, run in (("base", comparison.base), ("new ", comparison.new)):
+        console.print(f"{name}  {report_text.printable(_run_in_words(run))}")
+    rows = (row for row in comparison.rows if every_row or compare_text.is_news(row))
+    shown = list(itertools.islice(rows, table_console.MOST_ROWS))
+    if shown:
+        layout.print_rows(
+            table_columns.fill(_COLUMNS, shown),
+            [_STYLES[row.verdict] for row in shown],
+            [layout.Group("", len(shown))],
+            console,
+        )
+        left_out = sum(1 for _ in rows)
+        if left_out:
+            console.print(
+                f"{report_text.counted(left_out, 'more row')} left out, less grave than these:"
+                " --format=csv and json have them all",
+                style="yellow",
+            )
+        console.print()
+    families = compare_rows.families(comparison.rows)
+    if families:
+        console.print(_families_table(families))
+        console.print()
+    _print_foot(comparison, console)
+
+
+def _note(row: compare_rows.Row) -> str:
+    return "; ".join(filter(None, (compare_text.price_in_words(row), row.reason)))
+
+
+def _time(time: compare_rows.Time | None) -> str:
+    return "" if time is None else f"{time.median_s * 1e6:,.2f}{table_columns.UNIT_SUFFIX}"
+
+
+def _families_table(families: Iterable[compare_rows.FamilyRatio]) -> rich_table.Table:
+    table = layout.new_table()
+    table.add_column("family")
+    table.add_column("rows", justify="right")
+    table.add_column("mean change", justify="right")
+    for each in families:
+        name = rich_text.Text(report_text.printable(each.family) or "(none)")
+        table.add_row(name, str(each.rows), compare_text.change(each.ratio))
+    return table
+
+
+def _print_foot(comparison: compare_text.Comparison, console: table_console.Console) -> None:
+    parts = [report_text.counted(len(comparison.rows), "row")]
+    for name, count in compare_rows.counts(comparison.rows).items():
+        if count:
+            parts.append(f"{count} {name.replace('_', ' ')}")
+    mean = compare_rows.overall(comparison.rows)
+    if mean is not None:
+        parts.append(f"mean change {compare_text.change(mean)}")
+    console.print(", ".join(parts))
+    for run in (comparison.base, comparison.new):
+        for problem in run.problems:
+            line = report_text.printable(f"{run.file}: {problem}")
+            console.print(line, style="yellow")
+    if comparison.warning:
+        console.print(report_text.printable(comparison.warning), style="bold red")
+    failed = comparison.health == "failed"
+    console.print(f"health: {comparison.health}", style="bold red" if failed else "green")
+
+
+def _run_in_words(run: roofline_pb2.RunSummary) -> str:
+    facts = [
+        run.device_name or run.device_kind or "unknown device",
+        run.file,
+        report_text.counted(run.records, "record"),
+        run.started_at[:10],
+        run.driver_version and f"driver {run.driver_version}",
+        run.torch_version and f"torch {run.torch_version}",
+        run.project_revision[:12],
+    ]
+    return "  ".join(fact for fact in facts if fact)

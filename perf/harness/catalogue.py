@@ -1,0 +1,162 @@
+"""The ops that a run measures: the project's, or those of a manifest outside it, with what plugins add."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Callable, Iterable, Mapping
+
+from tileops.ops import catalogue
+from tileops.ops.implementations import Implementation
+from tileops.ops.op import Op
+from tileops.perf.harness import (
+    integrity,
+    load_errors,
+    plugins as bench_plugins,
+    settings as bench_settings,
+    threads as bench_threads,
+)
+from tileops.tools.cli import paths
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Sources:
+    """Where ops come from; picklable, so that every process of a run loads the same ones.
+
+    Attributes:
+      generated_dir: folder of generated modules that stand in for the project's; None for the project's own.
+      plugins: modules by dotted name, or absolute paths of .py files, imported in this order.
+      plugin_files: what is in the plugins' files; a process that finds another content there does not go on.
+    """
+
+    generated_dir: str | None = None
+    plugins: tuple[str, ...] = ()
+    plugin_files: tuple[bench_plugins.SourceFile, ...] = ()
+
+
+class CatalogueError(Exception):
+    """Ops could not be loaded; the message says which file or module, and why."""
+
+
+class SourceChangedError(CatalogueError):
+    """A file that ops come from is not what it was when the run began; the message says which."""
+
+
+def load(
+    sources: Sources, on_idle: Callable[[str], None] = lambda plugin: None,
+    brought: dict[tuple[str, str], str] | None = None,
+) -> dict[str, type[Op]]:  # fmt: skip
+    """Op classes by entry name. A plugin's own class of an entry's name stands in for the generated one.
+
+    Args:
+      sources: where they come from.
+      on_idle: called with each plugin that brings neither an implementation of one of these ops nor a class.
+      brought: gets the plugin of each implementation that one brings, by op and name.
+
+    Raises:
+      SourceChangedError: one of `sources.plugin_files` holds something else.
+      CatalogueError: a generated module or a plugin cannot be imported, or a plugin replaced code of the project's,
+        left a process-wide setting changed or a thread that computes, by which every implementation would be measured,
+        took the name of an implementation that the op had, or the reference's place, or shares the name of a module
+        with another plugin.
+    """
+    _refuse_changed(sources.plugin_files)  # before an import, which may fail in the midst of an edit
+    if sources.generated_dir is not None or sources.plugins:
+        paths.make_user_modules_importable(sources.plugins)
+    try:
+        classes = catalogue.load(sources.generated_dir)
+    except Exception as error:
+        raise CatalogueError(load_errors.of_generated(sources.generated_dir, error)) from error
+    guard = integrity.Guard(classes.values(), with_implementations=False) if sources.plugins else None
+    settings, threads = bench_settings.read(), bench_threads.alive()
+    registered = {} if brought is None else brought
+    for plugin in sources.plugins:
+        before, classes_before, loaded = _implementations(classes), dict(classes), set(sys.modules)
+        try:
+            module = catalogue.import_plugin(plugin)
+        except (Exception, SystemExit) as error:  # a script that was not written to be imported may end itself
+            raise CatalogueError(load_errors.of_plugin(plugin, error)) from error
+        classes |= catalogue.classes_of([module])
+        if names := guard.changed():
+            raise CatalogueError(f"--plugin={plugin}: {integrity.describe(names)}")
+        if said := bench_settings.describe(settings, bench_settings.read()):
+            raise CatalogueError(f"--plugin={plugin}: on import, {said}")
+        if names := bench_threads.busy(threads):
+            raise CatalogueError(f"--plugin={plugin}: threads that its import started compute on ({', '.join(names)})")
+        for name, file in bench_plugins.namesakes(plugin, sources.plugins):
+            raise CatalogueError(
+                f"--plugin={plugin}: the module {name!r} beside it is not the one that is loaded, which is {file}: give one"
+                " of them another name, or measure the plugins in two runs"
+            )
+        after = _implementations(classes)
+        _refuse_taken_names(plugin, before, after, registered)
+        _refuse_another_reference(plugin, before, after)
+        # One that is loaded already brought what it brings when another plugin imported it.
+        if module.__name__ not in loaded and after == before and classes == classes_before:
+            on_idle(plugin)
+    _refuse_changed(sources.plugin_files)  # what was imported is what the header says
+    return classes
+
+
+def _refuse_changed(files: Iterable[bench_plugins.SourceFile]) -> None:
+    """Raises SourceChangedError where a file holds something else than at the run's beginning."""
+    for file in files:
+        if file.is_changed():
+            raise SourceChangedError(f"{file.path} was changed while the run went on, whose header says what is in it")
+
+
+def _refuse_taken_names(
+    plugin: str,
+    before: Mapping[tuple[str, str], Implementation],
+    after: Mapping[tuple[str, str], Implementation],
+    registered: dict[tuple[str, str], str],
+) -> None:
+    """Raises CatalogueError where a plugin gave an implementation the name of one that the op had; notes its own.
+
+    Args:
+      plugin: which was imported.
+      before, after: every implementation before that and behind it.
+      registered: by op and name the plugin whose implementation it is.
+    """
+    for key, found in after.items():
+        if before.get(key) is found:
+            continue
+        owner = registered.setdefault(key, plugin)
+        if owner != plugin or key in before:
+            op, name = key
+            whose = "that the op has already" if owner == plugin else f"in {owner}"
+            raise CatalogueError(
+                f"--plugin={plugin}: its implementation {name!r} of {op} takes the place of the one of that name {whose};"
+                " a record could be of either: give one of them another name"
+            )
+
+
+def _refuse_another_reference(
+    plugin: str, before: Mapping[tuple[str, str], Implementation], after: Mapping[tuple[str, str], Implementation]
+) -> None:
+    """Raises CatalogueError where a plugin's class has another reference than the op had, which judges all others."""
+    references = _references(after)
+    for op, name in _references(before).items():
+        if references.get(op) != name:
+            raise CatalogueError(
+                f"--plugin={plugin}: {op} has the reference {references.get(op, 'none')!r} now, in place of {name!r}:"
+                " subclass the op's own class rather than the generated one, or register the implementation"
+            )
+
+
+def _references(implementations: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Name of each op's reference: its first implementation."""
+    found: dict[str, str] = {}
+    for op, name in implementations:
+        found.setdefault(op, name)
+    return found
+
+
+def _implementations(classes: Mapping[str, type[Op]]) -> dict[tuple[str, str], Implementation]:
+    """Every implementation by op and name."""
+    return {(op, each.name): each for op, op_class in classes.items() for each in op_class.implementations()}
+
+
+def is_hand_written(op_class: type[Op]) -> bool:
+    """Whether an entry has a class of its own beside the generated one, which alone declares a roof."""
+    return "eval_roofline" not in vars(op_class)

@@ -1,0 +1,261 @@
+"""Is what an implementation computed right? Comparison with the reference, which runs in higher precision."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from tileops.ops.op import Op
+from tileops.perf.harness import bias, noise as bench_noise, not_finite
+from tileops.perf.harness.expected import Expected, Jumps, Wanted, WrongResultError, outputs_by_name, share_storage
+from tileops.perf.harness.inputs import Inputs
+
+# Largest relative error ||out - ref|| / ||ref|| that passes, by dtype of the output. Rounding the result alone costs
+# 2e-3 in bfloat16 and 3e-4 in float16, products of rounded operands a few times as much; float32 products may be computed
+# with tf32 operands (3e-4). Dtypes without an entry (integers, bool) must be equal.
+TOLERANCE = {
+    "float64": 1e-9,
+    "float32": 1e-3,
+    "float16": 4e-3,
+    "bfloat16": 1.6e-2,
+    "float8_e4m3fn": 1e-1,
+    "float8_e5m2": 2e-1,
+}
+# The same in steps of the dtype where the work of float32 and float64 ops is done in the dtype itself: a function that is
+# good to 2 or 3 steps follows another in activations, and a norm or a sum of thousands of terms is off by more.
+TOLERANCE_STEPS = {"elementwise": 16.0, "reduction": 128.0}
+# A single element may be off by this many times the tolerance, relative to its own size plus the output's root mean
+# square: an error in few elements hides in the norm.
+_ELEMENT_FACTOR = 8.0
+# And its own error may be the tolerance of its own size plus this many times what honest rounding costs there. Few may
+# be off by more: this share of the elements, or this many where that is fewer.
+_NOISE_FACTOR = 3.5
+# The same in float32 and float64 where work is done in the dtype itself: of 1 + erf(x) in the tail of a GELU nothing is
+# left but the rounding of the sum, which is 10 times what its neighbours' results are off by. And steps of the size of an
+# element's neighbours that it may be off by: 2 sigmoid(2 x) - 1 is off by one or two of them near 0, sin.approx by three.
+_WIDE_NOISE_FACTOR, _NEIGHBOUR_STEPS = 16.0, 4.0
+_WRONG_SHARE = 1 / 1000
+_FEW_WRONG = 2
+_POISON_BYTE = 0xFF  # a NaN in every float type, -1 in signed integers
+
+
+def check(op: Op, call: Any, inputs: Inputs, returned: Any, expected: Expected) -> float:
+    """Compare what a call returned, and the inputs it wrote, with what was expected.
+
+    Args:
+      op: the op that made the call.
+      call: its checked call.
+      inputs: the tensors that the call was given, as the call left them.
+      returned: the call's result, as `border.taken` gives it.
+      expected: of the same inputs.
+
+    Returns:
+      The largest relative error of a tensor; 0 where all are equal.
+
+    Raises:
+      WrongResultError: a tensor is wrong, or shares storage that the reference does not share.
+    """
+    outputs = outputs_by_name(op, returned)
+    _check_storage(outputs, inputs, expected.alias_pairs)
+    specified = dict(zip(outputs, op.specified_outputs(call, tuple(outputs.values())), strict=True))
+    worst = 0.0
+    for name, reference in expected.outputs.items():
+        worst = max(worst, _check_tensor(f"output {name!r}", specified[name], reference))
+    for name, reference in expected.mutated.items():
+        worst = max(worst, _check_tensor(f"mutated input {name!r}", inputs[name], reference))
+    return worst
+
+
+def check_unwritten(op_class: type[Op], inputs: Inputs, pristine: Inputs) -> tuple[str, ...]:
+    """Names of the inputs that a call changed.
+
+    Args:
+      op_class: the op's.
+      inputs: as the call left them.
+      pristine: as it found them.
+
+    Raises:
+      WrongResultError: an input changed that the op does not declare to write.
+    """
+    changed = tuple(
+        name
+        for name, tensor in inputs.items()
+        if tensor is not None and not torch.equal(_bits(tensor), _bits(pristine[name]))
+    )
+    for name in changed:
+        if name not in op_class.MUTATED_NAMES:
+            raise WrongResultError(f"input {name!r} was written, and the op declares to leave it alone")
+    return changed
+
+
+def poison(call: Any, device: torch.device) -> None:
+    """Fill free memory of the size of each output with NaN patterns, and free it again.
+
+    The allocator hands the same blocks to the call that follows, so that an element which it never writes holds NaN
+    instead of an earlier call's right result.
+    """
+    blocks = [
+        torch.full((record.bytes,), _POISON_BYTE, dtype=torch.uint8, device=device) for record in call.outputs.values()
+    ]
+    del blocks
+
+
+# ---- one tensor
+
+
+def _check_tensor(what: str, found: torch.Tensor | None, wanted: Wanted | None) -> float:
+    reference = None if wanted is None else wanted.tensor
+    if found is None or reference is None:
+        if found is reference:
+            return 0.0
+        raise WrongResultError(f"{what} is {_there(found)}, and the reference's {_there(reference)}")
+    if found.shape != reference.shape:
+        raise WrongResultError(
+            f"{what} specifies shape {list(found.shape)}, and the reference's {list(reference.shape)}"
+        )
+    if found.numel() == 0:
+        return 0.0
+    if str(found.dtype).removeprefix("torch.") not in TOLERANCE:
+        return _check_whole(what, found, reference, wanted.allowed)
+    tolerance = tolerance_of(found.dtype, wanted)
+    found, reference = not_finite.settled(what, found, reference, tolerance)
+    if reference is not wanted.tensor:
+        wanted = dataclasses.replace(wanted, tensor=reference)
+    if wanted.jumps is not None:
+        found = _with_jumps(found, reference, wanted.jumps, tolerance)
+    error, worst = relative_error(found, reference)
+    if not error <= tolerance:
+        raise WrongResultError(f"{what} has a relative error of {error:.3g}, and {tolerance:.3g} passes")
+    if not worst <= _ELEMENT_FACTOR * tolerance:
+        raise WrongResultError(
+            f"{what} has an element off by {worst:.3g} of its own and the typical size, and"
+            f" {_ELEMENT_FACTOR * tolerance:.3g} passes"
+        )
+    wrong = wrong_elements(found, wanted, tolerance) if error else 0
+    if wrong > max(_FEW_WRONG, _WRONG_SHARE * found.numel()):
+        raise WrongResultError(
+            f"{what} is wrong in {wrong} of {found.numel()} elements: off by more than {tolerance:.3g} of their own size"
+            f" and {_noise_factor(found.dtype, wanted):g} times what rounding costs there"
+        )
+    bias.check(what, found, wanted)
+    return error
+
+
+def tolerance_of(dtype: torch.dtype, wanted: Wanted) -> float:
+    """The relative error that passes in a floating-point result: by its dtype and by the op's arithmetic."""
+    tolerance = TOLERANCE[str(dtype).removeprefix("torch.")]
+    if _is_own_work(dtype, wanted):
+        tolerance = TOLERANCE_STEPS[wanted.arithmetic] * torch.finfo(dtype).eps
+    return max(tolerance, wanted.allowed)
+
+
+def _is_own_work(dtype: torch.dtype, wanted: Wanted) -> bool:
+    """Whether a result in `dtype` is computed in it, and not in a wider one or on tensor cores."""
+    return dtype in (torch.float32, torch.float64) and wanted.arithmetic in TOLERANCE_STEPS
+
+
+def _noise_factor(dtype: torch.dtype, wanted: Wanted) -> float:
+    return _WIDE_NOISE_FACTOR if _is_own_work(dtype, wanted) else _NOISE_FACTOR
+
+
+def _check_whole(what: str, found: torch.Tensor, reference: torch.Tensor, allowed: float) -> float:
+    """Compare integers or bools, which must be equal or, where the op's definition says so, differ by no more than that."""
+    if allowed and not (found.dtype == torch.bool or found.is_floating_point() or found.is_complex()):
+        differing = int((found.long() - reference.long()).abs_().gt(allowed).sum())
+        by = f" by more than {allowed:g}"
+    else:
+        differing, by = int((found != reference).sum()), ""
+    if differing:
+        raise WrongResultError(f"{what} differs from the reference{by} in {differing} of {found.numel()} elements")
+    return 0.0
+
+
+def _with_jumps(found: torch.Tensor, reference: torch.Tensor, jumps: Jumps, tolerance: float) -> torch.Tensor:
+    """`found`, with the reference's value where it is what the reference gives in the inputs' own precision."""
+    given = found.detach().reshape(-1)[jumps.positions].to(jumps.values.dtype)
+    is_right = (given - jumps.values).abs() <= tolerance * jumps.values.abs()
+    where = jumps.positions[is_right]
+    if not where.numel():
+        return found
+    settled = found.detach().clone().reshape(-1)
+    settled[where] = reference.detach().reshape(-1)[where].to(settled.dtype)
+    return settled.view(found.shape)
+
+
+def _there(tensor: torch.Tensor | None) -> str:
+    return "absent" if tensor is None else "there"
+
+
+def relative_error(found: torch.Tensor, reference: torch.Tensor) -> tuple[float, float]:
+    """(||found - reference|| / ||reference||, largest |found - reference| / (|reference| + rms(reference))).
+
+    Both are infinite where `found` holds a NaN or an infinity, and 0 where both tensors are all zero.
+    """
+    square_difference = square_reference = 0.0
+    for given, wanted in _chunks(found, reference):
+        if not bool(torch.isfinite(given).all()):
+            return math.inf, math.inf
+        square_difference += float((given - wanted).square().sum())
+        square_reference += float(wanted.square().sum())
+    if square_difference == 0.0:
+        return 0.0, 0.0
+    if square_reference == 0.0:
+        return math.inf, math.inf
+    rms = math.sqrt(square_reference / found.numel())
+    worst = max(
+        float(((given - wanted).abs() / (wanted.abs() + rms)).max()) for given, wanted in _chunks(found, reference)
+    )
+    return math.sqrt(square_difference / square_reference), worst
+
+
+def wrong_elements(found: torch.Tensor, wanted: Wanted, tolerance: float) -> int:
+    """How many elements are off by more than `tolerance` of their own size and what honest rounding costs there.
+
+    Where that was not measured, `tolerance` of the size of an element's neighbours is allowed for it. Work in float32 and
+    float64 themselves is allowed a few steps of that size in any case.
+    """
+    reference, noise = wanted.tensor.detach().reshape(-1), wanted.noise
+    share = tolerance if noise is None else 0.0
+    if _is_own_work(found.dtype, wanted):
+        share = max(share, _NEIGHBOUR_STEPS * torch.finfo(found.dtype).eps)
+    neighbours = bench_noise.of_size(reference, share) if share else None
+    given, wrong, dtype = found.detach().reshape(-1), 0, bench_noise.working_dtype(reference)
+    least = bench_noise.smallest(found.dtype)
+    for part in bench_noise.chunks(given.numel()):
+        true = reference[part].to(dtype)
+        error, size = given[part].to(dtype).sub(true).abs_(), true.abs()
+        allowed = torch.zeros_like(size)
+        if neighbours is not None:
+            allowed.add_(bench_noise.spread(neighbours, part, size.numel()))
+        if noise is not None:
+            allowed.add_(noise.of(part, size), alpha=_noise_factor(found.dtype, wanted))
+        wrong += int((error > allowed.add_(size.mul_(tolerance)).add_(least)).sum())
+    return wrong
+
+
+def _chunks(found: torch.Tensor, reference: torch.Tensor) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    given, wanted = found.detach().reshape(-1), reference.detach().reshape(-1)
+    for part in bench_noise.chunks(given.numel()):
+        yield given[part].to(torch.float64), wanted[part].to(torch.float64)
+
+
+def _check_storage(
+    outputs: Mapping[str, torch.Tensor | None], inputs: Inputs, alias_pairs: frozenset[tuple[str, str]]
+) -> None:
+    names: Sequence[str] = list(outputs)
+    for at, name in enumerate(names):
+        tensor = outputs[name]
+        for given_name, given in inputs.items():
+            if (name, given_name) not in alias_pairs and share_storage(tensor, given):
+                raise WrongResultError(f"output {name!r} shares the storage of input {given_name!r}")
+        for other in names[:at]:
+            if share_storage(tensor, outputs[other]):
+                raise WrongResultError(f"outputs {other!r} and {name!r} share one storage")
+
+
+def _bits(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.contiguous().view(torch.uint8) if tensor.dim() else tensor.reshape(1).view(torch.uint8)

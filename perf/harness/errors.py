@@ -1,0 +1,61 @@
+"""Errors of code that is not the project's, in words: what they say, and where in the user's files they came up."""
+
+from __future__ import annotations
+
+import functools
+import pathlib
+import sys
+import sysconfig
+import traceback
+
+_PACKAGE_FOLDERS = frozenset({"site-packages", "dist-packages"})
+# The command itself, and what it is called in its children.
+_MAINS = frozenset({"__main__", "__mp_main__"})
+# Of a message with a place behind it, which has to be left when a record's message is cut (harness/records.py).
+_TEXT_LENGTH = 400
+
+
+def describe(error: BaseException) -> str:
+    """Type and message of an exception, and behind them the user's line that it came from: "(my_kernels.py:17, in f)"."""
+    text, where = str(error), place(error)
+    if where and len(text) > _TEXT_LENGTH:
+        text = text[: _TEXT_LENGTH - 3] + "..."
+    return (f"{type(error).__name__}: {text}" if text else type(error).__name__) + where
+
+
+def place(error: BaseException) -> str:
+    """ (file:line, in function) of the innermost frame in the user's own files; "" where none is in them."""
+    found = ""
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        code = frame.f_code
+        if _is_users(code.co_filename, str(frame.f_globals.get("__name__", ""))):
+            function = "" if code.co_name == "<module>" else f", in {code.co_name}"
+            found = f" ({pathlib.Path(code.co_filename).name}:{line}{function})"
+    return found
+
+
+def is_packaged(path: pathlib.Path) -> bool:
+    """Whether a file or folder is the interpreter's, or lies where packages are installed."""
+    if _PACKAGE_FOLDERS & set(path.parts):
+        return True
+    return any(path.is_relative_to(sysconfig.get_path(which)) for which in ("stdlib", "platstdlib"))
+
+
+def _is_users(file: str, module: str) -> bool:
+    """Whether code of a module is neither the project's nor generated for it, nor Python's or an installed package's.
+
+    By module before file: the user's files may lie in a checkout of the project, and a compiler's ones anywhere.
+    """
+    top = module.partition(".")[0]
+    if file.startswith("<") or top == "tileops" or top.startswith("tileops_generated_"):
+        return False
+    if top in _MAINS or top in sys.stdlib_module_names:
+        return False
+    owner = getattr(sys.modules.get(top), "__file__", None)
+    return not any(_is_installed(pathlib.Path(each).parent) for each in (file, owner) if each)
+
+
+@functools.lru_cache(maxsize=None)
+def _is_installed(folder: pathlib.Path) -> bool:
+    """Whether a module's folder is the interpreter's, or one that pip installed into, be it under a name of its own."""
+    return is_packaged(folder) or any(any(each.glob("*.dist-info")) for each in (folder, folder.parent))

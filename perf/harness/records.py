@@ -1,0 +1,183 @@
+"""Records of a run: identity and price of a row, time and state of its measurement, as run-file messages."""
+
+from __future__ import annotations
+
+import linecache
+import math
+import numbers
+import re
+import traceback
+from typing import Any
+
+from tileops.ops import checks
+from tileops.ops.cases import WorkloadCase
+from tileops.ops.errors import OpCallError, OpNotAvailableError
+from tileops.ops.op import Op
+from tileops.perf.clock.measurement import DeviceReading, Measurement
+from tileops.perf.clock.samples import summarize
+from tileops.perf.harness import catalogue, errors
+from tileops.proto import benchmark_pb2
+
+# A message is for a line of a terminal; what stands behind the first lines of a compiler's error is not.
+_MESSAGE_LENGTH = 600
+_PRICING = frozenset({"eval_roofline", "eval_roofline_read_bytes", "roofline_data_terms", "roof_key"})
+# Data terms are int64 in a run file; what a price may be, checks.price says.
+_TERM_LIMIT = 2**63
+
+# How generated code names the formula that the lines below it compute.
+_FORMULA = re.compile(r"\s*# (\S+\.yaml:\d+: \w+)\s*$")
+
+
+class FormulaError(Exception):
+    """An op cannot say what its call cost; the message names the op, the formula and what it raised."""
+
+
+def new_record(op_class: type[Op], case: WorkloadCase, implementation: str) -> benchmark_pb2.BenchmarkRecord:
+    """A record that names its row and holds nothing else yet."""
+    bindings = {**case.params, **case.indices}
+    return benchmark_pb2.BenchmarkRecord(
+        op=op_class.ENTRY,
+        family=op_class.FAMILY,
+        case_id=case.case_id,
+        label=case.label,
+        bindings={name: _text(value) for name, value in bindings.items()},
+        dtypes=dict(case.dtypes),
+        implementation=implementation,
+    )
+
+
+def _refuse_other_prices(op: Op) -> None:
+    """Raises FormulaError where code has replaced what prices the op: an implementation could set its own price."""
+    stated = next(vars(base)["eval_roofline"] for base in type(op).__mro__ if vars(base).get("_generated"))
+    if type(op).eval_roofline is not stated or _PRICING & vars(op).keys():
+        raise FormulaError(
+            f"{op.ENTRY}: {', '.join(sorted(_PRICING & vars(op).keys())) or 'eval_roofline'} was replaced; an op is priced by"
+            " its manifest entry and by methods of its class alone"
+        )
+
+
+def set_price(record: benchmark_pb2.BenchmarkRecord, op: Op) -> None:
+    """Copy what the op says of its last completed call: (flops, bytes), roof, read half, data terms.
+
+    Raises:
+      FormulaError: the formulas of the manifest entry raise for this call, or a price or data term is no number that a
+        run file holds.
+    """
+    _refuse_other_prices(op)
+    try:
+        flops, nbytes = checks.price_pair(op.ENTRY, "eval_roofline()", op.eval_roofline())
+    except OpCallError as error:  # which names op and formula itself
+        raise FormulaError(str(error)) from error
+    except Exception as error:
+        where = _formula(error)
+        message = f"{op.ENTRY}: the flops/bytes formula{where} raised {errors.describe(error)}"
+        raise FormulaError(message) from error
+    record.flops, record.bytes = flops, nbytes
+    record.roof_key = op.roof_key() if catalogue.is_hand_written(type(op)) else ""
+    record.ClearField("read_bytes")
+    try:
+        read_bytes = checks.price(op.ENTRY, "eval_roofline_read_bytes()", op.eval_roofline_read_bytes())
+        record.read_bytes = read_bytes
+    except OpNotAvailableError:
+        pass  # nobody declared the read half
+    except OpCallError as error:
+        raise FormulaError(str(error)) from error
+    record.data_terms.clear()
+    record.data_terms.update(_data_terms(op))
+
+
+def _data_terms(op: Op) -> dict[str, int]:
+    """What the op says decided its price, as a run file holds it. Raises FormulaError where it is no dict of counts."""
+    terms = op.roofline_data_terms()
+    if not isinstance(terms, dict):
+        raise FormulaError(f"{op.ENTRY}: roofline_data_terms() gave {terms!r}, and gives a dict of names to ints")
+    for name, count in terms.items():
+        is_count = isinstance(count, numbers.Integral) and not isinstance(count, bool)
+        if not isinstance(name, str) or not is_count or not -_TERM_LIMIT <= count < _TERM_LIMIT:
+            raise FormulaError(
+                f"{op.ENTRY}: roofline_data_terms() gave {count!r} for {name!r}, and a term is a name and an int of 64 bits"
+            )
+    return {name: int(count) for name, count in terms.items()}
+
+
+def copy_price(source: benchmark_pb2.BenchmarkRecord, target: benchmark_pb2.BenchmarkRecord) -> None:
+    """Give `target` the price of `source`, a record of the same case."""
+    target.flops, target.bytes, target.roof_key = source.flops, source.bytes, source.roof_key
+    if source.HasField("read_bytes"):
+        target.read_bytes = source.read_bytes
+    target.data_terms.update(source.data_terms)
+
+
+def set_status(record: benchmark_pb2.BenchmarkRecord, status: int, message: str) -> None:
+    """Set the outcome and why, on one line."""
+    record.status = status
+    line = " ".join(message.split())
+    record.message = line if len(line) <= _MESSAGE_LENGTH else line[: _MESSAGE_LENGTH - 3] + "..."
+
+
+def set_measurement(record: benchmark_pb2.BenchmarkRecord, found: Measurement) -> None:
+    """Copy a measurement into the record's timing and device state."""
+    timing = record.timing
+    timing.source = benchmark_pb2.TimingSource.Value(found.source.value)
+    timing.device_busy_ns = found.device_busy_ns
+    timing.device_busy_p10_ns = found.device_busy_p10_ns
+    timing.device_busy_p90_ns = found.device_busy_p90_ns
+    timing.excluded_copy_ns = found.excluded_copy_ns
+    timing.wall_ns = found.wall_ns
+    timing.samples = found.samples
+    timing.activities = found.activities
+    timing.warmup_calls = found.warmup_calls
+    timing.sample_ns.extend(found.sample_ns)
+    if found.start is not None and found.end is not None:
+        state = record.device_state
+        _set_reading(state.start, found.start)
+        _set_reading(state.end, found.end)
+        state.cache_preparation.flush = benchmark_pb2.CacheFlush.Value(found.flush.value)
+        state.cache_preparation.flush_bytes = found.flush_bytes
+        if found.written_share is not None:
+            state.cache_preparation.written_share = found.written_share
+        if found.rotation_ns is not None:
+            state.cache_preparation.rotation_busy_ns = found.rotation_ns
+        state.cache_preparation.input_sets = found.input_sets
+
+
+def refuse_impossible_time(record: benchmark_pb2.BenchmarkRecord) -> None:
+    """Make an error of a record whose median its own samples do not have: looked at where no code of an op runs."""
+    timing = record.timing
+    if not timing.sample_ns:
+        return
+    median = summarize(timing.sample_ns).median
+    if not math.isclose(timing.device_busy_ns, median, rel_tol=1e-9, abs_tol=1e-9):
+        said = f"{timing.device_busy_ns:g} ns"
+        message = f"not timed: the median is said to be {said}, and that of its samples is {median:g} ns"
+        record.ClearField("timing")
+        set_status(record, benchmark_pb2.STATUS_ERROR, message)
+
+
+def _formula(error: BaseException) -> str:
+    """ (file:line: name) of the formula that raised, as a comment of the generated code tells; "" where none does."""
+    found = ""
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        code = frame.f_code
+        if code.co_name == "eval_roofline":
+            for number in range(line, code.co_firstlineno, -1):
+                if comment := _FORMULA.match(linecache.getline(code.co_filename, number)):
+                    found = f" ({comment[1]})"
+                    break
+    return found
+
+
+def _set_reading(target: benchmark_pb2.DeviceReading, found: DeviceReading) -> None:
+    for name in ("sm_clock_mhz", "memory_clock_mhz", "temperature_c", "power_w", "other_processes"):
+        value = getattr(found, name)
+        if value is not None:
+            setattr(target, name, value)
+    target.power_state = found.power_state
+    target.throttle_reasons.extend(found.throttle_reasons)
+
+
+def _text(value: Any) -> str:
+    """As a manifest writes it: sequences in brackets."""
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(_text(item) for item in value) + "]"
+    return str(value)

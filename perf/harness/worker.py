@@ -1,0 +1,141 @@
+"""The process in which an op runs: it takes tasks over a connection and answers each, until that closes or it dies.
+
+It is forked from a server that has imported torch and touched no GPU. Whatever an op does to it (a crash, an illegal
+access, a hang) costs the parent one row and a new process.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import signal
+import sys
+from multiprocessing.connection import Connection
+
+import torch
+
+from tileops.perf.clock.measurement import Budget
+from tileops.perf.harness import (
+    catalogue,
+    environment,
+    errors,
+    integrity,
+    parent_death,
+    records,
+    settings as bench_settings,
+    threads as bench_threads,
+    timing,
+)
+from tileops.proto import benchmark_pb2
+
+# torch has no exception type for this: its CPU allocator raises a RuntimeError with this name in it.
+_CPU_OUT_OF_MEMORY = "DefaultCPUAllocator"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Describe:
+    """A task: say what this machine is (an Environment as bytes)."""
+
+    device: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RunRow:
+    """A task: check and time one implementation on one case (a BenchmarkRecord as bytes).
+
+    Attributes:
+      op, case_id: the row.
+      implementation: its name.
+      device: "cuda:N" or "cpu".
+    """
+
+    op: str
+    case_id: str
+    implementation: str
+    device: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What became of a task.
+
+    Attributes:
+      payload: the message asked for, serialized; None where the implementation does not serve the row.
+      is_broken: whether this process is to run nothing more: after an error of the task, it may not be what it was.
+      complaint: why there can be no record from here (ops that cannot be loaded, a device that is not there, code that
+        changed what measures); "".
+      ends_run: whether that will be so in every process from now on.
+    """
+
+    payload: bytes | None
+    is_broken: bool = False
+    complaint: str = ""
+    ends_run: bool = False
+
+
+def serve(connection: Connection, sources: catalogue.Sources, budget: Budget | None) -> None:
+    """Answer tasks until the connection closes. What ops print goes to stderr: stdout is the command's data."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
+    parent_death.follow()  # the server, which itself follows the run: a hang must not stay
+    sys.stdout.flush()
+    os.dup2(2, 1)
+    worker = _Worker(sources, budget)
+    while True:
+        try:
+            task = connection.recv()
+        except EOFError:
+            return
+        try:
+            answer = worker.answer(task)
+        except catalogue.SourceChangedError as error:
+            answer = Answer(payload=None, is_broken=True, complaint=str(error), ends_run=True)
+        except Exception as error:
+            answer = Answer(payload=None, is_broken=True, complaint=errors.describe(error))
+        connection.send(answer)
+        if answer.is_broken:
+            return
+
+
+class _Worker:
+    def __init__(self, sources: catalogue.Sources, budget: Budget | None) -> None:
+        self._sources, self._budget = sources, budget
+        self._classes: dict | None = None
+        self._guards: dict[str, integrity.Guard] = {}
+        self._row: timing.Row | None = None
+
+    def answer(self, task: Describe | RunRow) -> Answer:
+        if isinstance(task, Describe):
+            return Answer(payload=environment.describe(task.device).SerializeToString())
+        if task.device.startswith("cuda"):
+            torch.cuda.set_device(task.device)  # a kernel's launcher takes the current device, whatever its tensors say
+        if self._classes is None:
+            self._classes = catalogue.load(self._sources)
+        op_class = self._classes[task.op]
+        case = next(case for case in op_class.CASES if case.case_id == task.case_id)
+        if task.op not in self._guards:
+            self._guards[task.op] = integrity.Guard([op_class])
+        guard = self._guards[task.op]
+        changed, describe = guard.changed, integrity.describe  # as they are before code of the op runs
+        is_broken, settings, threads = False, bench_settings.read(), bench_threads.alive()
+        try:
+            if self._row is None or (self._row.op_class, self._row.case) != (op_class, case):
+                self._row = None  # frees the last row's tensors before the next one's are made
+                self._row = timing.Row(op_class, case, torch.device(task.device), guard)
+            record = self._row.run(task.implementation, self._budget)
+        except BaseException as error:  # an op may raise anything, SystemExit included; the run goes on
+            self._row = None
+            record = records.new_record(op_class, case, task.implementation)
+            records.set_status(record, benchmark_pb2.STATUS_ERROR, _described(error))
+        if names := changed():  # for whoever comes next in this process, and for what reads the outcome in this one
+            return Answer(payload=None, is_broken=True, complaint=f"not timed: {describe(names)}")
+        if not bench_settings.restore(settings) or bench_threads.busy(threads):
+            is_broken = True  # the next task gets a process with the settings of all others, and to itself
+        if record is not None and record.status == benchmark_pb2.STATUS_ERROR:
+            is_broken = True  # nobody knows what else the code did: no other implementation pays for it
+        return Answer(payload=None if record is None else record.SerializeToString(), is_broken=is_broken)
+
+
+def _described(error: BaseException) -> str:
+    if isinstance(error, (MemoryError, torch.OutOfMemoryError)) or _CPU_OUT_OF_MEMORY in str(error):
+        return f"out of memory: {error}{errors.place(error)}"
+    return errors.describe(error)

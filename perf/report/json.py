@@ -1,0 +1,177 @@
+"""The report as JSON and as CSV, for other programs.
+
+Both have one row a line, made as its record goes by (`json_row`, `csv_row`) and
+put in order by `store`; `write_json` and `write_csv` add what stands around
+the rows.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from json import encoder
+from typing import Any, TextIO
+
+from google.protobuf import json_format
+
+from tileops.perf.report import rows as report_rows, text as report_text
+from tileops.perf.roof import pricing
+from tileops.proto import benchmark_pb2, roofline_pb2
+from tileops.tools.cli import csv_text
+
+# Fields of a row, in the order of `_values`; a CSV cell holds one value, so that it
+# has no place for the last ones.
+_FIELDS = (
+    "op",
+    "family",
+    "case_id",
+    "label",
+    "implementation",
+    "roof_key",
+    "flops",
+    "bytes",
+    *(name for name in pricing.Readings._fields if name != "breaches"),
+    "message",
+    "data_terms",
+    "breaches",
+    "history",
+)
+_CSV_FIELDS = _FIELDS[:-3]
+
+_VERDICTS = report_text.enum_names(roofline_pb2.Verdict.DESCRIPTOR)
+_BOUNDS = report_text.enum_names(roofline_pb2.Bound.DESCRIPTOR)
+_BLANK_REASONS = report_text.enum_names(roofline_pb2.BlankReason.DESCRIPTOR)
+
+_JSON_VERDICTS, _JSON_BOUNDS, _JSON_BLANK_REASONS = (
+    {number: json.dumps(name) for number, name in names.items()}
+    for names in (_VERDICTS, _BOUNDS, _BLANK_REASONS)
+)
+
+# Readings are written with more digits than any clock has, and fewer than tell one
+# float from the next: those take twice the time.
+_NUMBER = "%.12g"
+_NUMBERS = frozenset(pricing.Readings._fields[3:-1])
+
+# Rows are nearly all of a document, and a template writes one in a fraction of the
+# time that a dictionary and a general encoder take. The second is for rows that
+# have every reading.
+_JSON_ROW, _JSON_FULL_ROW = (
+    "{%s}" % ", ".join(f'"{name}": {number if name in _NUMBERS else "%s"}' for name in _FIELDS)
+    for number in ("%s", _NUMBER)
+)
+_CSV_NUMBERS = ",".join([_NUMBER] * len(_NUMBERS))
+
+_quoted = encoder.encode_basestring_ascii
+
+
+def json_row(
+    record: benchmark_pb2.BenchmarkRecord,
+    readings: pricing.Readings,
+    history: Sequence[report_rows.HistoryPoint],
+) -> bytes:
+    """Returns a row of `write_json`: enums by name, null for an absent reading."""
+    verdict, blank_reason, bound, *numbers, breaches = readings
+    template = _JSON_FULL_ROW
+    if None in numbers:
+        template = _JSON_ROW
+        numbers = ["null" if number is None else _NUMBER % number for number in numbers]
+    terms = record.data_terms
+    text = template % (
+        _quoted(record.op),
+        _quoted(record.family),
+        _quoted(record.case_id),
+        _quoted(record.label),
+        _quoted(record.implementation),
+        _quoted(record.roof_key),
+        record.flops,
+        record.bytes,
+        _JSON_VERDICTS[verdict],
+        _JSON_BLANK_REASONS[blank_reason],
+        _JSON_BOUNDS[bound],
+        *numbers,
+        _quoted(record.message),
+        json.dumps(dict(sorted(terms.items()))) if terms else "{}",
+        json.dumps([breach._asdict() for breach in breaches]) if breaches else "[]",
+        json.dumps([point._asdict() for point in history]) if history else "[]",
+    )
+    return text.encode()
+
+
+def csv_row(
+    record: benchmark_pb2.BenchmarkRecord,
+    readings: pricing.Readings,
+    history: Sequence[report_rows.HistoryPoint],
+) -> bytes:
+    """Returns a line of `write_csv`; an absent reading is an empty cell."""
+    del history  # Several values; JSON has them.
+    verdict, blank_reason, bound, *numbers, _ = readings
+    if None in numbers:
+        cells = ",".join(["" if number is None else _NUMBER % number for number in numbers])
+    else:
+        cells = _CSV_NUMBERS % tuple(numbers)
+    # Numbers need no quotes: they are put in as they are.
+    names = csv_text.cells(
+        record.op,
+        record.family,
+        record.case_id,
+        record.label,
+        record.implementation,
+        record.roof_key,
+        record.flops,
+        record.bytes,
+        _VERDICTS[verdict],
+        _BLANK_REASONS[blank_reason],
+        _BOUNDS[bound],
+    )
+    message = record.message and csv_text.cells(record.message)
+    return f"{names},{cells},{message}\n".encode()
+
+
+def write_json(
+    head: roofline_pb2.Report, rows: Iterable[bytes], out: TextIO
+) -> None:
+    """Writes the report with one row a line, so that two can be compared.
+
+    Args:
+      head: The report but for its rows.
+      rows: Texts of the rows, from `json_row`.
+      out: Where to.
+    """
+    has_profile = head.HasField("profile")
+    parts = {
+        "is_prediction": head.is_prediction,
+        "profile": message_as_dict(head.profile) if has_profile else None,
+        "runs": [message_as_dict(run) for run in head.runs],
+        "health": report_text.enum_name(head, "health"),
+        "summary": {
+            field.name: getattr(head.summary, field.name)
+            for field in head.summary.DESCRIPTOR.fields
+        },
+        "outcomes": {field.name: getattr(head.outcomes, field.name) for field in head.outcomes.DESCRIPTOR.fields},
+        "adds_implementations": head.adds_implementations,
+    }
+    out.write("{\n")
+    for name, value in parts.items():
+        out.write(f"{json.dumps(name)}: {json.dumps(value, indent=1, allow_nan=False)},\n")
+    out.write('"rows": [')
+    separator = "\n"
+    for row in rows:
+        out.write(separator + row.decode())
+        separator = ",\n"
+    out.write("\n]}\n")
+
+
+def write_csv(rows: Iterable[bytes], out: TextIO) -> None:
+    """Writes a header line, and the rows that `csv_row` made."""
+    out.write(csv_text.line(_CSV_FIELDS))
+    for row in rows:
+        out.write(row.decode())
+
+
+def message_as_dict(message) -> dict[str, Any]:
+    """Returns a message's set fields under their proto names, counts as numbers."""
+    plain = json_format.MessageToDict(message, preserving_proto_field_name=True)
+    # protobuf's mapping writes 64-bit integers as text; here they are counts
+    # that every reader wants as numbers.
+    for field in message.DESCRIPTOR.fields:
+        if field.name in plain and field.cpp_type == field.CPPTYPE_UINT64:
+            plain[field.name] = int(plain[field.name])
+    return plain

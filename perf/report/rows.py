@@ -1,0 +1,274 @@
+"""From run files and a profile to the rows of a report, in one pass over the files."""
+
+import collections
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy
+
+from tileops.perf.report import facts as report_facts, runs, store as report_store
+from tileops.perf.roof import measured_time, pricing, profiles
+from tileops.perf.runs import duplicates as run_duplicates, parts as run_parts, reader as runfile
+from tileops.proto import benchmark_pb2, roofline_pb2
+
+
+class HistoryPoint(NamedTuple):
+    """One time of a row's course: index of the run, in the order given; seconds."""
+
+    run: int
+    actual_time_s: float
+
+
+# Returns a row's text in some form of report.
+Encoder = Callable[
+    [benchmark_pb2.BenchmarkRecord, pricing.Readings, Sequence[HistoryPoint]], bytes
+]
+
+_NOT_CHOSEN = frozenset((roofline_pb2.BLANK_REASON_NO_CUPTI, roofline_pb2.BLANK_REASON_WARM_CACHE))
+_FAILED = frozenset((benchmark_pb2.STATUS_ERROR, benchmark_pb2.STATUS_TIMEOUT))
+
+# What rows are sorted by, under the names that a user gives, and whether the
+# largest come first; rows without that reading come last.
+SORT_KEYS: dict[str, tuple[str | None, bool]] = {
+    "headroom": ("headroom_s", True),
+    "time": ("actual_time_s", True),
+    "efficiency": ("efficiency", False),
+    "op": (None, False),
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Query:
+    """What a report is of.
+
+    Attributes:
+      selection: Which records.
+      profile: What they are read against; None where no profile has the device.
+      is_prediction: Whether times are left out and bounds given instead; needs a
+        profile.
+      sort: One of `SORT_KEYS`.
+      duplicates: One of `duplicates.CHOICES`; None to refuse a run file that has a
+        row twice.
+    """
+
+    selection: runs.Selection
+    profile: profiles.Profile | None
+    is_prediction: bool = False
+    sort: str = "headroom"
+    duplicates: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Collected:
+    """The rows of a report, as texts of one form.
+
+    Attributes:
+      head: The report but for its rows.
+      rows: Numbers of the rows in `store`, in order.
+      store: What holds them; closed by whoever made it.
+    """
+
+    head: roofline_pb2.Report
+    rows: numpy.ndarray
+    store: report_store.RowStore
+
+    def texts(self) -> Iterator[bytes]:
+        """Yields the text of each row, in order."""
+        return self.store.texts(self.rows)
+
+    def messages(self) -> Iterator[roofline_pb2.Row]:
+        """Yields each row, in order; its text has to be from `message_text`."""
+        return map(roofline_pb2.Row.FromString, self.texts())
+
+
+def collect(
+    readers: Sequence[runfile.RunReader],
+    query: Query,
+    encode: Encoder,
+    store: report_store.RowStore,
+) -> Collected:
+    """Reads runs of one device; a later start, or a later place, is newer.
+
+    The newest record of a case and implementation counts. With `BEST` there is
+    one row a case, the fastest correct one, and beside it every row that is a
+    formula error. A prediction with `BEST` has one row a case, of no
+    implementation: the bound is the algorithm's.
+
+    Args:
+      readers: The runs, one or more.
+      query: What the report is of.
+      encode: Makes the texts.
+      store: An empty store, for the rows.
+
+    Raises:
+      runs.MixedDevicesError: The runs are of several devices.
+      runs.NothingSelectedError: There is a filter, and nothing passes it.
+      duplicates.DuplicateError: A file has two successful records of one row, and
+        the query does not say which counts.
+      runfile.RunFileError: A file cannot be read.
+    """
+    runs.device_name(readers, query.profile)
+    names = runs.Names() if query.selection.is_filter else None
+    facts = [report_facts.RunFacts(reader) for reader in readers]
+    histories = _Histories() if len(readers) > 1 else None
+    places = {id(reader): place for place, reader in enumerate(readers)}
+    parts = [reader.header.parts for reader in readers]
+    notes = [
+        (runs.place_in_words(reader, readers), run_parts.doubt(reader.header.parts, parts))
+        for reader in readers
+    ]
+    for order, reader in enumerate(runs.oldest_first(readers)):
+        place = places[id(reader)]
+        is_foreign = runs.lacks_device(reader) and not all(map(runs.lacks_device, readers))
+        # A bound is of any device; a time is read against that of its own alone.
+        asked = dataclasses.replace(query, profile=None) if is_foreign else query
+        for record in run_duplicates.records(reader, query.duplicates):
+            facts[place].add(record)
+            if names:
+                names.add(record)
+            if not query.selection.admits(record):
+                continue
+            if query.is_prediction:
+                _put_bound(query, record, order, encode, store)
+            else:
+                keeps_course = histories and not is_foreign
+                course = histories.extended(place, record) if keeps_course else ()
+                _put_time(asked, record, course, encode, store)
+    rows = store.best() if query.selection.implementation == runs.BEST else store.all()
+    if names and not len(rows):
+        names.refuse_empty(query.selection)
+    summary = store.summarize(rows)
+    outcomes = roofline_pb2.Outcomes() if query.is_prediction else store.outcomes()
+    outcomes.lost = sum(reader.lost for reader in readers)
+    head = roofline_pb2.Report(
+        profile=query.profile.message if query.profile else None,
+        is_prediction=query.is_prediction,
+        runs=[each.summary(*notes_of_run) for each, notes_of_run in zip(facts, notes)],
+        health=health(summary),
+        summary=summary,
+        outcomes=outcomes,
+        # One of each case and every formula error, which no sum is over, are the best.
+        adds_implementations=len(rows) > len(store.best()),
+    )
+    return Collected(head=head, rows=store.ordered(rows), store=store)
+
+
+def health(summary: roofline_pb2.Summary) -> int:
+    """Returns the `Health` of a report: failed if a row is a formula error."""
+    if summary.formula_error:
+        return roofline_pb2.HEALTH_FAILED
+    return roofline_pb2.HEALTH_OK
+
+
+def message_text(
+    record: benchmark_pb2.BenchmarkRecord,
+    readings: pricing.Readings,
+    history: Sequence[HistoryPoint],
+) -> bytes:
+    """Returns a row as a serialized `roofline.Row`: an encoder for `messages`."""
+    row = pricing.row_of(record, readings)
+    for point in history:
+        row.history.add(run=point.run, actual_time_s=point.actual_time_s)
+    return row.SerializeToString()
+
+
+class _Histories:
+    """The times of each case and implementation, run after run.
+
+    A course is of one clock, that of the newest time; a time that a later record of
+    the same run took back is none of its points.
+    """
+
+    def __init__(self):
+        self._points = collections.defaultdict(list)
+
+    def extended(
+        self, place: int, record: benchmark_pb2.BenchmarkRecord
+    ) -> Sequence[HistoryPoint]:
+        """Adds the record's time, if it has one; returns its row's course so far."""
+        points = self._points[record.op, record.case_id, record.implementation]
+        time_s = measured_time.actual_time(record)
+        if points and points[-1][1].run == place:
+            points.pop()
+        if time_s is not None:
+            points.append((record.timing.source, HistoryPoint(place, time_s)))
+        return [point for source, point in points if source == points[-1][0]]
+
+
+def _put_time(
+    query: Query,
+    record: benchmark_pb2.BenchmarkRecord,
+    history: Sequence[HistoryPoint],
+    encode: Encoder,
+    store: report_store.RowStore,
+) -> None:
+    readings = pricing.read(record, query.profile)
+    if readings.actual_time_s is None:
+        group = 2
+        record.message = record.message or measured_time.defect(record)
+    else:
+        # A time by another clock than CUPTI, or with warm caches, is none to choose by.
+        group = int(readings.blank_reason in _NOT_CHOSEN)
+    # Of records without a time, one that says why goes before a silent one.
+    subgroup = 2 * (record.status != benchmark_pb2.STATUS_OK) + (not record.message)
+    store.put(
+        (record.op, record.case_id, record.implementation),
+        encode(record, readings, history),
+        readings.verdict,
+        report_store.Rank(group, readings.actual_time_s or 0.0, subgroup),
+        _order(readings, query.sort),
+        # What a newer schema calls a status is none that is counted.
+        record.status if record.status in _FAILED else benchmark_pb2.STATUS_UNSPECIFIED,
+    )
+
+
+def _put_bound(
+    query: Query,
+    record: benchmark_pb2.BenchmarkRecord,
+    order: int,
+    encode: Encoder,
+    store: report_store.RowStore,
+) -> None:
+    """Puts the bound of a record; `order` is its run's place among the runs, oldest first."""
+    readings = pricing.read_bound(record, query.profile)
+    key = (record.op, record.case_id, record.implementation)
+    has_failed = record.status not in measured_time.SUCCESSFUL_STATUSES
+    record.ClearField("message")
+    if query.selection.implementation == runs.BEST:
+        record.ClearField("implementation")
+    store.put(
+        key,
+        encode(record, readings, ()),
+        readings.verdict,
+        # Today's price is that of the newest run. A record that failed before it was
+        # priced must not hide one that was, nor within a run one that has none.
+        report_store.Rank(
+            int(has_failed and readings.sol_time_s is None),
+            -float(order),
+            int(readings.sol_time_s is None),
+        ),
+        _order(readings, query.sort),
+    )
+
+
+def _order(readings: pricing.Readings, sort: str) -> report_store.Order:
+    """Returns where a row stands.
+
+    Rows without the reading go by SOL time, so that predictions, too, have the
+    largest rows first.
+    """
+    field, is_descending = SORT_KEYS[sort]
+    sol_time_s, time_s = readings.sol_time_s, readings.actual_time_s
+    if field is None:
+        return report_store.Order(0.0, 0.0, report_store.LAST if time_s is None else time_s)
+    reading = getattr(readings, field)
+    if reading is None:
+        reading = report_store.LAST
+    elif is_descending:
+        reading = -reading
+    return report_store.Order(
+        reading,
+        report_store.LAST if sol_time_s is None else -sol_time_s,
+        report_store.LAST if time_s is None else time_s,
+    )

@@ -1,0 +1,227 @@
+"""Which runs, in which order, and which of their records a report is of."""
+
+import dataclasses
+import fnmatch
+import pathlib
+from collections.abc import Iterable, Sequence
+
+from tileops.perf.roof import profiles
+from tileops.perf.runs import duplicates as run_duplicates, reader as runfile
+from tileops.proto import benchmark_pb2
+from tileops.tools.cli import nearest, paths
+
+# Values of `Selection.implementation` that name no implementation.
+BEST = "best"
+ALL = "all"
+
+
+class MixedDevicesError(Exception):
+    """Runs of several devices, which cannot be read as one report."""
+
+
+class NothingSelectedError(Exception):
+    """A filter that no record passes; the message lists what there is."""
+
+
+class NoRecordedRunsError(Exception):
+    """The user names no run, and the project has none recorded."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Selection:
+    """Which records a report is about.
+
+    Attributes:
+      ops: Globs of op names; a record passes if one matches, or if there is none.
+      families: The same, of families.
+      implementation: `BEST`, `ALL`, or the name of one.
+    """
+
+    ops: Sequence[str] = ()
+    families: Sequence[str] = ()
+    implementation: str = BEST
+
+    @property
+    def is_filter(self) -> bool:
+        """Whether there are records that do not pass."""
+        return bool(self.ops or self.families or self.implementation not in (BEST, ALL))
+
+    def admits(self, record: benchmark_pb2.BenchmarkRecord) -> bool:
+        """Whether the record passes, all implementations counting for BEST."""
+        return (
+            self.implementation in (BEST, ALL, record.implementation)
+            and (not self.ops or _matches(record.op, self.ops))
+            and (not self.families or _matches(record.family, self.families))
+        )
+
+
+def run_paths(named: Sequence[str]) -> list[pathlib.Path]:
+    """Returns the runs that a user named; every recorded H200 run if none.
+
+    A file that is named twice, under whatever names, is one run.
+
+    Raises:
+      NoRecordedRunsError: Nothing was named and nothing is recorded.
+    """
+    if named:
+        files: dict[pathlib.Path, pathlib.Path] = {}
+        for file in map(paths.user_path, named):
+            files.setdefault(file.resolve(), file)
+        return list(files.values())
+    try:
+        folder = paths.data_path("perf", "recorded", "h200")
+    except FileNotFoundError as error:
+        raise NoRecordedRunsError(f"no recorded runs to read: {error}") from error
+    found = sorted([*folder.glob("*.binpb"), *folder.glob("*.jsonl")])
+    if not found:
+        raise NoRecordedRunsError(f"no recorded runs in {folder}; name one with --run")
+    return found
+
+
+def lacks_device(reader: runfile.RunReader) -> bool:
+    """Whether a run says nothing of what it measured: its header was lost."""
+    return not reader.header.HasField("environment")
+
+
+def device_name(
+    readers: Sequence[runfile.RunReader], profile: profiles.Profile | None = None
+) -> str:
+    """Returns the device that the runs measured; empty where they name none.
+
+    Runs that lack their header are left out of account. Names that one profile has,
+    `profile` or one of the project's own, are one device.
+
+    Raises:
+      MixedDevicesError: The runs are of several devices.
+    """
+    devices: dict[str, tuple[str, pathlib.Path]] = {}
+    for reader in readers:
+        if not lacks_device(reader):
+            name = reader.header.environment.device_name
+            devices.setdefault(" ".join(name.split()).casefold(), (name, reader.path))
+    named = list(devices.values())
+    if len(named) > 1 and not _are_one_model([name for name, _ in named], profile):
+        (name_a, path_a), (name_b, path_b) = named[:2]
+        raise MixedDevicesError(
+            f"runs of several devices cannot be read as one: {path_a} is of"
+            f" {name_a!r}, {path_b} of {name_b!r}"
+        )
+    return named[0][0] if named else ""
+
+
+def _are_one_model(names: Sequence[str], profile: profiles.Profile | None) -> bool:
+    candidates = [profile] if profile else []
+    return any(
+        all(map(candidate.matches, names))
+        for candidate in (*candidates, *profiles.load_profiles())
+    )
+
+
+def oldest_first(readers: Iterable[runfile.RunReader]) -> list[runfile.RunReader]:
+    """Returns the runs in the order of their start; of equals, as they were given.
+
+    A run that does not say when it began is taken as newer than those given before
+    it. One that lost its header goes first: what is not known to be of the device must
+    not stand in for what is.
+    """
+    latest = (0, 0)
+    keys = []
+    for reader in readers:
+        started = reader.header.started_at
+        if reader.header.HasField("started_at"):
+            latest = max(latest, (started.seconds, started.nanos))
+            keys.append((not lacks_device(reader), (started.seconds, started.nanos), reader))
+        else:
+            keys.append((not lacks_device(reader), latest, reader))
+    return [reader for *_, reader in sorted(keys, key=lambda key: key[:2])]
+
+
+def place_in_words(reader: runfile.RunReader, readers: Sequence[runfile.RunReader]) -> str:
+    """Returns why a run has the place that `oldest_first` gave it; "" where it says so itself."""
+    if len(readers) == 1:
+        return ""
+    if lacks_device(reader):
+        if all(map(lacks_device, readers)):
+            return ""
+        return "not known to be of the same device: read as the oldest run, and its rows have no profile"
+    if not reader.header.HasField("started_at"):
+        return "does not say when it began: taken as newer than the runs named before it"
+    return ""
+
+
+def newest_run(readers: Sequence[runfile.RunReader]) -> runfile.RunReader:
+    """Returns the run that began last; of equals, the last one given."""
+    return oldest_first(readers)[-1]
+
+
+def newest_records(
+    readers: Sequence[runfile.RunReader],
+    duplicates: str | None = None,
+) -> list[benchmark_pb2.BenchmarkRecord]:
+    """Returns the newest record of each case and implementation.
+
+    Args:
+      readers: The runs.
+      duplicates: One of `duplicates.CHOICES`; None to refuse a file that has a row
+        twice.
+
+    Raises:
+      duplicates.DuplicateError: A file has two successful records of one row, and
+        `duplicates` does not say which counts.
+      MixedDevicesError: The runs are of several devices, or one does not say of which.
+      runfile.RunFileError: A file cannot be read.
+    """
+    device_name(readers)
+    lost = [reader for reader in readers if lacks_device(reader)]
+    if 0 < len(lost) < len(readers):
+        problems = "; ".join(map(str, lost[0].problems)) or "its header names no device"
+        raise MixedDevicesError(f"{lost[0].path} is not known to be of the others' device: {problems}")
+    newest = {}
+    for reader in oldest_first(readers):
+        for record in run_duplicates.records(reader, duplicates):
+            newest[record.op, record.case_id, record.implementation] = record
+    return list(newest.values())
+
+
+class Names:
+    """The names in the records read, for a user whose filter has none of them."""
+
+    def __init__(self):
+        self._of_flag: dict[str, set[str]] = {
+            "op": set(),
+            "family": set(),
+            "implementation": set(),
+        }
+
+    def add(self, record: benchmark_pb2.BenchmarkRecord) -> None:
+        """Takes note of a record's names."""
+        self._of_flag["op"].add(record.op)
+        self._of_flag["family"].add(record.family)
+        self._of_flag["implementation"].add(record.implementation)
+
+    def refuse_empty(self, selection: Selection) -> None:
+        """Raises NothingSelectedError if there is a filter.
+
+        The message lists the names that the first flag without a match could have
+        had; where each flag alone has one, those of them all.
+        """
+        asked = {"op": selection.ops, "family": selection.families}
+        if selection.implementation not in (BEST, ALL):
+            asked["implementation"] = [selection.implementation]
+        asked = {flag: globs for flag, globs in asked.items() if globs}
+        if not asked:
+            return
+        for flag, globs in asked.items():
+            if not any(_matches(name, globs) for name in self._of_flag[flag]):
+                asked = {flag: globs}
+                break
+        flags = " ".join(f"--{flag}={','.join(globs)}" for flag, globs in asked.items())
+        there = "; ".join(
+            f"of --{flag} {nearest.instead(' '.join(globs), self._of_flag[flag], nearest.REPORTED)}"
+            for flag, globs in asked.items()
+        )
+        raise NothingSelectedError(f"no record passes {flags}; {there}")
+
+
+def _matches(name: str, globs: Sequence[str]) -> bool:
+    return any(fnmatch.fnmatchcase(name, glob) for glob in globs)

@@ -1,0 +1,212 @@
+"""Several runs as one: the shards of a run that was spread over machines.
+
+They must have measured the same device model with the same software, sources and
+plugins, and no row twice; the machines may differ. Those that say which part of the
+whole they are must be all of them.
+"""
+
+import dataclasses
+import pathlib
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from tileops.perf.runs import (
+    duplicates as run_duplicates,
+    parts as run_parts,
+    plugins as run_plugins,
+    reader as runfile,
+)
+from tileops.proto import benchmark_pb2
+
+# What shards of one run may differ in.
+_FREE_FIELDS = frozenset(("hostname_hash", "device_count"))
+
+
+class MergeError(Exception):
+    """Runs that are no shards of one; the message says which and why."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Allowed:
+    """What is refused unless the user takes it upon themselves; the merged run says so.
+
+    Attributes:
+      unknown_revision: Runs that do not tell their sources, or whose sources differed
+        from the revision that they name.
+      missing_parts: Some parts of the whole alone.
+    """
+
+    unknown_revision: bool = False
+    missing_parts: bool = False
+
+
+class Reader(Protocol):
+    """A run that can be read: `runfile.RunReader`, or another form of file."""
+
+    path: pathlib.Path
+    header: benchmark_pb2.RunHeader
+    footer: benchmark_pb2.RunFooter | None
+    problems: list[runfile.Problem]
+
+    def records(self) -> Iterator[benchmark_pb2.BenchmarkRecord]:
+        """Yields the records."""
+
+
+def merged_header(
+    readers: Sequence[Reader], allowed: Allowed = Allowed()
+) -> benchmark_pb2.RunHeader:
+    """Returns the header of the runs as one: begun when the first of them began.
+
+    Raises:
+      MergeError: They are of different devices, software, sources or plugins, are not
+        all parts of the whole, or do not tell enough to know.
+    """
+    first = readers[0]
+    _refuse_repeated([reader.path for reader in readers])
+    header = benchmark_pb2.RunHeader()
+    header.CopyFrom(first.header)
+    if len(readers) == 1:
+        return header
+    environment = header.environment
+    for reader in readers[1:]:
+        other = reader.header.environment
+        for field in environment.DESCRIPTOR.fields:
+            ours, theirs = getattr(environment, field.name), getattr(other, field.name)
+            if ours != theirs and field.name not in _FREE_FIELDS:
+                raise MergeError(
+                    f"{first.path} and {reader.path} are no shards of one run: their"
+                    f" {field.name} is {ours!r} and {theirs!r}"
+                )
+        plugins = run_plugins.difference(header.plugins, reader.header.plugins)
+        if plugins is not None:
+            raise MergeError(
+                f"{first.path} and {reader.path} are no shards of one run: {plugins}; measure one of"
+                " them again"
+            )
+        environment.device_count += other.device_count
+        if other.hostname_hash != environment.hostname_hash:
+            environment.hostname_hash = ""
+    del header.notes[:]
+    header.notes.extend(dict.fromkeys(note for reader in readers for note in reader.header.notes))
+    _check_revision(header, len(readers), allowed)
+    _merge_parts(header, readers, allowed)
+    started = [
+        reader.header.started_at for reader in readers if reader.header.HasField("started_at")
+    ]
+    if started:
+        header.started_at.CopyFrom(min(started, key=_moment))
+    return header
+
+
+def _check_revision(header: benchmark_pb2.RunHeader, count: int, allowed: Allowed) -> None:
+    """Raises MergeError where the runs need not be of the same sources; notes it where that is allowed."""
+    environment = header.environment
+    if environment.project_revision and not environment.project_dirty:
+        return
+    doubt = (
+        f"sources that differed from their revision {environment.project_revision}"
+        if environment.project_dirty and environment.project_revision
+        else "sources whose revision is not known"
+    )
+    if not allowed.unknown_revision:
+        raise MergeError(
+            f"the {count} runs are of {doubt}, which need not be the same: measure from a commit or a zip, or tell"
+            " TILEOPS_REVISION; if you know that they are the same, say --allow_unknown_revision"
+        )
+    header.notes.append(f"merged of {count} runs of {doubt}: that they are the same was not checked")
+
+
+def _merge_parts(
+    header: benchmark_pb2.RunHeader, readers: Sequence[Reader], allowed: Allowed
+) -> None:
+    """Sets which parts the merged run holds: none to speak of where they are all there, or no run says so.
+
+    Raises:
+      MergeError: They are of wholes that were dealt out differently, one is there
+        twice, or one is missing and that is not allowed.
+    """
+    header.ClearField("parts")
+    owners: dict[int, pathlib.Path] = {}
+    said = [reader for reader in readers if reader.header.HasField("parts")]
+    for reader in said:
+        parts = reader.header.parts
+        if parts.count != said[0].header.parts.count:
+            raise MergeError(
+                f"{said[0].path} is {run_parts.in_words(said[0].header.parts)} and {reader.path} is"
+                f" {run_parts.in_words(parts)}: no shards of one run"
+            )
+        for index in parts.indices:
+            if owners.setdefault(index, reader.path) != reader.path:
+                raise MergeError(
+                    f"{owners[index]} and {reader.path} are both part {index} of {parts.count}; name one of them"
+                )
+    if not said:
+        return
+    header.parts.CopyFrom(run_parts.united(reader.header.parts for reader in said))
+    lack = run_parts.missing_in_words(header.parts)
+    if not lack:
+        header.ClearField("parts")
+    elif not allowed.missing_parts:
+        silent = [str(reader.path) for reader in readers if reader not in said]
+        hint = f" ({', '.join(silent)} does not say which part it is)" if silent else ""
+        raise MergeError(
+            f"missing: {lack}{hint}; name the files of all parts with --in, or say --allow_missing_parts for a run"
+            " that is known to be no whole"
+        )
+
+
+def merged_records(
+    readers: Sequence[Reader],
+    duplicates: str | None = None,
+) -> Iterator[benchmark_pb2.BenchmarkRecord]:
+    """Yields the records of all runs, run after run.
+
+    Args:
+      readers: The runs.
+      duplicates: One of `duplicates.CHOICES`: which stays of several successful
+        records that one run has of a row; None keeps them all.
+
+    Raises:
+      MergeError: Two runs hold the same row; within one, a later record replaces
+        an earlier one, and both are kept.
+    """
+    owners: dict[tuple[str, str, str], pathlib.Path] = {}
+    for reader in readers:
+        # A form that is no run file refuses such rows itself.
+        chooses = duplicates is not None and isinstance(reader, runfile.RunReader)
+        for record in run_duplicates.records(reader, duplicates) if chooses else reader.records():
+            key = (record.op, record.case_id, record.implementation)
+            owner = owners.setdefault(key, reader.path) if len(readers) > 1 else reader.path
+            if owner != reader.path:
+                raise MergeError(
+                    f"{owner} and {reader.path} both hold {' '.join(key)}: no shards of"
+                    " one run"
+                )
+            yield record
+
+
+def merged_footer(readers: Sequence[Reader]) -> benchmark_pb2.RunFooter | None:
+    """Returns the footer of the runs as one but for its counts, once all were read.
+
+    None where one of them was interrupted: then so was the whole.
+    """
+    footers = [reader.footer for reader in readers]
+    if None in footers:
+        return None
+    merged = benchmark_pb2.RunFooter()
+    finished = [each.finished_at for each in footers if each.HasField("finished_at")]
+    if finished:
+        merged.finished_at.CopyFrom(max(finished, key=_moment))
+    return merged
+
+
+def _refuse_repeated(files: Sequence[pathlib.Path]) -> None:
+    """Raises MergeError where one file is named twice, under whatever names."""
+    for place, file in enumerate(files):
+        for earlier in files[:place]:
+            if file.is_file() and file.samefile(earlier):
+                raise MergeError(f"{earlier} and {file} are one file, and no shards of a run; name it once")
+
+
+def _moment(timestamp) -> tuple[int, int]:
+    return timestamp.seconds, timestamp.nanos

@@ -1,0 +1,374 @@
+"""//perf:roofline as a user runs it: flags, readings and exit status."""
+
+import csv
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tileops.proto import benchmark_pb2
+from tileops.tests.report import builders
+from tileops.tests.report.builders import POSSIBLE
+
+
+def test_records_that_damage_took_stand_in_the_last_line(tmp_path, roofline):
+    records = [builders.record(case_id=f"case-{place}", **POSSIBLE) for place in range(9)]
+    path = builders.write_run(tmp_path / "run.binpb", *records)
+    data = bytearray(path.read_bytes())
+    middle = len(data) // 2
+    data[middle : middle + 10] = b"\xff" * 10
+    path.write_bytes(data)
+    status, out, _ = roofline("--run=run.binpb", "--profile=gpu.textproto")
+    assert status == 0 and out.endswith("health: ok (no formula error); 1 record lost to damage\n")
+
+
+def test_a_healthy_run_exits_0(tmp_path, roofline):
+    builders.write_run(tmp_path / "run.binpb", builders.record(**POSSIBLE))
+    status, out, err = roofline("--run=run.binpb", "--profile=gpu.textproto")
+    assert (status, err) == (0, "")
+    assert "health: ok" in out
+
+
+def test_a_formula_error_exits_1(tmp_path, roofline):
+    builders.write_run(tmp_path / "run.binpb", builders.record(ns=1_000))
+    status, out, _ = roofline("--run=run.binpb", "--profile=gpu.textproto")
+    assert status == 1
+    assert "health: failed" in out
+
+
+def test_a_cpu_run_is_blank_with_no_cupti(tmp_path, roofline):
+    builders.write_run(
+        tmp_path / "run.binpb",
+        builders.record(source=benchmark_pb2.TIMING_SOURCE_HOST_CLOCK),
+        device="Some CPU",
+    )
+    status, out, _ = roofline("--run=run.binpb")
+    assert status == 0
+    assert "blank: no_cupti" in out
+
+
+def test_the_profile_is_matched_by_the_devices_name(tmp_path, roofline):
+    run = tmp_path / "run.jsonl"
+    builders.write_run(run, builders.record(**POSSIBLE), device="nvidia h200")
+    status, out, _ = roofline("--run=run.jsonl", "--format=json")
+    assert status == 0
+    assert json.loads(out)["profile"]["gpu"] == "NVIDIA H200"
+    builders.write_run(run, builders.record(**POSSIBLE), device="NVIDIA H200 PCIe")
+    status, out, _ = roofline("--run=run.jsonl", "--format=json")
+    assert status == 0
+    (row,) = json.loads(out)["rows"]
+    assert row["blank_reason"] == "no_profile"
+
+
+def test_another_devices_profile_is_an_error_unless_predicting(tmp_path, roofline):
+    builders.write_run(tmp_path / "run.binpb", builders.record(), device="Other GPU")
+    flags = ["--run=run.binpb", "--profile=gpu.textproto"]
+    status, out, err = roofline(*flags)
+    assert (status, out) == (2, "")
+    assert "'Test GPU'" in err and "'Other GPU'" in err and "--predict" in err
+    status, out, _ = roofline(*flags, "--predict", "--format=json")
+    assert status == 0
+    document = json.loads(out)
+    assert document["is_prediction"]
+    (row,) = document["rows"]
+    assert row["sol_time_s"] == pytest.approx(50e-6)
+    assert row["actual_time_s"] is None
+
+
+def test_reproducible_leaves_out_what_varies(tmp_path, roofline):
+    outputs = []
+    for started_s in (1_000, 2_000):
+        builders.write_run(
+            tmp_path / "run.binpb", builders.record(**POSSIBLE), started_s=started_s
+        )
+        for form in ("json", "table", "csv", "html"):
+            flags = ["--run=run.binpb", f"--format={form}", "--reproducible"]
+            outputs.append(roofline(*flags)[1])
+    assert outputs[:4] == outputs[4:]
+    (run,) = json.loads(outputs[0])["runs"]
+    assert not {"run_id", "started_at", "hostname_hash", "project_revision"} & set(run)
+    assert run["device_name"] == builders.DEVICE
+
+
+def test_html_is_one_page_with_every_row(tmp_path, roofline):
+    builders.write_run(tmp_path / "run.binpb", builders.record(**POSSIBLE))
+    status, out, _ = roofline("--run=run.binpb", "--format=html", "--out=report.html")
+    assert (status, out) == (0, "")
+    page = (tmp_path / "report.html").read_text()
+    assert page.startswith("<!DOCTYPE html>") and page.endswith("</html>\n")
+    assert '["SiluFwdOp","elementwise","a-float16"' in page
+
+
+def test_out_is_relative_to_where_the_user_stands(tmp_path, roofline):
+    builders.write_run(tmp_path / "run.binpb", builders.record(**POSSIBLE))
+    status, out, _ = roofline("--run=run.binpb", "--format=csv", "--out=report.csv")
+    assert (status, out) == (0, "")
+    (row,) = csv.DictReader((tmp_path / "report.csv").open())
+    assert row["op"] == "SiluFwdOp"
+
+
+def test_filters(tmp_path, roofline):
+    builders.write_run(
+        tmp_path / "run.binpb",
+        builders.record(op="SiluFwdOp", implementation="torch"),
+        builders.record(op="SiluFwdOp", implementation="triton", ns=90_000),
+        builders.record(op="GemmFwdOp", family="gemm"),
+    )
+
+    def rows(*flags):
+        out = roofline("--run=run.binpb", "--format=json", "--sort=op", *flags)[1]
+        return [(r["op"], r["implementation"]) for r in json.loads(out)["rows"]]
+
+    assert rows() == [("GemmFwdOp", "torch"), ("SiluFwdOp", "triton")]
+    assert rows("--family=gemm") == [("GemmFwdOp", "torch")]
+    assert rows("--op=Silu*,Gemm*", "--implementation=torch") == [
+        ("GemmFwdOp", "torch"),
+        ("SiluFwdOp", "torch"),
+    ]
+    assert len(rows("--implementation=all")) == 3
+
+
+def test_an_interrupted_run_is_priced_and_told(tmp_path, roofline):
+    path = builders.write_run(tmp_path / "run.binpb", builders.record(**POSSIBLE))
+    path.write_bytes(path.read_bytes()[:-1])
+    status, out, err = roofline("--run=run.binpb", "--profile=gpu.textproto")
+    assert status == 0
+    assert "interrupted after 1 record\n" in err
+    assert "1 row, " in out
+    assert "run.binpb: at byte" in err and "no footer" in err
+
+
+@pytest.mark.parametrize(
+    "flags, message",
+    [
+        (["--run=missing.binpb"], "missing.binpb: No such file"),
+        (["--run=gpu.textproto"], "gpu.textproto: not a run file"),
+        (["--run=run.binpb", "--profile=missing.textproto"], "missing.textproto"),
+        (["--run=run.binpb", "--profile=No GPU"], "no profile of that name: 'No GPU'"),
+        (["--run=run.binpb", "--predict"], "no profile names the device"),
+        (["--run=run.binpb", "--run=other.binpb"], "several devices"),
+        (["--run=run.binpb", "--out=missing/report"], "cannot write"),
+        (["--run=run.binpb", "--out=run.binpb"], "--out=run.binpb is a file that this command reads"),
+        (["--run=run.binpb", f"--out={'n' * 5_000}"], "File name too long"),
+        (["--run=run.binpb", f"--profile={'n' * 5_000}"], "no profile of that name"),
+        ([f"--run={'n' * 5_000}"], "File name too long"),
+        (["--run=run.binpb", "--format=pdf"], "--format=pdf"),
+        (["--no_such_flag"], "no_such_flag"),
+        (["run.binpb"], "unexpected argument 'run.binpb'"),
+    ],
+)
+def test_bad_usage_exits_2_with_one_line(tmp_path, roofline, flags, message):
+    builders.write_run(tmp_path / "run.binpb", builders.record())
+    builders.write_run(tmp_path / "other.binpb", builders.record(), device="Other")
+    status, out, err = roofline(*flags)
+    assert (status, out) == (2, "")
+    (line,) = err.splitlines()
+    assert line.startswith("roofline: ")
+    assert message in line
+
+
+def test_help_exits_0(roofline):
+    status, out, _ = roofline("--help")
+    assert status == 0
+    for flag in ("--run", "--profile", "--format", "predict", "reproducible"):
+        assert flag in out
+
+
+def test_the_table_shows_the_rows_with_most_time_to_win_and_says_how_to_see_all(tmp_path, roofline):
+    done = [builders.record(case_id=f"done{at}", ns=41_000 + at) for at in range(45)]  # of 40 us at the ceiling
+    slow = [builders.record(case_id=f"slow{at}", ns=60_000 + at) for at in range(15)]
+    builders.write_run(tmp_path / "run.binpb", *done, *slow)
+
+    def cases(*flags):
+        status, out, err = roofline("--run=run.binpb", *flags)
+        assert (status, err) == (0, "")
+        found = [line.split()[1] for line in out.splitlines() if line.startswith("SiluFwdOp") and len(line.split()) > 6]
+        return found, [line for line in out.splitlines() if "--top" in line], out
+
+    shown, said, out = cases()
+    assert len(shown) == 40 and shown[:15] == [f"slow{at}" for at in reversed(range(15))]
+    assert said == ["these are the 40 rows with the most time to win, of 60: --top=all shows all, --top=N the first N"]
+    assert "60 rows" in out  # sums and counts are of all
+    assert cases("--top=3")[0] == ["slow14", "slow13", "slow12"]
+    by_time = cases("--sort=op", "--top=2")
+    assert len(by_time[0]) == 2 and by_time[1][0].startswith("these are the 2 rows that come first by --sort, of 60: ")
+    for flags in (["--top=all"], ["--top=60"]):
+        shown, said, _ = cases(*flags)
+        assert len(shown) == 60 and said == []
+    every = roofline("--run=run.binpb", "--format=csv")[1]
+    assert len(every.splitlines()) == 61
+
+
+@pytest.mark.parametrize(
+    "flags, message",
+    [
+        (["--top=0"], "--top=0: a number above 0 is wanted, or all"),
+        (["--top=most"], "--top=most: a number above 0 is wanted, or all"),
+        (["--top=5", "--format=json"], "--top is of --format=table; json has every row"),
+    ],
+)
+def test_a_wrong_number_of_rows_is_bad_usage(roofline, flags, message):
+    assert roofline(*flags) == (2, "", f"roofline: {message}\n")
+
+
+@pytest.mark.parametrize(
+    "flags, message",
+    [
+        (["--op=Sliu*"], "--op=Sliu*; of --op there are: GemmFwdOp, SiluFwdOp"),
+        (["--family=x"], "--family=x; of --family there are: elementwise, gemm"),
+        (["--implementation=x"], "--implementation=x; of --implementation there are: torch"),
+        (
+            ["--op=Gemm*", "--family=elementwise"],
+            "--op=Gemm* --family=elementwise; of --op there are: GemmFwdOp, SiluFwdOp;"
+            " of --family there are: elementwise, gemm",
+        ),
+    ],
+)
+def test_a_filter_without_a_match_lists_the_names(tmp_path, roofline, flags, message):
+    builders.write_run(
+        tmp_path / "run.binpb",
+        builders.record(),
+        builders.record(op="GemmFwdOp", family="gemm"),
+    )
+    status, out, err = roofline("--run=run.binpb", *flags)
+    assert (status, out) == (2, "")
+    assert err == f"roofline: no record passes {message}\n"
+
+
+def test_filters_repeat_or_are_separated_by_commas(tmp_path, roofline):
+    ops = ("AddFwdOp", "GemmFwdOp", "SiluFwdOp")
+    builders.write_run(
+        tmp_path / "run.binpb", *[builders.record(op=op, family=op) for op in ops]
+    )
+    for flag in ("op", "family"):
+        for flags in ([f"--{flag}=Add*,Gemm*"], [f"--{flag}=Add*", f"--{flag}=Gemm*"]):
+            status, out, _ = roofline("--run=run.binpb", "--format=json", *flags)
+            assert status == 0
+            assert {row["op"] for row in json.loads(out)["rows"]} == set(ops[:2])
+
+
+def test_prices_alone_are_predicted_for_a_named_gpu(tmp_path, roofline):
+    builders.write_run(tmp_path / "run.binpb", builders.record(ns=None), device="")
+    status, _, err = roofline("--run=run.binpb", "--profile=gpu.textproto")
+    assert status == 2 and "with --predict" in err and "''" not in err
+    status, out, _ = roofline("--run=run.binpb", "--profile=gpu.textproto", "--predict")
+    assert status == 0 and "predicted" in out and "no_time" not in out
+
+
+@pytest.mark.parametrize("when", ["imports", "main"])
+def test_ctrl_c_is_one_line(tmp_path, when):
+    press = "import os, signal; os.kill(os.getpid(), signal.SIGINT)"
+    (tmp_path / "program.py").write_text(
+        "from tileops.tools.cli import command\n"
+        f"def press():\n    {press}\n    import time; time.sleep(60)\n"
+        + ("press()\n" if when == "imports" else "command.run(lambda argv: press())\n")
+    )
+    done = subprocess.run(
+        ["sh", "-c", f"{sys.executable} program.py; echo $?"],
+        cwd=tmp_path,
+        env=dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path)),
+        capture_output=True,
+        text=True,
+    )
+    assert (done.stdout, done.stderr) == ("130\n", "program: interrupted\n")
+
+
+def test_an_uncalibrated_profile_leaves_readings_blank_until_a_factor_is_assumed(tmp_path, roofline):
+    record = builders.record(**POSSIBLE)
+    builders.write_run(tmp_path / "run.binpb", record, device="NVIDIA H100 PCIe")
+    status, out, err = roofline("--run=run.binpb", "--format=json")
+    (row,) = json.loads(out)["rows"]
+    assert (status, err, row["blank_reason"], row["efficiency"]) == (0, "", "uncalibrated", None)
+    flags = ("--run=run.binpb", "--assume_calibration=0.9")
+    status, out, err = roofline(*flags, "--format=json")
+    (row,) = json.loads(out)["rows"]
+    assert status == 0
+    assert row["efficiency"] == pytest.approx(20e6 / (0.9 * 2e12) / 100e-6)
+    assert json.loads(out)["profile"]["assumed_calibration"] == 0.9
+    words = "ASSUMED, not measured: 0.9 of the theoretical value of every figure"
+    assert words in err
+    _, out, _ = roofline(*flags)
+    assert words in out
+
+
+def test_an_assumed_factor_that_is_no_fraction_is_bad_usage(tmp_path, roofline):
+    builders.write_run(tmp_path / "run.binpb", builders.record(**POSSIBLE))
+    flags = ("--run=run.binpb", "--profile=gpu.textproto", "--assume_calibration=85")
+    status, _, err = roofline(*flags)
+    assert status == 2 and "85 is no fraction" in err
+
+
+def test_one_run_of_everything_is_read_as_the_model_says_in_every_form(tmp_path, roofline):
+    """Impossible, unknown clock, no bytes, a tie, latency-bound; and a torn end."""
+    path = builders.write_run(
+        tmp_path / "run.binpb",
+        builders.record(case_id="impossible", bytes=200_000_000),
+        builders.record(case_id="zero", bytes=0),
+        builders.record(case_id="events", source=benchmark_pb2.TIMING_SOURCE_CUDA_EVENTS),
+        builders.record(case_id="tie", flops=250_000_000),
+        builders.record(case_id="tiny", bytes=8_000, ns=9_000),
+        builders.record(case_id="lost"),
+    )
+    path.write_bytes(path.read_bytes()[:-40])
+    flags = ("--run=run.binpb", "--profile=gpu.textproto", "--implementation=all")
+    status, out, err = roofline(*flags, "--format=json")
+    document = json.loads(out)
+    assert status == 1 and document["health"] == "failed"
+    assert "run.binpb: at byte" in err
+    rows = {row["case_id"]: row for row in document["rows"]}
+    assert {name: (row["verdict"], row["blank_reason"]) for name, row in rows.items()} == {
+        "impossible": ("formula_error", None),
+        "zero": ("blank", "zero_bytes"),
+        "events": ("blank", "no_cupti"),
+        "tie": ("below", None),
+        "tiny": ("latency_bound", None),
+    }
+    assert rows["tie"]["bound"] == "memory"
+    assert document["summary"]["rows"] == 5
+    for form, said in (("table", "formula error: SiluFwdOp impossible"), ("html", 'id="errors"')):
+        status, out, _ = roofline(*flags, f"--format={form}")
+        assert status == 1 and said in out
+    # The same rows of a GPU that no profile names: nothing is priced, nothing fails.
+    builders.write_run(path, builders.record(bytes=2**60), device="Unknown GPU")
+    status, out, _ = roofline("--run=run.binpb", "--format=json")
+    (row,) = json.loads(out)["rows"]
+    assert (status, row["blank_reason"]) == (0, "no_profile")
+
+
+def test_a_lost_header_is_named_and_can_be_made_up_for(tmp_path, roofline):
+    path = builders.write_run(tmp_path / "run.binpb", builders.record(**POSSIBLE))
+    builders.write_run(tmp_path / "good.binpb", builders.record(case_id="b", **POSSIBLE))
+    builders.lose_header(path)
+    status, out, err = roofline("--run=run.binpb", "--profile=gpu.textproto")
+    (line,) = err.splitlines()
+    assert (status, out) == (2, "")
+    assert "run.binpb: at byte 0: " in line and "//perf:records --device_name=" in line
+    status, out, err = roofline("--run=run.binpb")
+    assert status == 0 and "no_profile" in out and "no header" in err
+    flags = ("--run=run.binpb", "--run=good.binpb", "--profile=gpu.textproto")
+    status, out, err = roofline(*flags, "--format=json")
+    rows = {row["case_id"]: row["blank_reason"] for row in json.loads(out)["rows"]}
+    assert (status, rows) == (0, {"a-float16": "no_profile", "b": None})
+    assert "no header" in err and "not known to be of the same device" in err
+
+
+def test_a_start_that_no_calendar_has_is_told_and_the_rows_priced(tmp_path, roofline):
+    builders.write_run(tmp_path / "run.binpb", builders.record(**POSSIBLE), started_s=10**15)
+    status, out, err = roofline("--run=run.binpb", "--profile=gpu.textproto")
+    assert status == 0 and "1 row, 1 below" in out and "started_at is no time" in err
+
+
+def test_a_sparse_peak_in_a_users_profile_is_refused_and_an_unlikely_figure_warned_of(tmp_path, roofline):
+    builders.write_run(tmp_path / "run.binpb", builders.record())
+    sparse = 'unit { key: "tensor_core.fp16" theoretical_flops_per_s: 0.5e14 source: "a datasheet" }'
+    (tmp_path / "sparse.textproto").write_text(builders.PROFILE_TEXT + sparse)
+    status, out, err = roofline("--run=run.binpb", "--profile=sparse.textproto")
+    assert (status, out) == (2, "")
+    assert "tensor_core.bf16 is 1e+14, twice tensor_core.fp16, 5e+13: a figure with sparsity; give the dense one" in err
+    (tmp_path / "odd.textproto").write_text(builders.PROFILE_TEXT + sparse.replace("0.5e14", "0.8e14"))
+    for more in ([], ["--predict"]):
+        status, out, err = roofline("--run=run.binpb", "--profile=odd.textproto", "--format=json", *more)
+        assert status == 0 and json.loads(out)["health"] == "ok"
+        assert "odd.textproto: tensor_core.fp16 and tensor_core.bf16 differ" in err

@@ -1,0 +1,464 @@
+"""//perf:records as a user runs it: every form, JUnit, shards, and what is refused."""
+
+import csv
+import io
+import os
+import subprocess
+import sys
+
+import pytest
+from google.protobuf import text_format
+
+from tileops.perf.runs import reader as runfile, writer as run_writer
+from tileops.proto import benchmark_pb2
+from tileops.tests.report import builders
+
+EVENTS = benchmark_pb2.TIMING_SOURCE_CUDA_EVENTS
+CUPTI = benchmark_pb2.TIMING_SOURCE_CUPTI
+
+
+@pytest.fixture
+def convert(tmp_path):
+    """Runs the command in `tmp_path`; returns (status, stdout, stderr)."""
+    environment = dict(os.environ, BUILD_WORKING_DIRECTORY=str(tmp_path))
+    environment["PYTHONPATH"] = os.pathsep.join(sys.path)
+
+    def run(*flags, text=True):
+        done = subprocess.run(
+            [sys.executable, "-m", "tileops.perf.records", *flags],
+            env=environment,
+            capture_output=True,
+            text=text,
+        )
+        return done.returncode, done.stdout, done.stderr
+
+    return run
+
+
+def full_record(**fields):
+    """A record with something in every kind of field."""
+    record = builders.record(
+        bindings={"M": "8", "eps": "1e-5"},
+        dtypes={"x": "float16"},
+        data_terms={"experts": -7},
+        read_bytes=0,
+        flops=2**64 - 1,
+        message='a "quoted", line\u2028',
+        **fields,
+    )
+    record.timing.sample_ns.extend([1.5, 2.5])
+    record.correctness.checked = True
+    record.correctness.max_relative_error = 1e-3
+    record.device_state.end.throttle_reasons.append("sw_power_cap")
+    return record
+
+
+def entries(path):
+    return list(runfile.read_run(path))
+
+
+def test_binary_and_json_hold_the_same(tmp_path, convert):
+    builders.write_run(tmp_path / "run.binpb", full_record(), builders.record(ns=None))
+    assert convert("--in=run.binpb", "--out=run.jsonl") == (0, "", "")
+    assert convert("--in=run.jsonl", "--out=again.binpb") == (0, "", "")
+    assert (tmp_path / "again.binpb").read_bytes() == (tmp_path / "run.binpb").read_bytes()
+    assert entries(tmp_path / "run.jsonl") == entries(tmp_path / "run.binpb")
+    status, out, _ = convert("--in=run.binpb")
+    assert (status, out) == (0, (tmp_path / "run.jsonl").read_text())
+    status, out, _ = convert("--in=run.jsonl", "--to=run", text=False)
+    assert out == (tmp_path / "run.binpb").read_bytes()
+
+
+def test_from_overrules_the_name(tmp_path, convert):
+    builders.write_run(tmp_path / "run.jsonl", builders.record())
+    (tmp_path / "run.jsonl").rename(tmp_path / "run.binpb")
+    assert convert("--in=run.binpb")[0] == 2
+    status, out, _ = convert("--in=run.binpb", "--from=jsonl")
+    assert status == 0 and out == (tmp_path / "run.binpb").read_text()
+
+
+def test_textproto_is_one_message(tmp_path, convert):
+    builders.write_run(tmp_path / "run.binpb", full_record(), builders.record())
+    status, out, _ = convert("--in=run.binpb", "--to=textproto")
+    run = text_format.Parse(out, benchmark_pb2.Run())
+    assert status == 0 and list(run.entries) == entries(tmp_path / "run.binpb")
+
+
+def test_csv_has_a_line_a_record(tmp_path, convert):
+    builders.write_run(tmp_path / "run.binpb", full_record(), builders.record(ns=None))
+    assert convert("--in=run.binpb", "--out=run.csv")[0] == 0
+    full, bare = csv.DictReader(io.StringIO((tmp_path / "run.csv").read_text()))
+    assert full["flops"] == str(2**64 - 1)
+    assert (full["source"], full["status"], full["read_bytes"]) == ("cupti", "ok", "0")
+    assert full["data_terms"] == '{"experts": -7}'
+    assert float(full["device_busy_ns"]) == 100_000
+    assert full["message"] == 'a "quoted", line\u2028'
+    assert (bare["source"], bare["device_busy_ns"], bare["read_bytes"]) == ("", "", "")
+
+
+def test_an_interrupted_run_stays_one_and_damage_is_told(tmp_path, convert):
+    path = builders.write_run(tmp_path / "run.binpb", builders.record(), builders.record())
+    path.write_bytes(path.read_bytes()[:-1])
+    status, _, err = convert("--in=run.binpb", "--out=run.jsonl")
+    assert status == 0 and "records: run.binpb: at byte" in err and "no footer" in err
+    reader = runfile.read_run(tmp_path / "run.jsonl")
+    assert len(list(reader.records())) == 2 and reader.footer is None
+
+
+JUNIT = """<?xml version="1.0"?>
+<testsuites><testsuite name="nightly" timestamp="2026-08-22T03:04:05.678">
+  <properties><property name="device_name" value="Test GPU"/>
+    <property name="torch_version" value="2.11"/></properties>
+  <testcase classname="bench" name="test_silu[a-float16]" time="1.5"><properties>
+    <property name="op" value="SiluFwdOp"/>
+    <property name="family" value="elementwise"/>
+    <property name="tileops_device_busy_ms" value="0.1"/>
+    <property name="tileops_flops" value="1000000"/>
+    <property name="tileops_bytes" value="4e7"/>
+    <property name="tileops_timing" value="cupti"/>
+    <property name="torch-compile_device_busy_ms" value="0.25"/>
+    <property name="torch-compile_timing" value="CUDA_EVENTS"/>
+  </properties></testcase>
+  <testcase name="test_gemm[b]"><properties><property name="op" value="GemmFwdOp"/></properties>
+    <failure message="assert  0.3 &lt; 0.1&#10;more">trace</failure></testcase>
+  <testcase name="test_gemm[c]"><properties><property name="op" value="GemmFwdOp"/></properties>
+    <skipped>needs two GPUs</skipped></testcase>
+  <testcase name="test_of_something_else"/>
+  <testcase name="whole_name"><properties><property name="op" value="AddFwdOp"/>
+    <property name="x_device_busy_ms" value="fast"/><property name="x_timing" value="cupti"/>
+    <property name="y_device_busy_ms" value="1"/><property name="y_timing" value="sundial"/>
+    <property name="z_device_busy_ms" value="1"/><property name="z_timing" value="cupti"/>
+    <property name="z_flops" value="1.5"/>
+  </properties></testcase>
+</testsuite></testsuites>
+"""
+
+
+def test_junit_becomes_a_run_that_can_be_priced(tmp_path, convert):
+    (tmp_path / "nightly.xml").write_text(JUNIT)
+    status, out, err = convert("--in=nightly.xml", "--out=run.binpb")
+    assert (status, out) == (0, "")
+    assert "records: nightly.xml: 1 test case has no property 'op' and is left out\n" in err
+    reader = runfile.read_run(tmp_path / "run.binpb")
+    tileops, compiled, failed, skipped, *bad = reader.records()
+    assert reader.header.environment.device_name == "Test GPU"
+    assert reader.header.environment.torch_version == "2.11"
+    assert reader.header.started_at.ToJsonString() == "2026-08-22T03:04:05.678Z"
+    assert (reader.footer.records, reader.footer.errors, reader.footer.skipped) == (7, 4, 1)
+    assert not reader.footer.HasField("finished_at")
+    assert (tileops.op, tileops.case_id, tileops.family) == (
+        "SiluFwdOp",
+        "a-float16",
+        "elementwise",
+    )
+    assert (tileops.implementation, tileops.flops, tileops.bytes) == ("tileops", 10**6, 4 * 10**7)
+    assert (tileops.timing.device_busy_ns, tileops.timing.source) == (100_000, CUPTI)
+    assert (compiled.implementation, compiled.flops) == ("torch-compile", 0)
+    assert (compiled.timing.device_busy_ns, compiled.timing.source) == (250_000, EVENTS)
+    assert (failed.status, failed.message) == (benchmark_pb2.STATUS_ERROR, "assert 0.3 < 0.1 more")
+    assert (skipped.status, skipped.message) == (benchmark_pb2.STATUS_SKIPPED, "needs two GPUs")
+    assert [record.case_id for record in bad] == ["whole_name"] * 3
+    assert [record.message.partition(";")[0] for record in bad] == [
+        "x_device_busy_ms is 'fast', not a number",
+        "y_timing is 'sundial'",
+        "z_flops is '1.5', not a count",
+    ]
+    assert not any(record.HasField("timing") for record in bad)
+
+
+def test_device_name_completes_what_junit_does_not_say(tmp_path, convert):
+    (tmp_path / "nightly.xml").write_text(JUNIT.replace("device_name", "host"))
+    assert convert("--in=nightly.xml", "--out=run.binpb", "--device_name=Test GPU")[0] == 0
+    reader = runfile.read_run(tmp_path / "run.binpb")
+    assert reader.header.environment.device_name == "Test GPU"
+    status, _, err = convert("--in=run.binpb", "--device_name=Other")
+    assert status == 2 and "'Test GPU'" in err
+
+
+@pytest.mark.parametrize(
+    "flags, told",
+    [
+        ([], "the input does not name its device: a report leaves every row blank (no_profile); see --device_name"),
+        (["--device_name=NVIDIA H200 X"], "no profile has the device 'NVIDIA H200 X'"),
+        (["--device_name=NVIDIA H200"], ""),
+    ],
+)
+def test_a_device_that_no_profile_has_is_told(tmp_path, convert, flags, told):
+    case = '<testcase name="a"><properties><property name="op" value="AddFwdOp"/></properties></testcase>'
+    (tmp_path / "nightly.xml").write_text(f"<testsuite>{case}</testsuite>")
+    status, _, err = convert("--in=nightly.xml", "--out=run.binpb", *flags)
+    assert status == 0 and (told in err if told else not err)
+    if "X" in "".join(flags):
+        assert "there are: 'NVIDIA H200', 'NVIDIA H200 NVL'" in err
+
+
+def test_who_names_the_device_of_a_damaged_run_is_not_told_to(tmp_path, convert):
+    path = builders.write_run(tmp_path / "run.binpb", builders.record())
+    builders.lose_header(path)
+    _, _, err = convert("--in=run.binpb", "--out=1.binpb")
+    assert "--device_name=" in err
+    status, _, err = convert("--in=run.binpb", "--out=2.binpb", "--device_name=NVIDIA H200")
+    assert status == 0 and "no header" in err and "--device_name" not in err
+
+
+def test_an_ending_that_is_no_forms_is_refused(tmp_path, convert):
+    builders.write_run(tmp_path / "run.binpb", builders.record())
+    status, out, err = convert("--in=run.binpb", "--out=run.weird")
+    assert (status, out) == (2, "") and not (tmp_path / "run.weird").exists()
+    assert "--out=run.weird: .weird is the ending of no form; there are .jsonl, .csv, .textproto, .binpb" in err
+    assert convert("--in=run.binpb", "--out=run.weird", "--to=csv") == (0, "", "")
+    assert convert("--in=run.binpb", "--out=lines") == (0, "", "")
+
+
+def shard(tmp_path, name, case_id, *, host="a", started_s=1_000, **environment):
+    header = builders.header(started_s=started_s)
+    header.environment.device_count = 1
+    header.environment.hostname_hash = host
+    for field, value in environment.items():
+        setattr(header.environment, field, value)
+    with run_writer.RunWriter(tmp_path / name, header) as writer:
+        writer.write(builders.record(case_id=case_id))
+
+
+def test_shards_of_one_run_are_merged(tmp_path, convert):
+    shard(tmp_path, "1.binpb", "x", host="a", started_s=2_000)
+    shard(tmp_path, "2.jsonl", "y", host="b", started_s=1_000)
+    status, _, err = convert("--in=1.binpb", "--in=2.jsonl", "--out=run.binpb")
+    assert (status, err) == (0, "")
+    reader = runfile.read_run(tmp_path / "run.binpb")
+    assert [record.case_id for record in reader.records()] == ["x", "y"]
+    assert reader.header.started_at.seconds == 1_000
+    assert reader.header.environment.device_count == 2
+    assert reader.header.environment.hostname_hash == ""
+    assert reader.footer.records == 2 and not reader.problems
+
+
+@pytest.mark.parametrize(
+    "difference, message",
+    [
+        ({"torch_version": "2.12"}, "their torch_version is '' and '2.12'"),
+        ({"project_revision": "x"}, "project_revision"),
+        ({"device_name": "Other"}, "device_name"),
+        ({}, "both hold SiluFwdOp x torch"),
+    ],
+)
+def test_what_are_no_shards_of_one_run_are_refused(tmp_path, convert, difference, message):
+    shard(tmp_path, "1.binpb", "x")
+    shard(tmp_path, "2.binpb", "x", **difference)
+    (tmp_path / "run.binpb").write_text("old")
+    status, _, err = convert("--in=1.binpb", "--in=2.binpb", "--out=run.binpb")
+    assert status == 2 and message in err and len(err.splitlines()) == 1
+    assert (tmp_path / "run.binpb").read_text() == "old"
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+@pytest.mark.parametrize(
+    "flags, message",
+    [
+        ([], "--in names no file"),
+        (["--in=missing.xml"], "missing.xml: No such file"),
+        (["--in=missing"], "missing: No such file"),
+        (["--in=torn.xml"], "torn.xml:2:"),
+        (["--in=run.binpb", "--out=no/where.csv"], "cannot write"),
+        (["--in=run.binpb", "--to=xml"], "--to=xml"),
+    ],
+)
+def test_bad_usage_exits_2_with_one_line(tmp_path, convert, flags, message):
+    builders.write_run(tmp_path / "run.binpb", builders.record())
+    (tmp_path / "torn.xml").write_text("<testsuite>\n<testcase name='a'")
+    status, out, err = convert(*flags)
+    assert (status, out) == (2, "")
+    (line,) = err.splitlines()
+    assert line.startswith("records: ") and message in line
+
+
+def test_out_may_not_be_what_is_read(tmp_path, convert):
+    path = builders.write_run(tmp_path / "run.binpb", builders.record())
+    (tmp_path / "link.csv").symlink_to("run.binpb")
+    before = path.read_bytes()
+    for out in ("run.binpb", "link.csv"):
+        status, _, err = convert("--in=run.binpb", f"--out={out}")
+        assert status == 2 and f"--out={out} is a file that this command reads" in err
+        assert len(err.splitlines()) == 1 and path.read_bytes() == before
+
+
+def test_a_run_is_no_shard_of_itself(tmp_path, convert):
+    builders.write_run(tmp_path / "run.binpb", builders.record())
+    (tmp_path / "link.binpb").symlink_to("run.binpb")
+    for other in ("run.binpb", "link.binpb"):
+        status, out, err = convert("--in=run.binpb", f"--in={other}")
+        assert (status, out) == (2, "") and "are one file" in err
+
+
+def test_enum_values_of_a_newer_schema_are_numbers_in_csv(tmp_path, convert):
+    builders.write_run(tmp_path / "run.binpb", builders.record(status=9, source=8))
+    status, out, err = convert("--in=run.binpb", "--to=csv")
+    (row,) = csv.DictReader(io.StringIO(out))
+    assert (status, err, row["status"], row["source"]) == (0, "", "9", "8")
+
+
+def test_csv_quotes_every_end_of_a_line(tmp_path, convert):
+    builders.write_run(tmp_path / "run.binpb", builders.record(case_id="a\rb", label="c\nd"))
+    assert convert("--in=run.binpb", "--out=run.csv")[0] == 0
+    with open(tmp_path / "run.csv", newline="") as file:
+        (row,) = csv.DictReader(file)
+    assert (row["case_id"], row["label"]) == ("a\rb", "c\nd")
+
+
+def test_a_run_with_a_time_that_is_none_converts(tmp_path, convert):
+    builders.write_run(tmp_path / "run.binpb", builders.record(), started_s=10**15)
+    status, out, err = convert("--in=run.binpb")
+    assert status == 0 and out.count("\n") == 3
+    assert "started_at is no time" in err and "finished_at is no time" in err
+
+
+# What a nightly job records of a benchmark: the op, and four properties for each implementation.
+NIGHTLY = {
+    "op": "AddFwdOp",
+    "tileops_device_busy_ms": "0.0123", "tileops_flops": "4096", "tileops_bytes": "33792", "tileops_timing": "cupti",
+    "torch_compile_device_busy_ms": "1.5e-2", "torch_compile_flops": "4096", "torch_compile_bytes": "33792",
+    "torch_compile_timing": "host_clock",
+}  # fmt: skip
+
+
+def test_junit_of_nightly_jobs_keeps_every_number_through_every_form(tmp_path, convert):
+    properties = "".join(f'<property name="{name}" value="{value}"/>' for name, value in NIGHTLY.items())
+    case = f'<testcase name="test_add[little]"><properties>{properties}</properties></testcase>'
+    (tmp_path / "nightly.xml").write_text(f"<testsuites><testsuite>{case}</testsuite></testsuites>")
+    assert convert("--in=nightly.xml", "--out=1.binpb", "--device_name=NVIDIA H200") == (0, "", "")
+    assert convert("--in=1.binpb", "--out=2.jsonl") == (0, "", "")
+    assert convert("--in=2.jsonl", "--out=3.binpb") == (0, "", "")
+    assert (tmp_path / "3.binpb").read_bytes() == (tmp_path / "1.binpb").read_bytes()
+    assert entries(tmp_path / "2.jsonl") == entries(tmp_path / "1.binpb")
+    told = {}
+    for record in runfile.read_run(tmp_path / "3.binpb").records():
+        clock = benchmark_pb2.TimingSource.Name(record.timing.source).removeprefix("TIMING_SOURCE_").lower()
+        told |= {
+            "op": record.op,
+            f"{record.implementation}_device_busy_ms": record.timing.device_busy_ns / 1e6,
+            f"{record.implementation}_flops": record.flops,
+            f"{record.implementation}_bytes": record.bytes,
+            f"{record.implementation}_timing": clock,
+        }
+    texts = ("op", "tileops_timing", "torch_compile_timing")
+    assert told == {name: value if name in texts else float(value) for name, value in NIGHTLY.items()}
+
+
+def junit_test(name="test_a[x]", classname="bench", more="", **properties):
+    """Returns a test case of a JUnit file, with the measurement of one implementation."""
+    said = {"op": "AddFwdOp", "t_device_busy_ms": "0.1", "t_timing": "cupti"} | properties
+    text = "".join(f'<property name="{key}" value="{value}"/>' for key, value in said.items())
+    return f'<testcase classname="{classname}" name="{name}"><properties>{text}{more}</properties></testcase>'
+
+
+def junit_suite(*tests, name="s", **properties):
+    """Returns a suite; its properties say what it was measured with."""
+    text = "".join(f'<property name="{key}" value="{value}"/>' for key, value in properties.items())
+    return f'<testsuite name="{name}"><properties>{text}</properties>{"".join(tests)}</testsuite>'
+
+
+H200, H100 = {"device_name": "NVIDIA H200"}, {"device_name": "NVIDIA H100"}
+OTHER = junit_test("test_a[y]")
+
+AMBIGUOUS = {
+    "a property twice in a test": (
+        junit_suite(junit_test(more='<property name="t_device_busy_ms" value="0.2"/>')),
+        "test bench.test_a[x] of suite 1 (s): the property 't_device_busy_ms' stands there twice, with '0.1' and '0.2'",
+    ),
+    "an op twice in a test": (junit_suite(junit_test(more='<property name="op" value="B"/>')), "with 'AddFwdOp' and 'B'; keep"),
+    "a property twice in a suite": (
+        junit_suite(junit_test(), device_name="A").replace('"A"/>', '"A"/><property name="device_name" value="B"/>'),
+        "suite 1 (s): the property 'device_name' stands there twice, with 'A' and 'B'",
+    ),
+    "two devices": (
+        junit_suite(junit_test(), **H200) + junit_suite(OTHER, name="second", **H100),
+        "their device_name is 'NVIDIA H200' and 'NVIDIA H100'; convert each suite alone, with --suite=NAME",
+    ),
+    "two drivers": (
+        junit_suite(junit_test(), driver_version="1", **H200) + junit_suite(OTHER, driver_version="2", **H200),
+        "test_a[x] of suite 1 (s) and the test bench.test_a[y] of suite 2 (s) are of two runs: their driver_version is '1'",
+    ),
+    "a suite that does not say": (junit_suite(junit_test(), **H200) + junit_suite(OTHER), "'NVIDIA H200' and 'not said'"),
+    "a suite that says it alone": (junit_suite(junit_test()) + junit_suite(OTHER, **H200), "'not said' and 'NVIDIA H200'"),
+    "a test of another device": (
+        junit_suite(junit_test(), junit_test("test_a[y]", device_name="NVIDIA H100"), **H200),
+        "device_name is 'NVIDIA H200' and 'NVIDIA H100'",
+    ),
+    "one id twice": (junit_suite(junit_test(), junit_test(t_device_busy_ms="1")), "suite 1 (s) has two tests bench.test_a[x]"),
+    "one id twice, failing first": (
+        junit_suite(junit_test().replace("<properties>", "<failure/><properties>"), junit_test()), "has two tests bench.test_a",
+    ),
+    "one row of two tests": (
+        junit_suite(junit_test(), junit_test("test_b[x]")),
+        "two tests are of AddFwdOp x t: the test bench.test_a[x] of suite 1 (s), and the test bench.test_b[x] of suite 1 (s)",
+    ),
+    "one row of two suites": (junit_suite(junit_test()) + junit_suite(junit_test(), name="z"), "suite 2 (z); leave one out"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("suites, told", AMBIGUOUS.values(), ids=AMBIGUOUS)
+def test_junit_that_leaves_open_what_a_row_is_of_is_refused(tmp_path, convert, suites, told):
+    (tmp_path / "nightly.xml").write_text(f"<testsuites>{suites}</testsuites>")
+    status, out, err = convert("--in=nightly.xml", "--out=run.binpb")
+    assert (status, out) == (2, "") and not (tmp_path / "run.binpb").exists()
+    assert told in err and "nightly.xml: " in err and len(err.splitlines()) == 1
+
+
+FOREIGN = {
+    "a root in a namespace": (
+        f'<testsuites xmlns="http://x/y">{junit_suite(junit_test())}</testsuites>',
+        "its root <testsuites> is of the namespace 'http://x/y', and JUnit XML has none: take xmlns= out",
+    ),
+    "tests in a namespace": (
+        f'<testsuites>{junit_suite(junit_test()).replace("testcase", "j:testcase xmlns:j=%sz%s" % (chr(34), chr(34)), 1)}'.replace(
+            "</testcase>", "</j:testcase>"
+        )
+        + "</testsuites>",
+        "<testcase> is of the namespace 'z'; JUnit XML has none",
+    ),
+    "a page": ("<html><body><p>404</p></body></html>", "not JUnit XML: its root is <html>, and that of JUnit <testsuites> or"),
+    "a page of XHTML": ('<html xmlns="http://www.w3.org/1999/xhtml"><body/></html>', "its root is <html>"),
+    "other XML": ("<coverage/>", "its root is <coverage>"),
+    "a test alone": (junit_test(), "its root is <testcase>"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text, told", FOREIGN.values(), ids=FOREIGN)
+def test_a_file_that_is_no_junit_is_refused(tmp_path, convert, text, told):
+    (tmp_path / "nightly.xml").write_text(text)
+    status, out, err = convert("--in=nightly.xml", "--out=run.binpb")
+    assert (status, out) == (2, "") and told in err and not (tmp_path / "run.binpb").exists()
+
+
+def test_each_suite_becomes_a_run_of_its_own(tmp_path, convert):
+    first = junit_suite(junit_test(), name="one", driver_version="1", **H200)
+    second = junit_suite(junit_test(), name="two", **H100)
+    (tmp_path / "nightly.xml").write_text(f"<testsuites>{first}{second}</testsuites>")
+    for suite, device, driver in (("one", "NVIDIA H200", "1"), ("two", "NVIDIA H100", ""), ("2", "NVIDIA H100", "")):
+        assert convert("--in=nightly.xml", f"--out={suite}.binpb", f"--suite={suite}")[0] == 0
+        reader = runfile.read_run(tmp_path / f"{suite}.binpb")
+        assert (reader.header.environment.device_name, reader.header.environment.driver_version) == (device, driver)
+        assert len(list(reader.records())) == 1
+    status, _, err = convert("--in=nightly.xml", "--suite=three")
+    assert status == 2 and "no suite is 'three'; there are: one, two" in err
+    status, _, err = convert("--in=one.binpb", "--suite=one")
+    assert status == 2 and "is no JUnit XML, which alone has suites" in err
+
+
+def test_what_is_said_twice_alike_or_of_all_suites_is_clear(tmp_path, convert):
+    suites = junit_suite(junit_test(more='<property name="op" value="AddFwdOp"/>')) + junit_suite(
+        junit_test("test_a[y]", **H200), '<testcase name="other"/><testcase name="other"/>', **H200
+    )
+    nested = f'<testsuites><properties><property name="device_name" value="NVIDIA H200"/></properties>{suites}</testsuites>'
+    (tmp_path / "nightly.xml").write_text(nested)
+    status, _, err = convert("--in=nightly.xml", "--out=run.binpb")
+    assert (status, err) == (0, "records: nightly.xml: 2 test cases have no property 'op' and are left out\n")
+    reader = runfile.read_run(tmp_path / "run.binpb")
+    assert reader.header.environment.device_name == "NVIDIA H200"
+    assert [record.case_id for record in reader.records()] == ["x", "y"]
+
+
+def test_junit_without_a_benchmark_says_that_the_run_is_empty(tmp_path, convert):
+    (tmp_path / "nightly.xml").write_text(junit_suite())
+    status, _, err = convert("--in=nightly.xml", "--out=run.binpb", "--device_name=NVIDIA H200")
+    assert status == 0 and "no test case has a property 'op': the run is empty" in err
