@@ -15,13 +15,17 @@ from typing import NoReturn
 
 from absl import app, flags
 
-from tileops.tools.cli import command  # first: it answers Ctrl-C while torch is imported
-
 from tileops.audit import choose, ncu
 from tileops.ops import row_index
 from tileops.perf.harness import rows as bench_rows
 from tileops.proto import audit_pb2
-from tileops.tools.cli import later, nearest, output, paths
+from tileops.tools.cli import (
+    command,  # first: it answers Ctrl-C while torch is imported
+    later,
+    nearest,
+    output,
+    paths,
+)
 
 # Imported when first used, since they import torch, or use what does.
 calls = later.module("tileops.audit.calls")
@@ -59,7 +63,9 @@ _FROM_CSV = flags.DEFINE_multi_string(
 _SAVE_CSV = flags.DEFINE_string("save_csv", None, "File that keeps what ncu printed of every row, for --from_csv.")
 _NCU = flags.DEFINE_string("ncu", "ncu", "Name or path of Nsight Compute's program.")
 _ROW_TIMEOUT_S = flags.DEFINE_float("row_timeout_s", 180.0, "Longest that a row may take.", lower_bound=0.1)
-_GENERATED_DIR = flags.DEFINE_string("generated_dir", None, "What //codegen:emit made of a manifest outside the project.")
+_GENERATED_DIR = flags.DEFINE_string(
+    "generated_dir", None, "What //codegen:emit made of a manifest outside the project."
+)
 _PLUGIN = flags.DEFINE_multi_string("plugin", [], "Module or .py file to import first; repeatable.")
 _LIST = flags.DEFINE_bool("list", False, "Print the rows and the branches that each takes; run nothing.")
 
@@ -175,9 +181,13 @@ def _measure(chosen, table, sources: bench_catalogue.Sources, found: audit_pb2.A
     device = _DEVICE.value if ":" in _DEVICE.value else f"{_DEVICE.value}:0"
     save_csv = _writer(len(chosen))
     settings = measure.Settings(
-        program=program, sources=sources, device=device, implementation=_IMPLEMENTATION.value,
-        timeout_s=_ROW_TIMEOUT_S.value, save_csv=save_csv,
-    )  # fmt: skip
+        program=program,
+        sources=sources,
+        device=device,
+        implementation=_IMPLEMENTATION.value,
+        timeout_s=_ROW_TIMEOUT_S.value,
+        save_csv=save_csv,
+    )
     found.project_revision = bench_environment.describe_prices(reproducible=False).project_revision
     rows = [calls.declared(op_class, case) for op_class, case in chosen]
     interrupted = False

@@ -43,7 +43,9 @@ def with_case_ids(rows: Sequence[Case], globs: Sequence[str], listed_by: str = n
     for glob in globs:
         if not any(fnmatch.fnmatchcase(case.case_id, glob) for _, case in rows):
             known = (case.case_id for _, case in rows)
-            raise SelectionError(f"--case={glob} fits none of the selected rows; {nearest.instead(glob, known, listed_by)}")
+            raise SelectionError(
+                f"--case={glob} fits none of the selected rows; {nearest.instead(glob, known, listed_by)}"
+            )
     return [
         (op_class, case)
         for op_class, case in rows

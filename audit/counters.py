@@ -80,7 +80,9 @@ def parse(text: str) -> Counters:
         raise CounterError("no kernel was profiled")
     _check_whole(text, kernels)
     inside = _of_the_call(kernels)
-    counted = [metric for metric in METRICS if metric == READ_METRIC or any(metric in kernel.found for kernel in kernels)]
+    counted = [
+        metric for metric in METRICS if metric == READ_METRIC or any(metric in kernel.found for kernel in kernels)
+    ]
     wanted = [_printed(kernel, metric) for metric in counted for kernel in inside]
     lines = {kernel.line for kernel in inside}
     others = [printed for kernel in kernels if kernel.line not in lines for printed, _ in kernel.found.values()]

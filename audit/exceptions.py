@@ -39,7 +39,9 @@ class ExceptionTableError(Exception):
     """Exceptions of a wrong form; the message has a line for each defect."""
 
 
-def check(table: Sequence[ReadException], calls: Mapping[str, Sequence[CheckedCall]], classes: Mapping[str, type[Op]]) -> None:
+def check(
+    table: Sequence[ReadException], calls: Mapping[str, Sequence[CheckedCall]], classes: Mapping[str, type[Op]]
+) -> None:
     """Check the form of a table.
 
     Args:
@@ -70,7 +72,7 @@ def check(table: Sequence[ReadException], calls: Mapping[str, Sequence[CheckedCa
 
 def holds(one: ReadException, call: CheckedCall) -> bool:
     """Whether an exception of a checked table applies to a call of its op."""
-    tensors = {name: True for name in call.tensors}
+    tensors = dict.fromkeys(call.tensors, True)
     absent = _PresentOrNot(tensors)
     return bool(evaluate.evaluate(expr_parser.parse(one.when), {**call.params, **call.indices}, absent))
 
@@ -137,7 +139,11 @@ def _form_defects(one: ReadException, calls: Sequence[CheckedCall], op_class: ty
 def _value_defects(one: ReadException, call: CheckedCall) -> list[str]:
     """What goes wrong when the condition of clean form is evaluated on a call."""
     try:
-        value = evaluate.evaluate(expr_parser.parse(one.when), {**call.params, **call.indices}, _PresentOrNot(dict.fromkeys(call.tensors, True)))
+        value = evaluate.evaluate(
+            expr_parser.parse(one.when),
+            {**call.params, **call.indices},
+            _PresentOrNot(dict.fromkeys(call.tensors, True)),
+        )
     except Exception as error:  # whatever a primitive or an operator makes of the call's values
         return [f"raises {type(error).__name__}: {error} on a row of the op"]
     return [] if isinstance(value, bool) else [f"is {value!r} on a row of the op, not True or False"]

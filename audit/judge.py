@@ -44,12 +44,7 @@ class Judgement:
 
 
 def judge(
-    declared: int | None,
-    counters: Counters | None,
-    *,
-    skip: str = "",
-    error: str = "",
-    exemption: str = "",
+    declared: int | None, counters: Counters | None, *, skip: str = "", error: str = "", exemption: str = ""
 ) -> Judgement:
     """The verdict on one row.
 

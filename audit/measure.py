@@ -37,7 +37,10 @@ class Settings:
 
 
 def measure(
-    rows: Sequence[DeclaredCall], table: Sequence[exceptions.ReadException], settings: Settings, found: audit_pb2.AuditReport
+    rows: Sequence[DeclaredCall],
+    table: Sequence[exceptions.ReadException],
+    settings: Settings,
+    found: audit_pb2.AuditReport,
 ) -> Iterator[audit_pb2.AuditRow]:
     """Audit rows in order.
 
@@ -64,9 +67,12 @@ def _outcome(
     if isinstance(settings.program, ncu.NcuError):
         return report.row(one, error=str(settings.program))
     arguments = [
-        f"--op={one.op_class.ENTRY}", f"--case_id={one.case.case_id}", f"--device={settings.device}",
-        f"--implementation={settings.implementation}", *(f"--plugin={plugin}" for plugin in settings.sources.plugins),
-    ]  # fmt: skip
+        f"--op={one.op_class.ENTRY}",
+        f"--case_id={one.case.case_id}",
+        f"--device={settings.device}",
+        f"--implementation={settings.implementation}",
+        *(f"--plugin={plugin}" for plugin in settings.sources.plugins),
+    ]
     if settings.sources.generated_dir is not None:
         arguments.append(f"--generated_dir={settings.sources.generated_dir}")
     try:

@@ -101,13 +101,28 @@ def command_line(program: Program, log: pathlib.Path, target: Sequence[str]) -> 
     """The command that profiles what `target` marks, from cold caches, clocks left alone."""
     return [
         program.path,
-        "--csv", "--page", "raw", "--print-units", "base", "--log-file", str(log),
-        "--metrics", ",".join(counters.METRICS),
-        "--profile-from-start", "off", "--nvtx",
-        "--replay-mode", "kernel", "--cache-control", "all", "--clock-control", "none",
-        "--target-processes", "application-only",
+        "--csv",
+        "--page",
+        "raw",
+        "--print-units",
+        "base",
+        "--log-file",
+        str(log),
+        "--metrics",
+        ",".join(counters.METRICS),
+        "--profile-from-start",
+        "off",
+        "--nvtx",
+        "--replay-mode",
+        "kernel",
+        "--cache-control",
+        "all",
+        "--clock-control",
+        "none",
+        "--target-processes",
+        "application-only",
         *target,
-    ]  # fmt: skip
+    ]
 
 
 def profile(program: Program, arguments: Sequence[str], timeout_s: float) -> Profiled:
@@ -178,9 +193,15 @@ def _run(command: Sequence[str], timeout_s: float) -> tuple[int, str]:
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "LC_ALL": "C"}
     # A group of its own: Ctrl-C is the audit's to answer, and an end reaches ncu's child too.
     process = subprocess.Popen(
-        command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        errors="replace", start_new_session=True,
-    )  # fmt: skip
+        command,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
     try:
         output, _ = process.communicate(timeout=timeout_s)
     except subprocess.TimeoutExpired as error:

@@ -54,7 +54,9 @@ def main(argv: list[str]) -> None:
     device = torch.device(flags.device)
     copies: list[str] = []
     profiled = functools.partial(_recorded, copies) if flags.list_copies else _profiled
-    facts = run(op_class, case, flags.implementation or None, device, profiled if device.type == "cuda" else _unprofiled)
+    facts = run(
+        op_class, case, flags.implementation or None, device, profiled if device.type == "cuda" else _unprofiled
+    )
     if flags.list_copies:
         facts["copies"] = copies
     flags.facts.write_text(json.dumps(facts), encoding="utf-8")

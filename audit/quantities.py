@@ -9,10 +9,22 @@ from collections.abc import Sequence
 
 # Bytes in a unit. ncu's own units are decimal ("Kbyte" is 1000 bytes); binary ones come from other tools' exports.
 _BYTES = {
-    "byte": 1, "bytes": 1, "b": 1,
-    "kbyte": 10**3, "kb": 10**3, "mbyte": 10**6, "mb": 10**6, "gbyte": 10**9, "gb": 10**9, "tbyte": 10**12, "tb": 10**12,
-    "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40,
-}  # fmt: skip
+    "byte": 1,
+    "bytes": 1,
+    "b": 1,
+    "kbyte": 10**3,
+    "kb": 10**3,
+    "mbyte": 10**6,
+    "mb": 10**6,
+    "gbyte": 10**9,
+    "gb": 10**9,
+    "tbyte": 10**12,
+    "tb": 10**12,
+    "kib": 2**10,
+    "mib": 2**20,
+    "gib": 2**30,
+    "tib": 2**40,
+}
 # What locales put between groups of three digits, beside comma and point: spaces of several widths, apostrophes.
 _SPACES = r" \u00a0\u2009\u202f'\u2019"
 # By decimal mark, what a number looks like. Groups are of three digits behind the first, which does not start with 0

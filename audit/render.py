@@ -19,9 +19,14 @@ from tileops.proto import audit_pb2
 # Where nobody watches the width (a file, a pipe), no line is cut.
 _UNLIMITED_WIDTH = 10_000
 _STYLES = {
-    "FAIL": "bold red", "ERROR": "magenta", "NO-VERDICT": "magenta", "WARN": "yellow", "EXEMPT": "cyan",
-    "SKIPPED": "dim", "PASS": "green",
-}  # fmt: skip
+    "FAIL": "bold red",
+    "ERROR": "magenta",
+    "NO-VERDICT": "magenta",
+    "WARN": "yellow",
+    "EXEMPT": "cyan",
+    "SKIPPED": "dim",
+    "PASS": "green",
+}
 
 
 def write_table(found: audit_pb2.AuditReport, out: TextIO) -> None:
@@ -31,20 +36,33 @@ def write_table(found: audit_pb2.AuditReport, out: TextIO) -> None:
     console = rich_console.Console(file=out, width=width, highlight=False, soft_wrap=not is_watched)
     table = rich_table.Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for title, justify in (
-        ("verdict", "left"), ("op", "left"), ("case", "left"), ("implementation", "left"), ("kernels", "right"),
-        ("declared read", "right"), ("measured read", "right"), ("ratio", "right"), ("measured write", "right"),
+        ("verdict", "left"),
+        ("op", "left"),
+        ("case", "left"),
+        ("implementation", "left"),
+        ("kernels", "right"),
+        ("declared read", "right"),
+        ("measured read", "right"),
+        ("ratio", "right"),
+        ("measured write", "right"),
         ("premises", "left"),
-    ):  # fmt: skip
+    ):
         table.add_column(title, justify=justify, no_wrap=True)
     rows = report.in_order(found.rows)
     for row in rows:
         verdict, ratio = report.name(row.verdict), report.ratio(row)
         table.add_row(
-            rich_text.Text(verdict, style=_STYLES[verdict]), row.op, row.case_id, row.implementation,
-            str(row.kernels or ""), _count(row, "declared_read_bytes"), _count(row, "measured_read_bytes"),
-            "" if ratio is None else f"{ratio:.4f}", _count(row, "measured_write_bytes"),
+            rich_text.Text(verdict, style=_STYLES[verdict]),
+            row.op,
+            row.case_id,
+            row.implementation,
+            str(row.kernels or ""),
+            _count(row, "declared_read_bytes"),
+            _count(row, "measured_read_bytes"),
+            "" if ratio is None else f"{ratio:.4f}",
+            _count(row, "measured_write_bytes"),
             ", ".join(str(premise + 1) for premise in row.premises),
-        )  # fmt: skip
+        )
     console.print(table)
     for line in _notes(found, rows):
         console.print(rich_text.Text(textwrap.fill(line, width, subsequent_indent="    ") if is_watched else line))
@@ -70,7 +88,8 @@ def _notes(found: audit_pb2.AuditReport, rows: list[audit_pb2.AuditRow]) -> list
         " when a kernel ends is not counted.",
         *(f"Premise {at}: {premise}." for at, premise in enumerate(found.premises, start=1)),
         "",
-        _where(found) + ", ".join(f"{number} {verdict}" for verdict, number in report.counts(found.rows).items() if number),
+        _where(found)
+        + ", ".join(f"{number} {verdict}" for verdict, number in report.counts(found.rows).items() if number),
     ]
     return lines
 
@@ -95,14 +114,15 @@ def write_json(found: audit_pb2.AuditReport, out: TextIO) -> None:
         "torch_version": found.torch_version,
         "project_revision": found.project_revision,
         "premises": list(found.premises),
-        "tolerances": {field.name: getattr(found.tolerances, field.name) for field in found.tolerances.DESCRIPTOR.fields},
+        "tolerances": {
+            field.name: getattr(found.tolerances, field.name) for field in found.tolerances.DESCRIPTOR.fields
+        },
         "summary": report.counts(found.rows),
         "unreached": [json_format.MessageToDict(one) for one in found.unreached],
         "notes": list(found.notes),
     }
     out.write("{\n")
-    for name, value in head.items():
-        out.write(f"{json.dumps(name)}: {json.dumps(value)},\n")
+    out.writelines(f"{json.dumps(name)}: {json.dumps(value)},\n" for name, value in head.items())
     rows = ",\n".join(json.dumps(row_as_dict(row), allow_nan=False) for row in report.in_order(found.rows))
     out.write(f'"rows": [\n{rows}\n]}}\n' if rows else '"rows": []}\n')
 

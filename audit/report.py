@@ -15,13 +15,16 @@ Verdict = audit_pb2.Verdict
 
 # In the order of a report: what asks for work first.
 _ORDER = (
-    audit_pb2.VERDICT_FAIL, audit_pb2.VERDICT_ERROR, audit_pb2.VERDICT_NO_VERDICT, audit_pb2.VERDICT_WARN,
-    audit_pb2.VERDICT_EXEMPT, audit_pb2.VERDICT_SKIPPED, audit_pb2.VERDICT_PASS,
-)  # fmt: skip
+    audit_pb2.VERDICT_FAIL,
+    audit_pb2.VERDICT_ERROR,
+    audit_pb2.VERDICT_NO_VERDICT,
+    audit_pb2.VERDICT_WARN,
+    audit_pb2.VERDICT_EXEMPT,
+    audit_pb2.VERDICT_SKIPPED,
+    audit_pb2.VERDICT_PASS,
+)
 # Those that rest on a comparison with counters.
-_JUDGED = frozenset(
-    (audit_pb2.VERDICT_PASS, audit_pb2.VERDICT_FAIL, audit_pb2.VERDICT_WARN, audit_pb2.VERDICT_EXEMPT)
-)  # fmt: skip
+_JUDGED = frozenset((audit_pb2.VERDICT_PASS, audit_pb2.VERDICT_FAIL, audit_pb2.VERDICT_WARN, audit_pb2.VERDICT_EXEMPT))
 
 
 def new_report() -> audit_pb2.AuditReport:

@@ -1,6 +1,6 @@
 """Writes the zip of a Python program; the same inputs give the same bytes.
 
-    write_zip --out=FILE --main=MODULE --launcher=FILE PATH_IN_ZIP=FILE...
+write_zip --out=FILE --main=MODULE --launcher=FILE PATH_IN_ZIP=FILE...
 """
 
 import argparse

@@ -96,10 +96,7 @@ def main() -> int:
         # -P: the user's directory is no place to import from.
         program = subprocess.Popen(
             [sys.executable, "-P", "-m", module, *sys.argv[1:]],
-            env=os.environ | {
-                "PYTHONPATH": path,
-                "TILEOPS_REVISION": os.environ.get("TILEOPS_REVISION") or revision(),
-            },
+            env=os.environ | {"PYTHONPATH": path, "TILEOPS_REVISION": os.environ.get("TILEOPS_REVISION") or revision()},
         )
         # Ctrl-C reaches the program by itself, and it says what becomes of the run.
         signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -89,7 +89,9 @@ def analyse(entry: Entry, diagnostics: Diagnostics, checked: Checked | None = No
     """
     with effort.bounded() as allowed:
         if allowed.exhausted:
-            return Analysis(emittable=False, unreached=("roofline: judging the signature took all the effort there is",))
+            return Analysis(
+                emittable=False, unreached=("roofline: judging the signature took all the effort there is",)
+            )
         try:
             return _Analyser(entry, diagnostics, checked).run()
         except effort.Exhausted as error:
@@ -147,7 +149,9 @@ class _Analyser:
         return None
 
     def _func(self, field: RooflineField, path: str | None) -> Analysis:
-        problem = "" if path is None else formula_problem(field.value)  # as it is written: a path has no spaces around it
+        problem = (
+            "" if path is None else formula_problem(field.value)
+        )  # as it is written: a path has no spaces around it
         if problem:
             self._report("roofline.func", field.line, "R020", problem)
         return self._verdict(func=path or "", func_line=field.line)
@@ -180,7 +184,8 @@ class _Analyser:
         path, before = f"roofline.{name}", self._failed
         self._failed = False
         kind = kind_check.check(
-            node, scope(self._entry, roofline=True),
+            node,
+            scope(self._entry, roofline=True),
             lambda what, message: self._report(path, field.line, _CODES[what], message),
         )
         if kind is not None and not declarations.is_integer(kind) and not isinstance(kind, kinds.Real):
@@ -201,9 +206,12 @@ class _Analyser:
         if not found:
             return None
         absent = {
-            name for part in found for point, folded in part.decisions for name, guard in guards.items()
+            name
+            for part in found
+            for point, folded in part.decisions
+            for name, guard in guards.items()
             if point.fold(guard) == expr.Literal(False) and _reads_bytes(folded, name)
-        }  # fmt: skip
+        }
         for name in sorted(absent):
             self._report(path, field.line, "R013", f"bytes({name}) is read where {name} is absent")
         self._unsolved(found, guards, path, field.line)
@@ -224,10 +232,17 @@ class _Analyser:
             if not names:
                 continue
             terms = [part.node, *(guards[name] for name in bytes_read(part.node) if name in guards)]
-            for _, point, unsolved in missing(self._domain, self._solved, terms, names, lambda point, part=part: _read(part.node, point, sometimes)):
+            for _, point, unsolved in missing(
+                self._domain, self._solved, terms, names, lambda point, part=part: _read(part.node, point, sometimes)
+            ):
                 for name in sorted(unsolved - told):
                     told.add(name)
-                    self._report(path, line, "R011", f"{name!r} is read where no input solves it ({point}); read it where one does, as in `... if ... else 0`")
+                    self._report(
+                        path,
+                        line,
+                        "R011",
+                        f"{name!r} is read where no input solves it ({point}); read it where one does, as in `... if ... else 0`",
+                    )
 
     def _apart(self, enumerate_parts: Callable[[], list[Any]], path: str, line: int) -> list[Any]:
         """What is enumerated; nothing where there are too many points, or where the entry accepts no call."""
@@ -244,7 +259,9 @@ class _Analyser:
         """Each input read and output written once; a mutated input both, on the branch where it is written."""
         signature = self._entry.signature
         written = {name: tensor.mutated.expr for name, tensor in signature.inputs.items() if tensor.mutated is not None}
-        aliased = {name: where for name, output in signature.outputs.items() if (where := is_its_input(signature, output))}
+        aliased = {
+            name: where for name, output in signature.outputs.items() if (where := is_its_input(signature, output))
+        }
         conditions = [*written.values(), *aliased.values()]
         charges: list[tuple[list[expr.Expr], list[str]]] = []
         number = 1
@@ -261,17 +278,24 @@ class _Analyser:
             found.append(decide([(point, self._traffic(point, names, written, aliased)) for point in points]))
         return tuple(found)
 
-    def _traffic(self, point: Point, names: list[str], written: dict[str, expr.Expr], aliased: dict[str, expr.Expr]) -> Traffic:
+    def _traffic(
+        self, point: Point, names: list[str], written: dict[str, expr.Expr], aliased: dict[str, expr.Expr]
+    ) -> Traffic:
         """What some tensors are charged at a point."""
         signature = self._entry.signature
         true = expr.Literal(True)
         mutated = [name for name in names if name in written and point.fold(written[name]) == true]
         read = [
-            name for name in names
+            name
+            for name in names
             if name in signature.bound and not (name in mutated and signature.inputs[name].write_only)
-        ]  # fmt: skip
+        ]
         # An output that is a written input is one storage, which the input is charged for.
-        own = [name for name in names if name in signature.outputs and not (name in aliased and point.fold(aliased[name]) == true)]
+        own = [
+            name
+            for name in names
+            if name in signature.outputs and not (name in aliased and point.fold(aliased[name]) == true)
+        ]
         return Traffic(read=tuple(read), written=(*mutated, *own))
 
 
@@ -286,7 +310,9 @@ def _read(node: expr.Expr, point: Point, names: frozenset[str]) -> set[str]:
     return {*names.intersection(others.fold(node).free_names)}
 
 
-def _joined(signature: Signature, charges: list[tuple[list[expr.Expr], list[str]]]) -> list[tuple[list[expr.Expr], list[str]]]:
+def _joined(
+    signature: Signature, charges: list[tuple[list[expr.Expr], list[str]]]
+) -> list[tuple[list[expr.Expr], list[str]]]:
     """Charges whose conditions read a discriminant in common, together; those that always hold are one group, the first."""
     groups: list[tuple[frozenset[str], list[expr.Expr], list[str]]] = []
     for terms, names in charges:
@@ -296,7 +322,9 @@ def _joined(signature: Signature, charges: list[tuple[list[expr.Expr], list[str]
             read, terms, names = read | group[0], [*group[1], *terms], [*group[2], *names]
         groups = [group for group in groups if group not in mine] + [(read, terms, names)]
     order = list(signature.tensors)
-    return [(terms, sorted(names, key=order.index)) for _, terms, names in sorted(groups, key=lambda group: bool(group[0]))]
+    return [
+        (terms, sorted(names, key=order.index)) for _, terms, names in sorted(groups, key=lambda group: bool(group[0]))
+    ]
 
 
 def _least_constants(found: list[Part]) -> Iterator[tuple[Any, str]]:
@@ -313,7 +341,10 @@ def _least_constants(found: list[Part]) -> Iterator[tuple[Any, str]]:
         if not numbers:
             return
         chosen.append(min(numbers, key=lambda one: one[0]))
-    yield sum(value for value, _ in chosen), ", ".join(str(point) for _, point in chosen if point.assigned) or "every call"
+    yield (
+        sum(value for value, _ in chosen),
+        ", ".join(str(point) for _, point in chosen if point.assigned) or "every call",
+    )
 
 
 def _reads_bytes(node: expr.Expr, name: str) -> bool:

@@ -125,9 +125,10 @@ def _of_points(formula: str, points: list[Any], signature: Signature) -> _Partit
     """A branch for each point that the entry's domain restrictions let through."""
     restrictions = domain_restrictions(signature)
     accepted = [
-        point for point in map(Point, points)
+        point
+        for point in map(Point, points)
         if all(point.fold(restriction) != expr.Literal(False) for restriction in restrictions)
-    ]  # fmt: skip
+    ]
     return _of_leaves(formula, [(point.assigned, position) for position, point in enumerate(accepted)])
 
 

@@ -31,7 +31,11 @@ def module_source(family: str, entries: list[tuple[Checked, Analysis]]) -> str:
     called = [name for name in BUILTINS if f"_{name}(" in text]
     if called:
         head.add(f"from builtins import {_renamed(called)}")
-    needed = {found.func.rpartition(".")[0] for checked, found in entries if found.func and checked.entry.status == "implemented"}
+    needed = {
+        found.func.rpartition(".")[0]
+        for checked, found in entries
+        if found.func and checked.entry.status == "implemented"
+    }
     head.add("", *(f"import {module} as {alias}" for module, alias in outside.modules.items() if module in needed))
     head.add(*(f"from {module} import {name} as {alias}" for (module, name), alias in outside.classes.items()))
     if "_primitives." in text:
@@ -46,7 +50,10 @@ def module_source(family: str, entries: list[tuple[Checked, Analysis]]) -> str:
         head.add("from tileops.ops.stages import Stage as _Stage")
     later = {module: alias for module, alias in outside.modules.items() if module not in needed}
     # The formula of a spec-only entry may be yet to come, which costs no other entry its price.
-    head.add(*[""] * bool(later), *(f"{alias} = _checks.formula_module({literal(module)})" for module, alias in later.items()))
+    head.add(
+        *[""] * bool(later),
+        *(f"{alias} = _checks.formula_module({literal(module)})" for module, alias in later.items()),
+    )
     return head.text() + text
 
 

@@ -37,7 +37,9 @@ def _write(analysed: Analysed) -> int:
     modules = analysed.modules()
     if _FAMILY.value is not None:
         if _FAMILY.value not in modules:
-            raise app.UsageError(f"no family {_FAMILY.value!r}; {nearest.instead(_FAMILY.value, modules, nearest.rows(spec_dir=_SPEC_DIR.value))}")
+            raise app.UsageError(
+                f"no family {_FAMILY.value!r}; {nearest.instead(_FAMILY.value, modules, nearest.rows(spec_dir=_SPEC_DIR.value))}"
+            )
         modules = {_FAMILY.value: modules[_FAMILY.value]}
     if _OUT.value is not None:
         if len(modules) != 1:

@@ -49,7 +49,11 @@ class _CheckEmitter(StepEmitter):
         signature, lines = self._signature, self._lines
         arguments = [f"{name}=None" if may_be_absent(tensor) else name for name, tensor in signature.inputs.items()]
         arguments += ["out=None"] if self._buffers else []
-        with lines.block(f"def check(self, {', '.join(arguments)}) -> _CheckedCall:" if arguments else "def check(self) -> _CheckedCall:"):
+        with lines.block(
+            f"def check(self, {', '.join(arguments)}) -> _CheckedCall:"
+            if arguments
+            else "def check(self) -> _CheckedCall:"
+        ):
             lines.add('"""Check a call against the signature and solve its indices; nothing runs."""')
             read = self._read()
             for name in signature.params:
@@ -90,12 +94,18 @@ class _CheckEmitter(StepEmitter):
         bound = [self._op, "self.params", "_indices", "_inputs", "_outputs", "_device"]
         self._lines.add(*call("return _CheckedCall", [*bound, *held], self._lines.room))
 
-    def _tree(self, tree: Tree[T], leaf: Callable[[T], None], silent: Callable[[T], bool] = lambda value: False) -> None:
+    def _tree(
+        self, tree: Tree[T], leaf: Callable[[T], None], silent: Callable[[T], bool] = lambda value: False
+    ) -> None:
         """Emit what a tree decides."""
         emit_tree(
-            tree, self._lines, lambda one: self._outside.constructors(kind_of(self._signature, one)), leaf,
-            lambda name: f"{name} is not None", silent,
-        )  # fmt: skip
+            tree,
+            self._lines,
+            lambda one: self._outside.constructors(kind_of(self._signature, one)),
+            leaf,
+            lambda name: f"{name} is not None",
+            silent,
+        )
 
     def _bindings(self, names: Sequence[str]) -> str:
         """Those that this call bound: an index that some input solves is unknown if that input is absent."""
@@ -121,7 +131,7 @@ class _CheckEmitter(StepEmitter):
     def _device(self) -> None:
         bound = self._signature.bound
         if not bound:
-            self._lines.add('_device = _checks.device_name(_torch.get_default_device())')
+            self._lines.add("_device = _checks.device_name(_torch.get_default_device())")
             return
         pairs = [f'("{name}", {name})' for name in bound]
         laid = call("", [*pairs[:-1], pairs[-1] + "," * (len(pairs) == 1)], self._lines.room - 5)
@@ -238,9 +248,10 @@ class _CheckEmitter(StepEmitter):
         lines.add(*mapping("_indices = ", known, lines.room))
         for tree in solved_partly(self._plan):
             self._tree(
-                tree, lambda found: lines.add(*(f'_indices["{name}"] = {name}' for name in names if name in found)),
+                tree,
+                lambda found: lines.add(*(f'_indices["{name}"] = {name}' for name in names if name in found)),
                 lambda found: found.isdisjoint(names),
-            )  # fmt: skip
+            )
 
     def _promised(self, records: dict[str, str]) -> None:
         """The outputs that the call promises: those that every call returns, and each other one by its own branches."""
@@ -299,7 +310,7 @@ class _CheckEmitter(StepEmitter):
             else:
                 sometimes.append((name, self._source(where)))
         if len(conditions) == len(sometimes) == 1:
-            (name, where), = sometimes
+            ((name, where),) = sometimes
             lines.add(f'_aliases = {{"{name}": {outputs[name].alias}}} if {where} else {{}}')
         else:
             lines.add(*mapping("_aliases = ", always, lines.room))

@@ -36,14 +36,20 @@ def emit_class(checked: Checked, analysis: Analysis, outside: Outside, lines: Li
         _docstring(checked, lines)
         signature = entry.signature
         for name, value in (
-            ("ENTRY", entry.op), ("SPEC", _place(checked)), ("FAMILY", entry.family), ("STATUS", entry.status), ("REF_API", entry.ref_api),
-            ("INPUT_NAMES", tuple(signature.inputs)), ("OUTPUT_NAMES", tuple(signature.outputs)),
+            ("ENTRY", entry.op),
+            ("SPEC", _place(checked)),
+            ("FAMILY", entry.family),
+            ("STATUS", entry.status),
+            ("REF_API", entry.ref_api),
+            ("INPUT_NAMES", tuple(signature.inputs)),
+            ("OUTPUT_NAMES", tuple(signature.outputs)),
             ("MUTATED_NAMES", tuple(n for n, t in signature.inputs.items() if t.mutated is not None)),
             ("METADATA_NAMES", tuple(n for n, t in signature.inputs.items() if t.values is not None)),
             ("CONSTANT_NAMES", tuple(signature.constants)),
             ("CPU_NAMES", tuple(n for n, t in signature.inputs.items() if t.on_cpu)),
             ("CONTIGUOUS_NAMES", tuple(n for n, t in signature.outputs.items() if t.contiguous)),
-            ("BUFFER_NAMES", tuple(n for n, t in signature.outputs.items() if t.buffer)), ("FUNC", analysis.func),
+            ("BUFFER_NAMES", tuple(n for n, t in signature.outputs.items() if t.buffer)),
+            ("FUNC", analysis.func),
         ):
             if value:
                 lines.add(f"{name} = {literal(value)}")
@@ -82,10 +88,13 @@ def _docstring(checked: Checked, lines: Lines) -> None:
         lines.add("Inputs:", *(f"  {_declared(tensor)}" for tensor in signature.inputs.values()))
     lines.add("Outputs:", *(f"  {_declared(tensor)}" for tensor in signature.outputs.values()))
     if signature.params:
-        lines.add("Parameters:", *(
-            f"  {param.name}: {plain(param.type)}{'' if param.required else f', default {plain(_default(param.default))}'}"
-            for param in signature.params.values()
-        ))
+        lines.add(
+            "Parameters:",
+            *(
+                f"  {param.name}: {plain(param.type)}{'' if param.required else f', default {plain(_default(param.default))}'}"
+                for param in signature.params.values()
+            ),
+        )
     where = [f"  {name}: {kind}" for name, kind in signature.forall.items()]
     where += [f"  {name} = {plain(let.text)}" for name, let in signature.lets.items()]
     where += [
@@ -143,7 +152,13 @@ def _init(checked: Checked, outside: Outside, lines: Lines) -> None:
     entry, params = checked.entry, checked.entry.signature.params
     positional = [param for param in params.values() if not param.kw_only]
     keyword = [param for param in params.values() if param.kw_only]
-    arguments = ["self", *(_argument(p, outside) for p in positional), "*", *(_argument(p, outside) for p in keyword), "target=None"]
+    arguments = [
+        "self",
+        *(_argument(p, outside) for p in positional),
+        "*",
+        *(_argument(p, outside) for p in keyword),
+        "target=None",
+    ]
     header = call("def __init__", arguments, lines.room - len(" -> None:"))
     lines.add(*header[:-1], f"{header[-1]} -> None:")
     lines.indent(1)
@@ -170,9 +185,13 @@ def _parameter_check(op: str, param: Param, outside: Outside, lines: Lines) -> N
     if test == "True":
         return  # an object that takes no part in the language
     with lines.block(f"if not ({test}):" if " " in test.replace(", ", ",") else f"if not {test}:"):
-        lines.add(*call(
-            "raise _checks.parameter_error", [literal(op), literal(param.name), literal(param.type), param.name], lines.room,
-        ))
+        lines.add(
+            *call(
+                "raise _checks.parameter_error",
+                [literal(op), literal(param.name), literal(param.type), param.name],
+                lines.room,
+            )
+        )
     _constructor_checks(op, param, outside, lines)
 
 
@@ -225,7 +244,9 @@ def _type_test(name: str, kind: kinds.Kind, outside: Outside) -> str:
     if isinstance(kind, kinds.Maybe):
         return f"{name} is None or {_type_test(name, kind.item, outside)}"
     if isinstance(kind, kinds.Union):
-        return " or ".join(f"({test})" if " and " in (test := _type_test(name, item, outside)) else test for item in kind.items)
+        return " or ".join(
+            f"({test})" if " and " in (test := _type_test(name, item, outside)) else test for item in kind.items
+        )
     if isinstance(kind, kinds.Bool):
         return f"_checks.is_bool({name})"
     if isinstance(kind, kinds.Int):
@@ -250,7 +271,9 @@ def _sequence_test(name: str, kind: kinds.Seq, outside: Outside) -> str:
     if kind.each:
         items = [f"({_type_test(f'{name}[{at}]', item, outside)})" for at, item in enumerate(kind.each)]
         return f"_checks.is_sequence({name}){length} and {' and '.join(items)}"
-    return f"_checks.is_sequence({name}){length} and _all({_type_test('_item', kind.item, outside)} for _item in {name})"
+    return (
+        f"_checks.is_sequence({name}){length} and _all({_type_test('_item', kind.item, outside)} for _item in {name})"
+    )
 
 
 def _forward(checked: Checked, lines: Lines) -> None:

@@ -47,16 +47,30 @@ class _ConstructionEmitter(StepEmitter):
         """The dtype and the number of axes of a construction-time tensor, as far as these do not depend on a call."""
         term, shape = tensor.dtype.expr, tensor.shape.expr
         index = self._signature.forall.get(term.id) if isinstance(term, expr.Name) else None
-        allowed = index.values if isinstance(index, kinds.DType) else (term.id,) if isinstance(term, expr.Name) and term.id in kinds.ALL_DTYPES.values else ()
+        allowed = (
+            index.values
+            if isinstance(index, kinds.DType)
+            else (term.id,)
+            if isinstance(term, expr.Name) and term.id in kinds.ALL_DTYPES.values
+            else ()
+        )
         checks = Lines()
         checks.add(*self._facts(tensor))
         if allowed:
             with checks.block(f"if _{tensor.name}_dtype not in {literal(allowed)}:"):
-                arguments = [self._op, literal(tensor.name), literal(tensor.dtype.text), literal(allowed), f"_{tensor.name}_dtype"]
+                arguments = [
+                    self._op,
+                    literal(tensor.name),
+                    literal(tensor.dtype.text),
+                    literal(allowed),
+                    f"_{tensor.name}_dtype",
+                ]
                 checks.add(*call("raise _checks.dtype_error", arguments, checks.room - 16))
         if isinstance(shape, expr.ShapeTerm) and not any(isinstance(axis, expr.Splice) for axis in shape.axes):
             with checks.block(f"if _len(_{tensor.name}_shape) != {len(shape.axes)}:"):
-                checks.add(f"raise _checks.rank_error({self._op}, {literal(tensor.name)}, {literal(tensor.shape.text)}, _{tensor.name}_shape)")
+                checks.add(
+                    f"raise _checks.rank_error({self._op}, {literal(tensor.name)}, {literal(tensor.shape.text)}, _{tensor.name}_shape)"
+                )
         with self._lines.block(f"if {tensor.name} is not None:") if may_be_absent(tensor) else contextlib.nullcontext():
             self._lines.add(*checks.text().rstrip("\n").split("\n"))
 

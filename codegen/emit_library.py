@@ -37,9 +37,10 @@ def operator_schema(signature: Signature) -> str:
 def returned_names(signature: Signature) -> tuple[str, ...]:
     """Outputs that the operator returns: all that some call has which are no input of it on every branch."""
     return tuple(
-        name for name, tensor in signature.outputs.items()
+        name
+        for name, tensor in signature.outputs.items()
         if not tensor.alias or signature.inputs[tensor.alias].mutated.expr != expr.Literal(True)
-    )  # fmt: skip
+    )
 
 
 def _free(name: str, taken: Collection[str]) -> str:

@@ -33,7 +33,9 @@ class _PriceEmitter:
         self._place = pathlib.PurePath(entry.file).name
         self._bound: set[str] = set()
         # A branch may be chosen by a dtype before it is by what says whether the call has a tensor of it.
-        self._tested_early = {name for name in analysis.sometimes if isinstance(entry.signature.forall.get(name), kinds.DType)}
+        self._tested_early = {
+            name for name in analysis.sometimes if isinstance(entry.signature.forall.get(name), kinds.DType)
+        }
 
     def emit(self) -> None:
         with self._lines.block("def eval_roofline(self) -> tuple[int, int]:"):
@@ -67,15 +69,21 @@ class _PriceEmitter:
         for position, tree in enumerate(found):
             by = "+=" if position else "="
             self._tree(
-                tree, lambda names: self._lines.add(f"_{side} {by} {_bytes_of(names)}"), lambda names: by == "+=" and not names,
+                tree,
+                lambda names: self._lines.add(f"_{side} {by} {_bytes_of(names)}"),
+                lambda names: by == "+=" and not names,
             )
 
     def _func(self) -> None:
         path = self._analysis.func
         self._lines.add(f"# {self._place}:{self._analysis.func_line}: func")
-        self._lines.add(*call(
-            "return _checks.price_pair", [literal(self._entry.op), literal(path), f"{self._outside.function(path)}(self.last_call)"], self._lines.room,
-        ))
+        self._lines.add(
+            *call(
+                "return _checks.price_pair",
+                [literal(self._entry.op), literal(path), f"{self._outside.function(path)}(self.last_call)"],
+                self._lines.room,
+            )
+        )
 
     def _inline(self) -> None:
         analysis = self._analysis
@@ -107,7 +115,9 @@ class _PriceEmitter:
         for position, tree in enumerate(formula.trees):
             by = "+=" if position else "="
             self._tree(
-                tree, lambda node: self._value(name, node, formula.line, by), lambda node: by == "+=" and node == expr.Literal(0),
+                tree,
+                lambda node: self._value(name, node, formula.line, by),
+                lambda node: by == "+=" and node == expr.Literal(0),
             )
 
     def _value(self, name: str, node: expr.Expr, line: int, by: str) -> None:
@@ -120,7 +130,9 @@ class _PriceEmitter:
         with self._lines.block("try:"):
             self._lines.add(*assign(f"_{name}", form, self._lines.room, by))
         with self._lines.block("except _checks.DOMAIN_ERRORS as _error:"):
-            self._lines.add(f"raise _checks.price_error({literal(self._entry.op)}, {self._formula_name(name, line)}, _error) from None")
+            self._lines.add(
+                f"raise _checks.price_error({literal(self._entry.op)}, {self._formula_name(name, line)}, _error) from None"
+            )
 
     def _formula_name(self, name: str, line: int) -> str:
         return literal(f"{name} ({self._place}:{line})")
@@ -141,12 +153,18 @@ class _PriceEmitter:
             return value
         return f"_checks.price({literal(self._entry.op)}, {self._formula_name(name, formula.line)}, {value})"
 
-    def _tree(self, tree: Tree[T], leaf: Callable[[T], None], silent: Callable[[T], bool] = lambda value: False) -> None:
+    def _tree(
+        self, tree: Tree[T], leaf: Callable[[T], None], silent: Callable[[T], bool] = lambda value: False
+    ) -> None:
         """Emit a tree by what its leaves emit; nothing if all of it is silent."""
         emit_tree(
-            tree, self._lines, lambda one: self._outside.constructors(kind_of(self._entry.signature, one)), leaf,
-            lambda name: expr.to_source(self._present(name)), silent,
-        )  # fmt: skip
+            tree,
+            self._lines,
+            lambda one: self._outside.constructors(kind_of(self._entry.signature, one)),
+            leaf,
+            lambda name: expr.to_source(self._present(name)),
+            silent,
+        )
 
 
 def _bytes_of(names: tuple[str, ...]) -> str:

@@ -22,8 +22,12 @@ def kind_of(signature: Signature, discriminant: Discriminant) -> kinds.Kind | No
 
 
 def emit_tree(
-    tree: Tree[T], lines: Lines, constructors: Callable[[Discriminant], Mapping[str, str]], leaf: Callable[[T], None],
-    present_test: Callable[[str], str], silent: Callable[[T], bool] = lambda value: False,
+    tree: Tree[T],
+    lines: Lines,
+    constructors: Callable[[Discriminant], Mapping[str, str]],
+    leaf: Callable[[T], None],
+    present_test: Callable[[str], str],
+    silent: Callable[[T], bool] = lambda value: False,
 ) -> None:
     """Emit a decision tree as if / elif / else, without the branches that emit nothing.
 
@@ -61,7 +65,9 @@ def _test(
         tests = [f"_isinstance({name}, {constructors[value.kind]})"]
         for field, wanted in value.fields:
             own = f"{name}.{field}"
-            tests.append((own if wanted else f"not {own}") if isinstance(wanted, bool) else f"{own} == {literal(wanted)}")
+            tests.append(
+                (own if wanted else f"not {own}") if isinstance(wanted, bool) else f"{own} == {literal(wanted)}"
+            )
         return " and ".join(tests)
     if value is None:
         return f"{name} is None"

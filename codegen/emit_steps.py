@@ -56,12 +56,20 @@ class StepEmitter:
             *head, last = call(f"if {step.index} not in ", allowed, lines.room - len(":"))
             lines.add(*head)
             with lines.block(f"{last}:"):
-                lines.add(*call("raise _checks.dtype_error", [self._op, quoted, literal(step.index), literal(step.allowed), dtype], lines.room))
+                lines.add(
+                    *call(
+                        "raise _checks.dtype_error",
+                        [self._op, quoted, literal(step.index), literal(step.allowed), dtype],
+                        lines.room,
+                    )
+                )
         elif isinstance(step, plan_steps.CheckDType):
             wanted = self._source(step.term)
             with lines.block(f"if {dtype} != {wanted}:"):
                 term = literal(expr.to_source(step.term))
-                lines.add(*call("raise _checks.dtype_error", [self._op, quoted, term, f"({wanted},)", dtype], lines.room))
+                lines.add(
+                    *call("raise _checks.dtype_error", [self._op, quoted, term, f"({wanted},)", dtype], lines.room)
+                )
         elif isinstance(step, plan_steps.SolveAxis):
             self._solve_axis(step, shape, quoted)
         elif isinstance(step, plan_steps.SolveRun):
@@ -92,7 +100,9 @@ class StepEmitter:
             arguments = [self._op, quoted, self._position(step, shape), term, index, shape]
             lines.add(*call("raise _checks.unsolvable_error", arguments, lines.room))
 
-    def _axis_error(self, step: plan_steps.CheckAxis | plan_steps.CheckRun, shape: str, quoted: str, term: str, wanted: str) -> None:
+    def _axis_error(
+        self, step: plan_steps.CheckAxis | plan_steps.CheckRun, shape: str, quoted: str, term: str, wanted: str
+    ) -> None:
         arguments = [self._op, quoted, self._position(step, shape), literal(term), wanted, shape]
         self._lines.add(*call("raise _checks.axis_error", arguments, self._lines.room))
 

@@ -31,7 +31,9 @@ def main(argv: list[str]) -> int:
     """Exit status: 0 explained, 1 the op has defects, 2 no such op or bad usage."""
     analysed = analyse_files(chosen_spec_files(_SPEC_DIR.value))
     if _OP.value not in analysed.entries:
-        raise app.UsageError(f"no op {_OP.value!r}; {nearest.instead(_OP.value, analysed.entries, nearest.rows(spec_dir=_SPEC_DIR.value))}")
+        raise app.UsageError(
+            f"no op {_OP.value!r}; {nearest.instead(_OP.value, analysed.entries, nearest.rows(spec_dir=_SPEC_DIR.value))}"
+        )
     found = analysed.diagnostics.of(_OP.value)
     for diagnostic in found:
         print(diagnostic, file=sys.stderr)
@@ -54,7 +56,8 @@ def explanation(checked: Checked, analysis: Analysis) -> list[str]:
         lines += _trees("bytes", analysis.bytes.trees, _source)
     if analysis.traffic is not None:
         lines += _trees(
-            "bytes, from the signature", analysis.traffic,
+            "bytes, from the signature",
+            analysis.traffic,
             lambda traffic, decided: (
                 f"reads {_charged(checked.entry.signature, traffic.read, decided)};"
                 f" writes {_charged(checked.entry.signature, traffic.written, decided)}"
@@ -97,7 +100,9 @@ def _charged(signature: Signature, names: Sequence[str], decided: Mapping[str, A
     for name in names:
         is_there = decided.get(f"present({name})")
         if is_there is not False:
-            may_be_absent = is_there is None and (signature.tensors[name].optional or signature.tensors[name].when is not None)
+            may_be_absent = is_there is None and (
+                signature.tensors[name].optional or signature.tensors[name].when is not None
+            )
             said.append(f"{name} if present" if may_be_absent else name)
     return ", ".join(said) or "nothing"
 

@@ -44,7 +44,11 @@ def _problem(module: str, name: str, found: object) -> str:
     if inspect.iscoroutinefunction(found) or inspect.isgeneratorfunction(found) or inspect.isasyncgenfunction(found):
         return f"{module}.{name} is a coroutine or a generator, and a formula returns (flops, bytes)"
     parameters = list(inspect.signature(found).parameters.values())
-    if len(parameters) != 1 or parameters[0].kind not in _POSITIONAL or parameters[0].default is not inspect.Parameter.empty:
+    if (
+        len(parameters) != 1
+        or parameters[0].kind not in _POSITIONAL
+        or parameters[0].default is not inspect.Parameter.empty
+    ):
         return f"{module}.{name}{inspect.signature(found)} must take the checked call and nothing else"
     return ""
 

@@ -8,10 +8,25 @@ from tileops.manifest.language import kinds
 from tileops.manifest.model import Entry
 
 # What every generated module may import under these names; see emission.
-OWN_NAMES = frozenset({
-    "_abs", "_all", "_isinstance", "_len", "_math", "_torch", "_checks", "_primitives", "_Generated", "_TensorCase",
-    "_WorkloadCase", "_CheckedCall", "_TensorRecord", "_Op", "_Stage",
-})  # fmt: skip
+OWN_NAMES = frozenset(
+    {
+        "_abs",
+        "_all",
+        "_isinstance",
+        "_len",
+        "_math",
+        "_torch",
+        "_checks",
+        "_primitives",
+        "_Generated",
+        "_TensorCase",
+        "_WorkloadCase",
+        "_CheckedCall",
+        "_TensorRecord",
+        "_Op",
+        "_Stage",
+    }
+)
 
 
 class Outside:

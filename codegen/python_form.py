@@ -66,7 +66,9 @@ def python_form(node: expr.Expr, names: frozenset[str], present: Present) -> exp
     if isinstance(node, expr.Comprehension):
         inner = names | {node.variable}
         condition = None if node.condition is None else python_form(node.condition, inner, present)
-        return expr.Comprehension(python_form(node.element, inner, present), node.variable, again(node.sequence), condition)
+        return expr.Comprehension(
+            python_form(node.element, inner, present), node.variable, again(node.sequence), condition
+        )
     return expr.rebuild(node, again)
 
 
@@ -77,14 +79,17 @@ def _range_sum(node: expr.Comprehension, names: frozenset[str], present: Present
     if node.condition is not None:
         term = expr.Conditional(python_form(node.condition, inner, present), term, expr.Literal(0))
     count = python_form(node.sequence.args[0], names, present)
-    return expr.Call("_primitives.range_sum", (count, expr.Verbatim(f"lambda {node.variable}: {expr.to_source(term)}", 0)))
+    return expr.Call(
+        "_primitives.range_sum", (count, expr.Verbatim(f"lambda {node.variable}: {expr.to_source(term)}", 0))
+    )
 
 
 def can_raise(node: expr.Expr) -> bool:
     """Whether evaluating the expression can leave a primitive's domain, divide by zero or pass a sequence's end."""
     for part in expr.walk(node):
         if isinstance(part, (expr.Subscript, expr.Call)) and not (
-            isinstance(part, expr.Call) and (part.function in ("present", "bytes") or not declarations.domain(part.function))
+            isinstance(part, expr.Call)
+            and (part.function in ("present", "bytes") or not declarations.domain(part.function))
         ):
             return True
         if isinstance(part, expr.Binary) and part.op in ("//", "%"):

@@ -125,7 +125,12 @@ def assign(name: str, node: expr.Expr, room: int, by: str = "=") -> list[str]:
     while isinstance(first, expr.Binary) and first.op in "+-":
         terms.append(f"{first.op} {expr.to_source(first.right, expr.SUM + 1)}")
         first = first.left
-    return [f"{name} {by} (", f"    {expr.to_source(first, expr.SUM)}", *(f"    {term}" for term in reversed(terms)), ")"]
+    return [
+        f"{name} {by} (",
+        f"    {expr.to_source(first, expr.SUM)}",
+        *(f"    {term}" for term in reversed(terms)),
+        ")",
+    ]
 
 
 def declared(dtype: str, shape: str) -> str:

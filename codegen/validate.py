@@ -26,17 +26,27 @@ def main(argv: list[str]) -> int:
     analysed = analyse_files(files)
     for checked, analysis in analysed.entries.values():
         check_func(checked.entry, analysis, analysed.diagnostics)
-    named = {*analysed.entries, *(one.op for one in analysed.diagnostics)}  # one of no entry is the defect of a whole file
+    named = {
+        *analysed.entries,
+        *(one.op for one in analysed.diagnostics),
+    }  # one of no entry is the defect of a whole file
     if _OP.value != "*" and not any(fnmatch.fnmatchcase(op, _OP.value) for op in named):
-        raise app.UsageError(f"--op={_OP.value} fits no op; {nearest.instead(_OP.value, named - {''}, nearest.rows(spec_dir=_SPEC_DIR.value))}")
+        raise app.UsageError(
+            f"--op={_OP.value} fits no op; {nearest.instead(_OP.value, named - {''}, nearest.rows(spec_dir=_SPEC_DIR.value))}"
+        )
     found = [one for one in analysed.diagnostics if fnmatch.fnmatchcase(one.op, _OP.value)]
     unreached = [one for one in analysed.unreached if fnmatch.fnmatchcase(one.op, _OP.value)]
     if _FORMAT.value == "json":
-        print(json.dumps({
-            "diagnostics": [dataclasses.asdict(one) for one in found],
-            "unreached": [dataclasses.asdict(one) for one in unreached],
-            "entries": len(analysed.entries),
-        }, indent=2))
+        print(
+            json.dumps(
+                {
+                    "diagnostics": [dataclasses.asdict(one) for one in found],
+                    "unreached": [dataclasses.asdict(one) for one in unreached],
+                    "entries": len(analysed.entries),
+                },
+                indent=2,
+            )
+        )
     else:
         for one in (*found, *unreached):
             print(one)

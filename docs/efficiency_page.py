@@ -21,7 +21,9 @@ from tileops.ops.kernels.elementwise import table as table
 from tileops.tools.cli import command, paths
 
 _REPORT = flags.DEFINE_string("report", None, "a report in JSON, of //perf:roofline", required=True)
-_PUBLISHED = flags.DEFINE_string("published", None, "times that others published, as tab-separated values", required=True)
+_PUBLISHED = flags.DEFINE_string(
+    "published", None, "times that others published, as tab-separated values", required=True
+)
 _OUT = flags.DEFINE_string("out", None, "the page to write", required=True)
 
 # Rows shorter than this at the limit are the launch's, not the kernel's. Seconds.
@@ -30,10 +32,13 @@ _CEILING = 0.8
 _WORST = 30
 # Of one family, kinds of ops that want telling apart.
 _KINDS = {
-    **dict.fromkeys(table.UNARY, "unary math"), **dict.fromkeys(table.ACTIVATIONS, "activations"),
-    **dict.fromkeys(table.BINARY, "two operands"), **dict.fromkeys(table.TERNARY, "three operands"),
-    **dict.fromkeys(table.GATED, "gated"), **dict.fromkeys(("AlibiFwdOp", "SinusoidalFwdOp"), "generative"),
-}  # fmt: skip
+    **dict.fromkeys(table.UNARY, "unary math"),
+    **dict.fromkeys(table.ACTIVATIONS, "activations"),
+    **dict.fromkeys(table.BINARY, "two operands"),
+    **dict.fromkeys(table.TERNARY, "three operands"),
+    **dict.fromkeys(table.GATED, "gated"),
+    **dict.fromkeys(("AlibiFwdOp", "SinusoidalFwdOp"), "generative"),
+}
 
 Row = Mapping[str, Any]
 
@@ -58,7 +63,9 @@ def main(argv: Sequence[str]) -> int:
         text = page(report, published_rows(paths.user_path(_PUBLISHED.value)))
         paths.user_path(_OUT.value).write_text(text, encoding="utf-8")
     except (OSError, json.JSONDecodeError) as error:
-        raise app.UsageError(f"--report={_REPORT.value}, --published={_PUBLISHED.value}, --out={_OUT.value}: {error}") from error
+        raise app.UsageError(
+            f"--report={_REPORT.value}, --published={_PUBLISHED.value}, --out={_OUT.value}: {error}"
+        ) from error
     return 0
 
 

@@ -55,13 +55,21 @@ def page(entries: Mapping[str, Entry], implementations: Mapping[str, Sequence[st
     rows = _rows_by_op(report["rows"])
     lines = [_HEAD]
     for family in dict.fromkeys(entry.family for entry in entries.values()):
-        lines += [f"## {family}", "", f"| op | signature | FLOPs | bytes | implementations | best on the {device} |", "| --- " * 6 + "|"]
+        lines += [
+            f"## {family}",
+            "",
+            f"| op | signature | FLOPs | bytes | implementations | best on the {device} |",
+            "| --- " * 6 + "|",
+        ]
         for op, entry in entries.items():
             if entry.family == family:
                 cells = (
-                    _named(entry), _code(signature(entry.signature)), *_price(entry),
-                    ", ".join(implementations.get(op, ())) or entry.status, efficiency(rows.get(op, ())),
-                )  # fmt: skip
+                    _named(entry),
+                    _code(signature(entry.signature)),
+                    *_price(entry),
+                    ", ".join(implementations.get(op, ())) or entry.status,
+                    efficiency(rows.get(op, ())),
+                )
                 lines.append(f"| {' | '.join(cells)} |")
         lines.append("")
     return "\n".join(lines)

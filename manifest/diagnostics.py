@@ -107,4 +107,6 @@ def printable(text: str) -> str:
     """Text from a spec file as one line that no terminal or log takes for anything else, nor is too long for one."""
     if len(text) > MAX_MESSAGE:
         text = f"{text[: MAX_MESSAGE // 2]} ... {text[-MAX_MESSAGE // 2 :]}"
-    return text if text.isprintable() else "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in text)
+    return (
+        text if text.isprintable() else "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in text)
+    )

@@ -106,7 +106,9 @@ class BaseOp:
         for found in marked(vars(cls)):
             cls._implementations[found.name] = found
 
-    def __init__(self, params: Mapping[str, Any], target: str | None, constants: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, params: Mapping[str, Any], target: str | None, constants: Mapping[str, Any] | None = None
+    ) -> None:
         """Store checked parameters and construction-time tensors.
 
         Args:
@@ -279,7 +281,9 @@ class BaseOp:
 
 def _refuse_hidden_entry(cls: type[BaseOp]) -> None:
     """Raises TypeError where the bases of a class belong to several entries and do not say whose the class is."""
-    entries = [(base, next((one for one in base.__mro__ if vars(one).get("_generated")), None)) for base in cls.__bases__]
+    entries = [
+        (base, next((one for one in base.__mro__ if vars(one).get("_generated")), None)) for base in cls.__bases__
+    ]
     entries = [(base, entry) for base, entry in entries if entry is not None]
     if len({entry for _, entry in entries}) < 2:
         return

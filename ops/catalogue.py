@@ -52,7 +52,9 @@ def import_plugin(plugin: str) -> types.ModuleType:
     """The module that a plugin names: by its dotted name, or by the absolute path of a .py file."""
     if plugin.endswith(".py"):
         # Two plugins may have one file name; their modules need two.
-        return import_file(pathlib.Path(plugin), f"tileops_plugin_{pathlib.Path(plugin).stem}_{zlib.crc32(plugin.encode()):08x}")
+        return import_file(
+            pathlib.Path(plugin), f"tileops_plugin_{pathlib.Path(plugin).stem}_{zlib.crc32(plugin.encode()):08x}"
+        )
     return importlib.import_module(plugin)
 
 

@@ -68,8 +68,20 @@ class CheckedCall:
     """
 
     __slots__ = (
-        "op", "params", "indices", "inputs", "outputs", "device", "implementation", "aliases", "buffers",
-        "_tensors", "_names", "_metadata", "_versions", "_stages",
+        "op",
+        "params",
+        "indices",
+        "inputs",
+        "outputs",
+        "device",
+        "implementation",
+        "aliases",
+        "buffers",
+        "_tensors",
+        "_names",
+        "_metadata",
+        "_versions",
+        "_stages",
     )
 
     def __init__(

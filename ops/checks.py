@@ -118,7 +118,9 @@ def tensor_facts(op: str, name: str, tensor: Any, role: str = "input") -> tuple[
     """
     try:
         if tensor.layout is not _STRIDED:
-            raise OpCallError(f"{op}: {role} {name!r} is laid out as {tensor.layout}, and ops take tensors of strides alone")
+            raise OpCallError(
+                f"{op}: {role} {name!r} is laid out as {tensor.layout}, and ops take tensors of strides alone"
+            )
         return tuple(tensor.shape), NAMES[tensor.dtype]
     except AttributeError:
         raise OpCallError(f"{op}: {role} {name!r} must be a tensor, and a {type(tensor).__name__} was passed") from None
@@ -159,7 +161,9 @@ def call_device(
     for name, tensor in later:
         if name in on_cpu:
             if tensor.device.type != "cpu":
-                raise OpCallError(f"{op}: input {name!r} is on {tensor.device}, and it lives on the cpu wherever the call is")
+                raise OpCallError(
+                    f"{op}: input {name!r} is on {tensor.device}, and it lives on the cpu wherever the call is"
+                )
         elif tensor.device != first and not (first.type == "meta" and tensor.device.type == "cpu"):
             raise _device_error(op, name, tensor.device, first_name, first)
     return "cpu" if first is None else device_name(first)
@@ -184,10 +188,14 @@ def check_contiguous(op: str, name: str, tensor: Any) -> None:
 def presence_error(op: str, name: str, condition: str, wanted: bool) -> OpCallError:
     """A tensor is passed where its condition does not hold, or missing where it does."""
     found = "None was passed" if wanted else "a tensor was passed"
-    return OpCallError(f"{op}: input {name!r} is present exactly where {condition!r} holds; it {'does' if wanted else 'does not'}, and {found}")
+    return OpCallError(
+        f"{op}: input {name!r} is present exactly where {condition!r} holds; it {'does' if wanted else 'does not'}, and {found}"
+    )
 
 
-def combo_error(op: str, names: tuple[str, ...], found: tuple[str, ...], allowed: tuple[tuple[str, ...], ...]) -> OpCallError:
+def combo_error(
+    op: str, names: tuple[str, ...], found: tuple[str, ...], allowed: tuple[tuple[str, ...], ...]
+) -> OpCallError:
     """The dtypes of a call are no combination that the entry accepts."""
     shown = ", ".join(f"{name} = {dtype}" for name, dtype in zip(names, found, strict=True))
     options = "; ".join(", ".join(combo) for combo in allowed)
@@ -267,7 +275,9 @@ def check_extents(
 ) -> None:
     """Raises OpCallError where an output would have an axis of negative length, which its term alone does not rule out."""
     if any(size < 0 for size in shape):
-        raise OpCallError(f"{op}: {name!r} is declared {term}, which is {list(shape)} in this call, and no axis is negative{_shown(shapes)}")
+        raise OpCallError(
+            f"{op}: {name!r} is declared {term}, which is {list(shape)} in this call, and no axis is negative{_shown(shapes)}"
+        )
 
 
 def unsolvable_error(op: str, name: str, axis: int, term: str, index: str, shape: tuple[int, ...]) -> OpCallError:
@@ -315,7 +325,9 @@ class _NoModule:
         self._name, self._why = name, why
 
     def __getattr__(self, name: str) -> Any:
-        raise OpNotAvailableError(f"{self._name}.{name} is no formula yet: {self._name} cannot be imported: {self._why}")
+        raise OpNotAvailableError(
+            f"{self._name}.{name} is no formula yet: {self._name} cannot be imported: {self._why}"
+        )
 
 
 def formula_module(name: str) -> Any:

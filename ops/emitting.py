@@ -30,8 +30,10 @@ def emit(spec_dirs: Sequence[pathlib.Path], out_dir: pathlib.Path) -> None:
         raise EmitError(f"--spec_dir: a manifest has one {_TYPES_FILE}, and here are {' and '.join(map(str, types))}")
     done = subprocess.run(
         [*_program(), *(f"--spec={file}" for file in files), f"--out_dir={out_dir}"],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if done.returncode != 0:
         said = (done.stderr or done.stdout).strip() or "no message"
         named = " ".join(f"--spec_dir={spec_dir}" for spec_dir in spec_dirs)

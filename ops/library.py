@@ -139,10 +139,14 @@ def refuse_transforms(op: str, tensors: Iterable[Any]) -> None:
         if tensor is None:
             continue
         if functorch.is_batchedtensor(tensor):
-            raise OpCallError(f"{op}: a tensor of the call is batched by torch.vmap, and ops cannot be: call it on the batch")
+            raise OpCallError(
+                f"{op}: a tensor of the call is batched by torch.vmap, and ops cannot be: call it on the batch"
+            )
         is_dual = forward_ad._current_level >= 0 and forward_ad.unpack_dual(tensor).tangent is not None
         if is_dual or functorch.is_gradtrackingtensor(tensor):
-            raise OpCallError(f"{op}: a tensor of the call carries a derivative, and ops have none: pass its primal values alone")
+            raise OpCallError(
+                f"{op}: a tensor of the call carries a derivative, and ops have none: pass its primal values alone"
+            )
 
 
 # ---- registration
@@ -200,11 +204,14 @@ def _kernel(handle: str, *tensors: torch.Tensor | None) -> Any:
 def _fake(handle: str, *tensors: torch.Tensor | None) -> Any:
     """Tensors of the declared types, contiguous."""
     op, call = _checked(handle, tensors)
-    return _as_declared([
-        _placeholder(call) if record is None or name in call.aliases or name in call.buffers
-        else torch.empty(record.shape, dtype=BY_NAME[record.dtype], device=call.device)
-        for name, record in ((name, call.outputs.get(name)) for name in op.RETURNED_NAMES)
-    ])  # fmt: skip
+    return _as_declared(
+        [
+            _placeholder(call)
+            if record is None or name in call.aliases or name in call.buffers
+            else torch.empty(record.shape, dtype=BY_NAME[record.dtype], device=call.device)
+            for name, record in ((name, call.outputs.get(name)) for name in op.RETURNED_NAMES)
+        ]
+    )
 
 
 def _placeholder(call: CheckedCall) -> torch.Tensor:

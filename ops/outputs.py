@@ -58,13 +58,17 @@ def check_outputs(
         record = outputs.get(name)
         if record is None:
             if tensor is not None:
-                raise OpCallError(f"{call.op}: implementation {implementation!r} returned {name!r}, which this call lacks")
+                raise OpCallError(
+                    f"{call.op}: implementation {implementation!r} returned {name!r}, which this call lacks"
+                )
             continue
         try:
             is_declared = (
-                tensor.shape == record[0] and NAMES.get(tensor.dtype) == record[1] and tensor.layout is torch.strided
+                tensor.shape == record[0]
+                and NAMES.get(tensor.dtype) == record[1]
+                and tensor.layout is torch.strided
                 and checks.device_name(tensor.device) == device
-            )  # fmt: skip
+            )
         except AttributeError:
             raise OpCallError(
                 f"{call.op}: implementation {implementation!r} returned a {type(tensor).__name__} for output {name!r}"

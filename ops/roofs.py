@@ -4,10 +4,20 @@ from __future__ import annotations
 
 # Every unit that a GPU profile can rate: a roof is one of these.
 ROOF_KEYS = (
-    "cuda_core.fp32", "cuda_core.fp64", "cuda_core.fp16", "cuda_core.bf16", "cuda_core.int32", "tensor_core.bf16",
-    "tensor_core.fp16", "tensor_core.tf32", "tensor_core.fp8", "tensor_core.int8", "tensor_core.fp64", "tensor_core.fp4",
+    "cuda_core.fp32",
+    "cuda_core.fp64",
+    "cuda_core.fp16",
+    "cuda_core.bf16",
+    "cuda_core.int32",
+    "tensor_core.bf16",
+    "tensor_core.fp16",
+    "tensor_core.tf32",
+    "tensor_core.fp8",
+    "tensor_core.int8",
+    "tensor_core.fp64",
+    "tensor_core.fp4",
     "tensor_core.int4",
-)  # fmt: skip
+)
 
 _TENSOR_CORE = {
     "float16": "tensor_core.fp16",

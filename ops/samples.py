@@ -38,7 +38,12 @@ _LARGE, _ADDED_LARGE, _LARGEST, _FEWEST_FOR_LARGE = math.sqrt(6.0), 1.0, 1024.0,
 # times the root of the number of elements in all, so that neither the offset nor the scatter is lost in the sum.
 _OFFSETS, _ADDED_OFFSETS = (-2.0, 0.0), (1.5, 2.5)
 # Powers of two that the scale of a group is drawn between, by dtype; of other dtypes the last.
-_SCALES = {torch.float16: (-8.0, 4.0), torch.bfloat16: (-10.0, 10.0), torch.float32: (-10.0, 10.0), torch.float64: (-10.0, 10.0)}
+_SCALES = {
+    torch.float16: (-8.0, 4.0),
+    torch.bfloat16: (-10.0, 10.0),
+    torch.float32: (-10.0, 10.0),
+    torch.float64: (-10.0, 10.0),
+}
 _SCALES_OF_8_BITS = (-2.0, 2.0)
 # Octaves between a dtype's largest number and the sum of a group, and between the least and the greatest such scale.
 _HEADROOM, _ADDED_SPAN = 5.0, 12.0
@@ -92,7 +97,9 @@ class Groups:
         last = max((axis for axis in axes if shape[axis] > 1), default=None)
         for axis in axes:
             if shape[axis] > 1:
-                values.mul_(_uneven(shape[axis], is_last=axis == last, device=stream.device).to(work).view(_along(axis, shape)))
+                values.mul_(
+                    _uneven(shape[axis], is_last=axis == last, device=stream.device).to(work).view(_along(axis, shape))
+                )
         values.mul_(scale.to(work))
         if self.has_large and count >= _FEWEST_FOR_LARGE:
             size = (_ADDED_LARGE if self.is_added else _LARGE) * math.sqrt(count)
@@ -103,7 +110,13 @@ class Groups:
         return values.to(dtype)
 
     def _scale(
-        self, groups: tuple[int, ...], count: int, dtype: torch.dtype, stream: torch.Generator, params: Params, variant: int
+        self,
+        groups: tuple[int, ...],
+        count: int,
+        dtype: torch.dtype,
+        stream: torch.Generator,
+        params: Params,
+        variant: int,
     ) -> torch.Tensor:
         low, high = self.scales or _SCALES.get(dtype, _SCALES_OF_8_BITS)
         if self.is_added:

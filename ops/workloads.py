@@ -47,7 +47,9 @@ def build_inputs(
     return _tensors(op_class, case, op_class.INPUT_NAMES, torch.device(device), variant)
 
 
-def calls_on(device: torch.device | str, inputs: Mapping[str, torch.Tensor | None]) -> contextlib.AbstractContextManager:
+def calls_on(
+    device: torch.device | str, inputs: Mapping[str, torch.Tensor | None]
+) -> contextlib.AbstractContextManager:
     """While it is entered, calls with `inputs` are on `device`: one without a tensor takes PyTorch's default device."""
     return contextlib.nullcontext() if any(tensor is not None for tensor in inputs.values()) else torch.device(device)
 
@@ -58,15 +60,18 @@ def _tensors(
     passed = {tensor.name: tensor for tensor in case.tensors}
     homes = {name: torch.device("cpu") if name in op_class.CPU_NAMES else device for name in names}
     return {
-        name: _build(op_class, case, passed[name], homes[name], variant) if name in passed else None
-        for name in names
+        name: _build(op_class, case, passed[name], homes[name], variant) if name in passed else None for name in names
     }
 
 
-def _build(op_class: type[Op], case: WorkloadCase, tensor: TensorCase, device: torch.device, variant: int) -> torch.Tensor:
+def _build(
+    op_class: type[Op], case: WorkloadCase, tensor: TensorCase, device: torch.device, variant: int
+) -> torch.Tensor:
     op, case_id, dtype = op_class.ENTRY, case.case_id, BY_NAME[tensor.dtype]
     if tensor.values is not None:
-        array = generators.generate(tensor.values.name, tensor.values.args, generators.tensor_seed(op, case_id, tensor.name))
+        array = generators.generate(
+            tensor.values.name, tensor.values.args, generators.tensor_seed(op, case_id, tensor.name)
+        )
         if tuple(array.shape) != tensor.shape:
             raise ValueError(
                 f"{op}: case {case_id}: {tensor.values.name} fills {tensor.name!r} with shape {list(array.shape)}, and"

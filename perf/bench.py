@@ -37,9 +37,12 @@ if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_
 from absl import app, flags
 
 from tileops.ops import row_index
-from tileops.perf.harness import devices as bench_devices, rows as bench_rows, shards
+from tileops.perf.harness import devices as bench_devices
+from tileops.perf.harness import rows as bench_rows
+from tileops.perf.harness import shards
 from tileops.perf.roof import profiles
-from tileops.perf.runs import reader, writer as run_writer
+from tileops.perf.runs import reader
+from tileops.perf.runs import writer as run_writer
 from tileops.proto import benchmark_pb2
 from tileops.tools.cli import command, later, nearest, paths
 
@@ -96,12 +99,16 @@ _MAX_ROW_SECONDS = flags.DEFINE_float(
     lower_bound=0.0,
 )
 flags.register_validator(
-    _MAX_ROW_SECONDS, lambda value: value is None or math.isfinite(value), message="must be a number of seconds; 0 sets no limit"
+    _MAX_ROW_SECONDS,
+    lambda value: value is None or math.isfinite(value),
+    message="must be a number of seconds; 0 sets no limit",
 )
 _ROWS = flags.DEFINE_enum(
     "rows", None, ["all", "quick"], "quick: the cheapest row of each op. Default: quick on the CPU, else all."
 )
-_SAMPLES = flags.DEFINE_bool("samples", True, "Record every sample beside median and spread; --nosamples keeps runs small.")
+_SAMPLES = flags.DEFINE_bool(
+    "samples", True, "Record every sample beside median and spread; --nosamples keeps runs small."
+)
 _REPRODUCIBLE = flags.DEFINE_bool("reproducible", False, "Write nothing that differs between two runs (with meta).")
 _LIST = flags.DEFINE_bool("list", False, "Print the rows and their implementations; run nothing.")
 
@@ -140,7 +147,13 @@ def _checked() -> int:
         _import_torch()
         with _sources(plugins) as sources:
             return _run(sources, shard)
-    except (app.UsageError, bench_devices.DeviceError, bench_rows.SelectionError, profiles.ProfileError, reader.RunFileError) as error:
+    except (
+        app.UsageError,
+        bench_devices.DeviceError,
+        bench_rows.SelectionError,
+        profiles.ProfileError,
+        reader.RunFileError,
+    ) as error:
         _refuse(error)  # without the names of the next clause, which torch would be imported for
     except (bench_catalogue.CatalogueError, bench_emit.EmitError) as error:
         _refuse(error)
@@ -157,9 +170,20 @@ def _refuse(error: Exception) -> NoReturn:
 def _import_torch() -> None:
     """Imports what is imported later; from here on Ctrl-C and SIGTERM are exceptions."""
     later.load(
-        bench_asked, bench_catalogue, bench_emit, bench_ending, bench_environment, bench_files, bench_header,
-        bench_plan, bench_pool, bench_pricing, bench_progress, bench_run, bench_worker,
-    )  # fmt: skip
+        bench_asked,
+        bench_catalogue,
+        bench_emit,
+        bench_ending,
+        bench_environment,
+        bench_files,
+        bench_header,
+        bench_plan,
+        bench_pool,
+        bench_pricing,
+        bench_progress,
+        bench_run,
+        bench_worker,
+    )
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ending a run politely is ending it with Ctrl-C
     if signal.getsignal(signal.SIGINT) is _leave:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -192,9 +216,7 @@ def _plugin(name: str) -> str:
 
 def _selected(classes: Mapping[str, bench_rows.Named]) -> list[tuple[bench_rows.Named, bench_rows.NamedCase]]:
     """The rows that the flags select. Raises SelectionError."""
-    selection = bench_rows.Selection(
-        ops=_globs(_OP.value), families=_globs(_FAMILY.value), labels=_globs(_LABEL.value)
-    )
+    selection = bench_rows.Selection(ops=_globs(_OP.value), families=_globs(_FAMILY.value), labels=_globs(_LABEL.value))
     generated = [] if _GENERATED_DIR.value is None else [_GENERATED_DIR.value]
     listed_by = nearest.rows(spec_dir=_SPEC_DIR.value, generated_dir=generated, plugin=_PLUGIN.value)
     cases = bench_rows.select(classes, selection, listed_by)
@@ -215,9 +237,12 @@ def _run(sources: bench_catalogue.Sources, shard: shards.Shard) -> int:
     plugins, files = bench_header.plugins(sources, _PLUGIN.value, _SPEC_DIR.value)
     sources = dataclasses.replace(sources, plugin_files=files)
     choice = bench_plan.Choice(
-        implementations=_IMPLEMENTATION.value, rows=_ROWS.value, shard=shard,
-        max_row_s=_MAX_ROW_SECONDS.value, row_timeout_s=_ROW_TIMEOUT_S.value,
-    )  # fmt: skip
+        implementations=_IMPLEMENTATION.value,
+        rows=_ROWS.value,
+        shard=shard,
+        max_row_s=_MAX_ROW_SECONDS.value,
+        row_timeout_s=_ROW_TIMEOUT_S.value,
+    )
     cases = _selected(classes)
     asked = bench_asked.asked(dict.fromkeys(op_class for op_class, _ in cases), choice.implementations, brought)
     if _LIST.value:
@@ -226,16 +251,21 @@ def _run(sources: bench_catalogue.Sources, shard: shards.Shard) -> int:
         return _price(bench_plan.part(cases, choice), choice, plugins)
     with contextlib.ExitStack() as pools:
         status = _measure(
-            cases, choice, plugins, lambda: pools.enter_context(bench_pool.pool(sources)),
+            cases,
+            choice,
+            plugins,
+            lambda: pools.enter_context(bench_pool.pool(sources)),
             lambda path, rows: _say_unserved(asked, bench_files.served(path, rows), rows, brought, choice),
-        )  # fmt: skip
+        )
     return status
 
 
 def _list_serving(
-    cases: list[bench_rows.Case], choice: bench_plan.Choice, asked: Mapping[bench_asked.Name, Implementation],
+    cases: list[bench_rows.Case],
+    choice: bench_plan.Choice,
+    asked: Mapping[bench_asked.Name, Implementation],
     brought: Mapping[bench_asked.Name, str],
-) -> int:  # fmt: skip
+) -> int:
     """Print the rows of a run; of implementations that were asked for, those that serve each."""
     kind = bench_environment.kind(_DEVICE.value)
     cases = bench_plan.part(cases, choice) if choice.rows is None else bench_plan.rows(cases, choice, kind)
@@ -253,9 +283,12 @@ def _list_serving(
 
 
 def _say_unserved(
-    asked: Mapping[bench_asked.Name, Implementation], served: Collection[bench_asked.Name],
-    rows: Collection[tuple[str, str]], brought: Mapping[bench_asked.Name, str], choice: bench_plan.Choice,
-) -> bool:  # fmt: skip
+    asked: Mapping[bench_asked.Name, Implementation],
+    served: Collection[bench_asked.Name],
+    rows: Collection[tuple[str, str]],
+    brought: Mapping[bench_asked.Name, str],
+    choice: bench_plan.Choice,
+) -> bool:
     """Say which implementations were asked for and serve none of the rows, each an op and a case.
 
     Returns:
@@ -298,13 +331,18 @@ def _price(cases: list[bench_rows.Case], choice: bench_plan.Choice, plugins: Seq
                 records.append(record)
                 outcomes[record.op, record.case_id, ""] = record.status
                 progress.end(record.status in bench_run.FAILED)
-    return bench_ending.finish(writer.path, records, outcomes, choice.shard, f' --predict --profile="{_PREDICTED_DEVICE}"')
+    return bench_ending.finish(
+        writer.path, records, outcomes, choice.shard, f' --predict --profile="{_PREDICTED_DEVICE}"'
+    )
 
 
 def _measure(
-    cases: list[bench_rows.Case], choice: bench_plan.Choice, plugins: Sequence[benchmark_pb2.Plugin],
-    make_pool: Callable[[], bench_pool.Pool], say_unserved: Callable[[pathlib.Path, set[tuple[str, str]]], bool],
-) -> int:  # fmt: skip
+    cases: list[bench_rows.Case],
+    choice: bench_plan.Choice,
+    plugins: Sequence[benchmark_pb2.Plugin],
+    make_pool: Callable[[], bench_pool.Pool],
+    say_unserved: Callable[[pathlib.Path, set[tuple[str, str]]], bool],
+) -> int:
     # Asked of a child: this process and the server that children are forked from touch no GPU.
     first = make_pool()
     try:

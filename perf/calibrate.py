@@ -8,7 +8,6 @@ recorded beside each number and never changed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 import dataclasses
 import datetime
 import pathlib
@@ -16,9 +15,9 @@ import platform
 import re
 import tempfile
 import time
+from collections.abc import Sequence
 
-from absl import app
-from absl import flags
+from absl import app, flags
 
 from tileops.perf.roof import profiles
 from tileops.proto import gpu_profile_pb2
@@ -37,10 +36,7 @@ calibrate_search = later.module("tileops.perf.calibration.search")
 device_state = later.module("tileops.perf.clock.device_state")
 
 _OUT = flags.DEFINE_string(
-    "out",
-    "",
-    "File to write the profile to; by default one named after the GPU, in your"
-    " directory.",
+    "out", "", "File to write the profile to; by default one named after the GPU, in your directory."
 )
 _BASE = flags.DEFINE_string(
     "base",
@@ -48,9 +44,7 @@ _BASE = flags.DEFINE_string(
     "Profile with the theoretical values: a device name or a .textproto file; by"
     " default the project's profile of this GPU.",
 )
-_QUICK = flags.DEFINE_bool(
-    "quick", False, "Fewer variants and rounds: a minute instead of four."
-)
+_QUICK = flags.DEFINE_bool("quick", False, "Fewer variants and rounds: a minute instead of four.")
 
 _VERSION = "1"
 
@@ -108,10 +102,7 @@ def find_out(out: str, device_name: str) -> pathlib.Path:
 
 
 def calibrate(
-    device: torch.device,
-    base: gpu_profile_pb2.GpuProfile,
-    theoretical: dict[str, float],
-    quick: bool,
+    device: torch.device, base: gpu_profile_pb2.GpuProfile, theoretical: dict[str, float], quick: bool
 ) -> tuple[list[model.Outcome], gpu_profile_pb2.GpuProfile]:
     """Measures a device.
 
@@ -152,32 +143,23 @@ def calibrate(
         clocks = watch.since(0)
     provenance = {
         "tool": f"//perf:calibrate {_VERSION}" + (" --quick" if quick else ""),
-        "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "driver": device_state.driver_version(),
         "clocks": f"as found, not set; {clocks}",
-        "software": f"CUDA {torch.version.cuda}, torch {torch.__version__}, Python"
-        f" {platform.python_version()}",
+        "software": f"CUDA {torch.version.cuda}, torch {torch.__version__}, Python {platform.python_version()}",
     }
     return outcomes, calibrate_profile.merge(base, outcomes, start_up, provenance, facts.l2_bytes)
 
 
 def _measure(
-    quantity: model.Quantity,
-    meter: calibrate_device.Meter,
-    watch: calibrate_conditions.Watch,
+    quantity: model.Quantity, meter: calibrate_device.Meter, watch: calibrate_conditions.Watch
 ) -> model.Outcome:
     started, mark = time.monotonic(), watch.mark()
-    outcome = calibrate_search.search(
-        quantity, meter, conditions=lambda: watch.since(mark), report=command.say
-    )
+    outcome = calibrate_search.search(quantity, meter, conditions=lambda: watch.since(mark), report=command.say)
     if not isinstance(outcome.best.trial, model.BandwidthTrial):
         mark = watch.mark()
         sustained_per_s = meter.sustained(outcome.best.trial)
-        outcome = dataclasses.replace(
-            outcome,
-            sustained_per_s=sustained_per_s,
-            sustained_conditions=watch.since(mark),
-        )
+        outcome = dataclasses.replace(outcome, sustained_per_s=sustained_per_s, sustained_conditions=watch.since(mark))
     if quantity.cross_check is not None:
         try:
             cross_check_per_s = meter.cross_check(quantity.cross_check)
@@ -190,17 +172,14 @@ def _measure(
     return outcome
 
 
-def _measure_start_up(
-    meter: calibrate_device.Meter, quick: bool
-) -> calibrate_fit.StartUp:
+def _measure_start_up(meter: calibrate_device.Meter, quick: bool) -> calibrate_fit.StartUp:
     fastest: dict[int, float] = {}
     for trial in calibrate_plan.start_up(quick):
         seconds, _ = meter.time(trial)
         fastest[trial.work] = min(seconds, fastest.get(trial.work, seconds))
     start_up = calibrate_fit.fit_start_up(sorted(fastest.items()))
     times = ", ".join(
-        f"{model.written_size(traffic)} {seconds * 1e6:.2f} us"
-        for traffic, seconds in sorted(fastest.items())
+        f"{model.written_size(traffic)} {seconds * 1e6:.2f} us" for traffic, seconds in sorted(fastest.items())
     )
     command.say(
         f"start-up {start_up.t0_s * 1e6:.3f} us and"
@@ -269,11 +248,7 @@ def _write(profile: gpu_profile_pb2.GpuProfile, out: pathlib.Path) -> None:
         raise app.UsageError(f"{error}; the profile is on stdout") from error
 
 
-def _tell(
-    outcomes: Sequence[model.Outcome],
-    profile: gpu_profile_pb2.GpuProfile,
-    base: profiles.Profile,
-) -> None:
+def _tell(outcomes: Sequence[model.Outcome], profile: gpu_profile_pb2.GpuProfile, base: profiles.Profile) -> None:
     for outcome in outcomes:
         print(_line(outcome))
     print(f"latency floor: {profile.latency_floor_s * 1e6:.2f} us")

@@ -27,9 +27,10 @@ clock_study_replay = later.module("tileops.perf.study.replay")
 _STUDY = flags.DEFINE_enum("study", None, ["flush", "replay"], "Which experiment.")
 _DEVICE = flags.DEFINE_string("device", "cuda:0", "cuda:N.")
 _SIZES_MB = flags.DEFINE_list(
-    "sizes_mb", ["1", "2", "5", "10", "20", "30", "40", "50", "60", "80", "100", "150", "200"],
+    "sizes_mb",
+    ["1", "2", "5", "10", "20", "30", "40", "50", "60", "80", "100", "150", "200"],
     "flush: what a call reads and writes together, in 1e6 bytes.",
-)  # fmt: skip
+)
 _ROWS = flags.DEFINE_integer("rows", 10, "replay: number of rows.", lower_bound=1)
 _IMPLEMENTATION = flags.DEFINE_string("implementation", "torch", "replay: which implementation of them.")
 _OUT = flags.DEFINE_string("out", None, "CSV file to write. Default: stdout.")

@@ -10,32 +10,25 @@ import math
 from collections.abc import Sequence
 from typing import TextIO
 
-from absl import app
-from absl import flags
+from absl import app, flags
 
-from tileops.perf.comparison import html as compare_html, rows, table, text
-from tileops.perf.report import facts as report_facts, runs
-from tileops.perf.runs import duplicates, parts, reader as runfile
+from tileops.perf.comparison import html as compare_html
+from tileops.perf.comparison import rows, table, text
+from tileops.perf.report import facts as report_facts
+from tileops.perf.report import runs
+from tileops.perf.runs import duplicates, parts
+from tileops.perf.runs import reader as runfile
 from tileops.tools.cli import command, output, paths
 
 _BASE = flags.DEFINE_string("base", None, "Run file to compare with, .binpb or .jsonl.")
 _NEW = flags.DEFINE_string("new", None, "Run file to judge.")
 _THRESHOLD = flags.DEFINE_float(
-    "threshold",
-    0.05,
-    "Change of a median that counts: 0.05 is 5% more time, or 1/1.05 of it.",
-    lower_bound=0.0,
+    "threshold", 0.05, "Change of a median that counts: 0.05 is 5% more time, or 1/1.05 of it.", lower_bound=0.0
 )
-_FORMAT = flags.DEFINE_enum(
-    "format", "table", ["table", "json", "csv", "html"], "Form of the comparison."
-)
+_FORMAT = flags.DEFINE_enum("format", "table", ["table", "json", "csv", "html"], "Form of the comparison.")
 _OUT = flags.DEFINE_string("out", None, "File to write. Default: stdout.")
-_DUPLICATES = flags.DEFINE_enum(
-    "duplicates", None, duplicates.CHOICES, duplicates.HELP
-)
-_ALL = flags.DEFINE_bool(
-    "all", False, "List the rows in which nothing changed, too (table)."
-)
+_DUPLICATES = flags.DEFINE_enum("duplicates", None, duplicates.CHOICES, duplicates.HELP)
+_ALL = flags.DEFINE_bool("all", False, "List the rows in which nothing changed, too (table).")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -52,11 +45,7 @@ def main(argv: Sequence[str]) -> int:
         readers = [runfile.read_run(path) for path in files]
         runs.device_name(readers)
         known, summaries = zip(*map(_read, readers))
-        comparison = text.Comparison(
-            *summaries,
-            _THRESHOLD.value,
-            rows.compare(*known, _THRESHOLD.value),
-        )
+        comparison = text.Comparison(*summaries, _THRESHOLD.value, rows.compare(*known, _THRESHOLD.value))
         if _FORMAT.value != "table":
             for run in summaries:
                 for problem in run.problems:
@@ -64,11 +53,7 @@ def main(argv: Sequence[str]) -> int:
             if comparison.warning:
                 command.say(comparison.warning)
         output.write(_OUT.value, lambda out: _render(comparison, out))
-    except (
-        runfile.RunFileError,
-        runs.MixedDevicesError,
-        output.OutputError,
-    ) as error:
+    except (runfile.RunFileError, runs.MixedDevicesError, output.OutputError) as error:
         raise app.UsageError(str(error)) from error
     return command.EXIT_FOUND if comparison.health == "failed" else command.EXIT_OK
 

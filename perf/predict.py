@@ -7,8 +7,7 @@ was never calibrated needs --assume_calibration=0.85, too, or the like.
 
 from collections.abc import Sequence
 
-from absl import app
-from absl import flags
+from absl import app, flags
 
 from tileops.perf import roofline
 from tileops.tools.cli import command, paths

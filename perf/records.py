@@ -9,21 +9,18 @@ import dataclasses
 import pathlib
 from collections.abc import Iterator, Sequence
 
-from absl import app
-from absl import flags
+from absl import app, flags
 
 from tileops.perf.roof import profiles
-from tileops.perf.runs import duplicates, framing, junit, merge, parts, reader as runfile, text, writer
+from tileops.perf.runs import duplicates, framing, junit, merge, parts, text, writer
+from tileops.perf.runs import reader as runfile
 from tileops.proto import benchmark_pb2
 from tileops.tools.cli import command, output, paths
 
 _IN = flags.DEFINE_multi_string("in", [], "File to convert; several are merged.")
 _OUT = flags.DEFINE_string("out", None, "File to write. Default: stdout.")
 _FROM = flags.DEFINE_enum(
-    "from",
-    None,
-    ["run", "jsonl", "junit"],
-    "Form of the input. Default: junit for .xml, otherwise what the file is.",
+    "from", None, ["run", "jsonl", "junit"], "Form of the input. Default: junit for .xml, otherwise what the file is."
 )
 _TO = flags.DEFINE_enum(
     "to",
@@ -33,10 +30,7 @@ _TO = flags.DEFINE_enum(
     " of --out (.jsonl, .csv, .textproto, .binpb); jsonl without one.",
 )
 _DEVICE_NAME = flags.DEFINE_string(
-    "device_name",
-    None,
-    "Device that was measured, as its driver names it, where the input does not say"
-    " (JUnit).",
+    "device_name", None, "Device that was measured, as its driver names it, where the input does not say (JUnit)."
 )
 
 _SUITE = flags.DEFINE_string(
@@ -53,8 +47,7 @@ _ALLOW_UNKNOWN_REVISION = flags.DEFINE_bool(
 _ALLOW_MISSING_PARTS = flags.DEFINE_bool(
     "allow_missing_parts",
     False,
-    "Merge some parts of a run alone; the merged run says which, and can be merged with"
-    " the others later.",
+    "Merge some parts of a run alone; the merged run says which, and can be merged with the others later.",
 )
 
 _DUPLICATES = flags.DEFINE_enum(
@@ -65,12 +58,7 @@ _DUPLICATES = flags.DEFINE_enum(
     " implementation. Default: all, and reports refuse what was written.",
 )
 
-_FORM_OF_ENDING = {
-    ".jsonl": "jsonl",
-    ".csv": "csv",
-    ".textproto": "textproto",
-    ".binpb": "run",
-}
+_FORM_OF_ENDING = {".jsonl": "jsonl", ".csv": "csv", ".textproto": "textproto", ".binpb": "run"}
 _WRITERS = {
     "jsonl": text.write_jsonl,
     "csv": text.write_csv,
@@ -90,24 +78,14 @@ def main(argv: Sequence[str]) -> int:
         output.refuse_input(_OUT.value, files)
         readers = [_read(path) for path in files]
         allowed = merge.Allowed(
-            unknown_revision=_ALLOW_UNKNOWN_REVISION.value,
-            missing_parts=_ALLOW_MISSING_PARTS.value,
+            unknown_revision=_ALLOW_UNKNOWN_REVISION.value, missing_parts=_ALLOW_MISSING_PARTS.value
         )
         header = merge.merged_header(readers, allowed)
         _name_device(header)
         doubt_of_device = _doubt_of_device(header, readers)
         write = _WRITERS[form]
-        output.write(
-            _OUT.value,
-            lambda out: write(_entries(header, readers), out),
-            binary=form == "run",
-        )
-    except (
-        runfile.RunFileError,
-        merge.MergeError,
-        profiles.ProfileError,
-        output.OutputError,
-    ) as error:
+        output.write(_OUT.value, lambda out: write(_entries(header, readers), out), binary=form == "run")
+    except (runfile.RunFileError, merge.MergeError, profiles.ProfileError, output.OutputError) as error:
         raise app.UsageError(str(error)) from error
     for reader in readers:
         for problem in reader.problems:
@@ -154,9 +132,7 @@ def _name_device(header: benchmark_pb2.RunHeader) -> None:
         return
     known = header.environment.device_name
     if known not in ("", _DEVICE_NAME.value):
-        raise app.UsageError(
-            f"--device_name={_DEVICE_NAME.value} is not what was measured: {known!r}"
-        )
+        raise app.UsageError(f"--device_name={_DEVICE_NAME.value} is not what was measured: {known!r}")
     header.environment.device_name = _DEVICE_NAME.value
 
 
@@ -180,9 +156,7 @@ def _doubt_of_device(header: benchmark_pb2.RunHeader, readers: Sequence[merge.Re
     )
 
 
-def _entries(
-    header: benchmark_pb2.RunHeader, readers: Sequence[merge.Reader]
-) -> Iterator[benchmark_pb2.RunEntry]:
+def _entries(header: benchmark_pb2.RunHeader, readers: Sequence[merge.Reader]) -> Iterator[benchmark_pb2.RunEntry]:
     stamped = benchmark_pb2.RunHeader()
     stamped.CopyFrom(header)
     stamped.schema_version = runfile.SCHEMA_VERSION

@@ -12,13 +12,14 @@ others remain: rows come and go with the manifest.
 
 from collections.abc import Iterator, Sequence
 
-from absl import app
-from absl import flags
+from absl import app, flags
 
 from tileops.perf.comparison import reprice_effect, reprice_join
 from tileops.perf.report import runs, text
 from tileops.perf.roof import profiles
-from tileops.perf.runs import duplicates, framing, json as run_json, reader as runfile, writer
+from tileops.perf.runs import duplicates, framing, writer
+from tileops.perf.runs import json as run_json
+from tileops.perf.runs import reader as runfile
 from tileops.proto import benchmark_pb2
 from tileops.tools.cli import command, later, output, paths
 
@@ -32,13 +33,9 @@ _RUN = flags.DEFINE_multi_string(
     "Run file, .binpb or .jsonl; repeatable, then the newest record of a case and"
     " implementation counts. Default: every recorded H200 file of the repository.",
 )
-_OUT = flags.DEFINE_string(
-    "out", "tileops-repriced.binpb", "Run file to write, .binpb or .jsonl."
-)
+_OUT = flags.DEFINE_string("out", "tileops-repriced.binpb", "Run file to write, .binpb or .jsonl.")
 
-_DUPLICATES = flags.DEFINE_enum(
-    "duplicates", None, duplicates.CHOICES, duplicates.HELP
-)
+_DUPLICATES = flags.DEFINE_enum("duplicates", None, duplicates.CHOICES, duplicates.HELP)
 
 
 def main(argv: Sequence[str]) -> int:
@@ -59,9 +56,7 @@ def main(argv: Sequence[str]) -> int:
         is_json = run_json.is_json(paths.user_path(_OUT.value))
         encode = run_json.line if is_json else framing.frame
         output.write(_OUT.value, lambda out: out.writelines(map(encode, entries)), binary=True)
-        profile = profiles.select(
-            profiles.load_profiles(), runs.device_name(readers)
-        )
+        profile = profiles.select(profiles.load_profiles(), runs.device_name(readers))
     except (
         runfile.RunFileError,
         profiles.ProfileError,
@@ -77,10 +72,7 @@ def main(argv: Sequence[str]) -> int:
     effects = reprice_effect.effects(recorded, joined.records, profile)
     for line in reprice_join.describe(joined) + reprice_effect.describe(effects):
         command.say(line)
-    command.say(
-        f"{text.counted(len(joined.records), 'record')} priced again, written to"
-        f" {paths.user_path(_OUT.value)}"
-    )
+    command.say(f"{text.counted(len(joined.records), 'record')} priced again, written to {paths.user_path(_OUT.value)}")
     broken = any(effect.is_impossible or effect.is_lost for effect in effects)
     failed = broken or joined.unpriced or not joined.records
     return command.EXIT_FOUND if failed else command.EXIT_OK

@@ -10,12 +10,15 @@ import sys
 from collections.abc import Sequence
 from typing import TextIO
 
-from absl import app
-from absl import flags
+from absl import app, flags
 
-from tileops.perf.report import html as report_html, json as report_json, rows, runs, store as report_store, table
+from tileops.perf.report import html as report_html
+from tileops.perf.report import json as report_json
+from tileops.perf.report import rows, runs, table
+from tileops.perf.report import store as report_store
 from tileops.perf.roof import profiles
-from tileops.perf.runs import duplicates, reader as runfile
+from tileops.perf.runs import duplicates
+from tileops.perf.runs import reader as runfile
 from tileops.proto import roofline_pb2
 from tileops.tools.cli import command, output
 
@@ -26,33 +29,20 @@ _RUN = flags.DEFINE_multi_string(
     " the repository. The newest record of a case and implementation counts.",
 )
 _PROFILE = flags.DEFINE_string(
-    "profile",
-    None,
-    "GPU profile: a device name or a .textproto file. Default: the one that names"
-    " the measured device.",
+    "profile", None, "GPU profile: a device name or a .textproto file. Default: the one that names the measured device."
 )
-_FORMAT = flags.DEFINE_enum(
-    "format", "table", ["table", "json", "csv", "html"], "Form of the report."
-)
+_FORMAT = flags.DEFINE_enum("format", "table", ["table", "json", "csv", "html"], "Form of the report.")
 _OUT = flags.DEFINE_string("out", None, "File to write. Default: stdout.")
-_OP = flags.DEFINE_multi_string(
-    "op", [], "Globs of op names, separated by commas; repeatable."
-)
-_FAMILY = flags.DEFINE_multi_string(
-    "family", [], "Globs of families, separated by commas; repeatable."
-)
+_OP = flags.DEFINE_multi_string("op", [], "Globs of op names, separated by commas; repeatable.")
+_FAMILY = flags.DEFINE_multi_string("family", [], "Globs of families, separated by commas; repeatable.")
 _IMPLEMENTATION = flags.DEFINE_string(
-    "implementation",
-    runs.BEST,
-    "An implementation's name, 'all', or 'best': the fastest correct one of each"
-    " case.",
+    "implementation", runs.BEST, "An implementation's name, 'all', or 'best': the fastest correct one of each case."
 )
 _SORT = flags.DEFINE_enum(
     "sort",
     "headroom",
     sorted(rows.SORT_KEYS),
-    "headroom: most time to win first. time: slowest first. efficiency: lowest"
-    " first. op: by name.",
+    "headroom: most time to win first. time: slowest first. efficiency: lowest first. op: by name.",
 )
 _TOP = flags.DEFINE_string(
     "top",
@@ -73,22 +63,11 @@ _ASSUME_CALIBRATION = flags.DEFINE_float(
     " fraction for; the report says that it was assumed. Default: such readings stay"
     " blank (uncalibrated).",
 )
-_DUPLICATES = flags.DEFINE_enum(
-    "duplicates", None, duplicates.CHOICES, duplicates.HELP
-)
-_REPRODUCIBLE = flags.DEFINE_bool(
-    "reproducible", False, "Leave out run id, time, host and revision."
-)
+_DUPLICATES = flags.DEFINE_enum("duplicates", None, duplicates.CHOICES, duplicates.HELP)
+_REPRODUCIBLE = flags.DEFINE_bool("reproducible", False, "Leave out run id, time, host and revision.")
 
 # What --reproducible leaves out of each run's summary.
-_VARYING_FIELDS = (
-    "run_id",
-    "started_at",
-    "hostname_hash",
-    "project_revision",
-    "project_dirty",
-    "command_line",
-)
+_VARYING_FIELDS = ("run_id", "started_at", "hostname_hash", "project_revision", "project_dirty", "command_line")
 
 _ENCODERS = {
     "table": rows.message_text,
@@ -144,9 +123,7 @@ def _collect(store: report_store.RowStore) -> rows.Collected:
     readers = [runfile.read_run(path) for path in files]
     query = rows.Query(
         selection=runs.Selection(
-            ops=_globs(_OP.value),
-            families=_globs(_FAMILY.value),
-            implementation=_IMPLEMENTATION.value,
+            ops=_globs(_OP.value), families=_globs(_FAMILY.value), implementation=_IMPLEMENTATION.value
         ),
         profile=_assumed(_profile_for(readers)),
         is_prediction=_PREDICT.value,
@@ -182,8 +159,7 @@ def _profile_for(readers: Sequence[runfile.RunReader]) -> profiles.Profile | Non
         profile = profiles.select(profiles.load_profiles(), device_name)
         if profile is None and _PREDICT.value:
             raise app.UsageError(
-                f"no profile names the device {device_name!r}; say with --profile"
-                " which GPU to predict for"
+                f"no profile names the device {device_name!r}; say with --profile which GPU to predict for"
             )
         return profile
     profile = profiles.find_profile(_PROFILE.value)

@@ -13,8 +13,10 @@ from typing import TextIO
 
 from absl import app, flags
 
-from tileops.perf.comparison import rows as compare_rows, stability_rows, stability_runs
-from tileops.perf.runs import duplicates, reader as runfile
+from tileops.perf.comparison import rows as compare_rows
+from tileops.perf.comparison import stability_rows, stability_runs
+from tileops.perf.runs import duplicates
+from tileops.perf.runs import reader as runfile
 from tileops.tools.cli import command, output, paths
 
 _BASE = flags.DEFINE_string("base", None, "Run file.")
@@ -68,7 +70,9 @@ def _write(
         times = f"{row.base_s * 1e6:.2f} us, then {row.new_s * 1e6:.2f} us"
         print(f"  {row.relative:.2%}  {' '.join(row.key)}: {times}", file=out)
     for reader in readers:
-        for implementation, seconds in stability_rows.harness_times(duplicates.records(reader, _DUPLICATES.value)).items():
+        for implementation, seconds in stability_rows.harness_times(
+            duplicates.records(reader, _DUPLICATES.value)
+        ).items():
             if seconds:
                 what = f"{reader.path.name}: harness time of {len(seconds)} {implementation or 'records'}"
                 _write_quantiles(what, stability_rows.quantiles(seconds), "{:.2f} s", out)

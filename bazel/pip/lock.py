@@ -15,9 +15,7 @@ import subprocess
 import sys
 import tempfile
 
-from pip._vendor.packaging import markers
-from pip._vendor.packaging import requirements
-from pip._vendor.packaging import utils
+from pip._vendor.packaging import markers, requirements, utils
 
 PYTHON_MINORS = ("3.11", "3.12", "3.13")
 MACHINES = ("x86_64", "aarch64")

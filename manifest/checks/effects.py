@@ -25,13 +25,17 @@ def aliases(entry: Entry, unclear: set[str], report: Report) -> None:
     for tensor in entry.signature.inputs.values():
         path = f"signature.inputs.{tensor.name}"
         if tensor.write_only and tensor.mutated is None and f"{path}.mutated" not in entry.malformed:
-            report(f"{path}.write_only", tensor.line, "M050", "write_only needs a `mutated` that is true or a condition")
+            report(
+                f"{path}.write_only", tensor.line, "M050", "write_only needs a `mutated` that is true or a condition"
+            )
     taken: dict[str, str] = {}
     for output in entry.signature.outputs.values():
         source = f"signature.inputs.{output.alias}"
         if not output.alias or {source, f"{source}.mutated"} & entry.malformed:
             continue
-        problem = _alias_problem(entry.signature, output, taken, bool(unclear & {source, f"signature.outputs.{output.name}"}))
+        problem = _alias_problem(
+            entry.signature, output, taken, bool(unclear & {source, f"signature.outputs.{output.name}"})
+        )
         if problem:
             report(f"signature.outputs.{output.name}.alias", output.line, "M050", problem)
         taken.setdefault(output.alias, output.name)
@@ -60,7 +64,12 @@ def conditions(entry: Entry, report: Report) -> None:
         for tensor in tensors.values():
             path = f"signature.{section}.{tensor.name}"
             if tensor.name in circular:
-                report(f"{path}.{_FIELD[section]}", tensor.when.line, "M041", "asks for its own presence, directly or through others")
+                report(
+                    f"{path}.{_FIELD[section]}",
+                    tensor.when.line,
+                    "M041",
+                    "asks for its own presence, directly or through others",
+                )
             if circular and tensor.when is not None and _asks_for(tensor) & asked.keys():
                 continue  # what it comes to is not known
             if tensor.when is not None:
@@ -83,22 +92,41 @@ def _condition(signature: Signature, path: str, condition: Expression, constant:
     unknown = [name for name in expr.names(condition.expr) if name not in {one.name for one in finite}]
     for name in unknown:
         report(
-            path, condition.line, "M052",
+            path,
+            condition.line,
+            "M052",
             f"{name!r} is no discriminant (a Bool or enum parameter, an algebraic value, a presence)",
-        )  # fmt: skip
+        )
     if unknown:
         return
-    restrictions = [rule for rule in domain_restrictions(signature) if set(expr.names(rule)) <= {one.name for one in finite}]
+    restrictions = [
+        rule for rule in domain_restrictions(signature) if set(expr.names(rule)) <= {one.name for one in finite}
+    ]
     try:
         found = {point.fold(condition.expr) for point in enumerate_points(finite, restrictions)}
     except TooManyPoints:
         return  # which the inference plan, or the price, reports
     if not found <= {expr.Literal(True), expr.Literal(False)}:
-        report(path, condition.line, "M052", f"{shown(condition.text)} is not decided by the finite facts of a call alone; {_FINITE}")
+        report(
+            path,
+            condition.line,
+            "M052",
+            f"{shown(condition.text)} is not decided by the finite facts of a call alone; {_FINITE}",
+        )
     elif found == {expr.Literal(True)}:
-        report(path, condition.line, constant, f"{shown(condition.text)} holds in every call that the rules accept; {_ALWAYS[constant]}")
+        report(
+            path,
+            condition.line,
+            constant,
+            f"{shown(condition.text)} holds in every call that the rules accept; {_ALWAYS[constant]}",
+        )
     elif found == {expr.Literal(False)}:
-        report(path, condition.line, constant, f"{shown(condition.text)} holds in no call that the rules accept; leave it out")
+        report(
+            path,
+            condition.line,
+            constant,
+            f"{shown(condition.text)} holds in no call that the rules accept; leave it out",
+        )
 
 
 _FINITE = "compare Bools, enums, dtypes and finite fields of algebraic values, and ask for presence"

@@ -16,7 +16,11 @@ Report = Callable[[str, int, str, str], None]
 
 
 def check_axes(
-    term: expr.ShapeTerm, names: Scope, report: Callable[[str, str], None], facts: Facts = NOTHING, families: Collection[str] = ()
+    term: expr.ShapeTerm,
+    names: Scope,
+    report: Callable[[str, str], None],
+    facts: Facts = NOTHING,
+    families: Collection[str] = (),
 ) -> None:
     """Each axis is an integer, each run a sequence of integers, and none an application of one of the families."""
     for axis in term.axes:
@@ -53,7 +57,11 @@ class FamilyCheck:
         reached = applied.union(*(_reachable(name, references) for name in applied))
         inside = {name for tensor in self._signature.tensors.values() for name in expr.names(tensor.shape.expr)}
         # The application may be misspelt, or stand where none may; either is reported there.
-        unclear = self._entry.signature_gaps or applied - set(self._signature.families) or inside & set(self._signature.families)
+        unclear = (
+            self._entry.signature_gaps
+            or applied - set(self._signature.families)
+            or inside & set(self._signature.families)
+        )
         for family in self._signature.families.values():
             if family.name not in reached and not unclear:
                 self._report(f"signature.types.{family.name}", family.line, "M030", "is applied by no tensor")
@@ -73,17 +81,24 @@ class FamilyCheck:
                 self._report(path, line, "M030", f"no type family {term.family!r}; there are: {known}")
             return
         if len(term.args) != len(family.params):
-            self._report(path, line, "M030", f"{term.family} takes {len(family.params)} arguments, not {len(term.args)}")
+            self._report(
+                path, line, "M030", f"{term.family} takes {len(family.params)} arguments, not {len(term.args)}"
+            )
             return
         for arg, (name, wanted) in zip(term.args, family.params.items(), strict=True):
-            kind = kind_check.check(arg, names, lambda what, message: self._report(path, line, _CODES[what], message), facts)
+            kind = kind_check.check(
+                arg, names, lambda what, message: self._report(path, line, _CODES[what], message), facts
+            )
             if kind is None:
                 continue
             if not kinds.fits(kind, wanted):
                 self._report(path, line, "M022", f"argument {name!r} of {term.family} must be {wanted}, and is {kind}")
             elif name in family.match and not self._decides(arg, names):
                 self._report(
-                    path, line, "M030", f"argument {name!r} of {term.family} chooses the case: write a parameter or present(t)"
+                    path,
+                    line,
+                    "M030",
+                    f"argument {name!r} of {term.family} chooses the case: write a parameter or present(t)",
                 )
 
     def _decides(self, arg: expr.Expr, names: Scope) -> bool:
@@ -114,25 +129,30 @@ class FamilyCheck:
         names = Scope(family.params, {})
         for position, case in enumerate(family.cases):
             problems = [
-                problem for name, pattern in zip(family.match, case.patterns, strict=True)
+                problem
+                for name, pattern in zip(family.match, case.patterns, strict=True)
                 if (problem := _pattern_problem(pattern, family.params.get(name)))
-            ]  # fmt: skip
+            ]
             for problem in problems:
                 self._report(path, case.line, "M031", problem)
             if problems:
                 continue  # what the case shows of its parameters is not known
             if any(_overlap(case, other) for other in family.cases[:position]):
                 self._report(path, case.line, "M031", "overlaps a case before it")
-            facts = Facts(only={
-                name: frozenset({pattern.value}) for name, pattern in zip(family.match, case.patterns, strict=True)
-            })  # fmt: skip
+            facts = Facts(
+                only={
+                    name: frozenset({pattern.value}) for name, pattern in zip(family.match, case.patterns, strict=True)
+                }
+            )
             if isinstance(case.shape, expr.FamilyTerm):
                 self._application(path, case.line, case.shape, names, facts)
             else:
                 check_axes(
-                    case.shape, names, lambda what, message, line=case.line: self._report(path, line, _CODES[what], message),
+                    case.shape,
+                    names,
+                    lambda what, message, line=case.line: self._report(path, line, _CODES[what], message),
                     facts,
-                )  # fmt: skip
+                )
 
 
 def cycles(references: dict[str, set[str]]) -> list[str]:
@@ -169,7 +189,9 @@ def _pattern_problem(pattern: Pattern, kind: kinds.Kind | None) -> str:
         fields = dict(constructor.fields)
         for name, value in pattern.fields:
             finite = isinstance(fields.get(name), (kinds.Bool, kinds.Enum))
-            if not finite or not (isinstance(value, bool) if isinstance(fields[name], kinds.Bool) else value in fields[name].values):
+            if not finite or not (
+                isinstance(value, bool) if isinstance(fields[name], kinds.Bool) else value in fields[name].values
+            ):
                 return f"{name}={value!r} is no value of a finite field of {pattern.value}"
     return ""
 

@@ -32,9 +32,11 @@ def definitions(entry: Entry, told: Collection[str], report: Report) -> None:
             if isinstance(side, expr.Name) and isinstance(forall.get(side.id), (kinds.Dim, kinds.Shape)):
                 if side.id not in expr.names(other) and not isinstance(other, expr.Literal):
                     report(
-                        path, rule.line, "M026",
+                        path,
+                        rule.line,
+                        "M026",
                         f"{shown(rule.text)} defines {side.id!r}; write {shown(expr.to_source(other))} in the shape, or a `let`",
-                    )  # fmt: skip
+                    )
                     break
 
 
@@ -43,13 +45,17 @@ def combos(entry: Entry, broken: frozenset[str], report: Report) -> None:
     signature = entry.signature
     unread = {gap.rpartition("]")[0] + "]" for gap in entry.signature_gaps if gap.startswith("signature.dtype_combos[")}
     paths = [f"signature.dtype_combos[{position}]" for position in range(len(signature.combos))]
-    first = next((combo.keys() for path, combo in zip(paths, signature.combos, strict=True) if path not in unread), None)
+    first = next(
+        (combo.keys() for path, combo in zip(paths, signature.combos, strict=True) if path not in unread), None
+    )
     for position, (path, combo) in enumerate(zip(paths, signature.combos, strict=True)):
         if path in unread:
             continue
         line = entry.line_of(path)
         problems = [
-            problem for name, dtype in combo.items() if name not in broken and (problem := _misfit(signature.forall.get(name), name, dtype))
+            problem
+            for name, dtype in combo.items()
+            if name not in broken and (problem := _misfit(signature.forall.get(name), name, dtype))
         ]
         for problem in problems:
             report(path, line, "M053", problem)
@@ -95,7 +101,11 @@ def _expressions(signature: Signature) -> Iterator[tuple[str, Expression, Tensor
         yield f"signature.let.{name}", let, None
     for position, rule in enumerate(signature.rules):
         yield f"signature.shape_rules[{position}]", rule, None
-    for section, tensors in (("params", signature.constants), ("inputs", signature.inputs), ("outputs", signature.outputs)):
+    for section, tensors in (
+        ("params", signature.constants),
+        ("inputs", signature.inputs),
+        ("outputs", signature.outputs),
+    ):
         for name, tensor in tensors.items():
             yield f"signature.{section}.{name}.dtype", tensor.dtype, None
             yield f"signature.{section}.{name}.shape", tensor.shape, tensor

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 
-from tileops.manifest.checks import effects, families as check_families, rules
+from tileops.manifest.checks import effects, rules
+from tileops.manifest.checks import families as check_families
 from tileops.manifest.diagnostics import Diagnostics
 from tileops.manifest.language import declarations, expr, kind_check, kinds
 from tileops.manifest.language.kind_check import DTYPE, FORM, KIND, NAME, PRESENCE, Scope
@@ -140,7 +141,9 @@ class SignatureCheck:
 
     def run(self) -> bool:
         """Report every defect; True where the signature can be planned and called."""
-        for name in check_families.cycles({name: set(expr.names(let.expr)) for name, let in self._signature.lets.items()}):
+        for name in check_families.cycles(
+            {name: set(expr.names(let.expr)) for name, let in self._signature.lets.items()}
+        ):
             self._report(f"signature.let.{name}", self._signature.lets[name].line, "M041", "refers to itself")
         if self._failed:
             return False
@@ -215,7 +218,9 @@ class SignatureCheck:
 
     def _dtype(self, path: str, expression: Expression) -> Kind | None:
         self._parts(path, expression)
-        dtype = kind_check.check(expression.expr, scope(self._entry, dtypes=True), self._reporter(path, expression.line))
+        dtype = kind_check.check(
+            expression.expr, scope(self._entry, dtypes=True), self._reporter(path, expression.line)
+        )
         if dtype is not None and not isinstance(dtype.item if isinstance(dtype, Maybe) else dtype, kinds.DType):
             self._report(path, expression.line, "M022", f"must be a dtype, and is {dtype}")
         elif isinstance(dtype, Maybe):
@@ -241,16 +246,19 @@ class SignatureCheck:
             runs = isinstance(term, expr.ShapeTerm) and any(isinstance(axis, expr.Splice) for axis in term.axes)
             if isinstance(term, expr.ShapeTerm) and not runs and len(term.axes) != generator.rank:
                 self._report(
-                    f"{path}.values", tensor.values.line, "M051",
+                    f"{path}.values",
+                    tensor.values.line,
+                    "M051",
                     f"{call.function} gives {generator.rank} axes, and {tensor.name} has {len(term.axes)}",
-                )  # fmt: skip
+                )
         if tensor.requires and isinstance(dtype, kinds.DType) and not all("int" in name for name in dtype.values):
             self._report(f"{path}.requires", tensor.line, "M051", f"requires needs an integer dtype, not {dtype}")
         # A requirement may read the contents of another metadata tensor of rank 1, by its name.
         lists = {
-            other.name: kinds.Seq(INT) for other in self._signature.inputs.values()
+            other.name: kinds.Seq(INT)
+            for other in self._signature.inputs.values()
             if other.values is not None and other.name != tensor.name
-        }  # fmt: skip
+        }
         names = dataclasses.replace(names, names={**names.names, **lists})
         for position, required in enumerate(tensor.requires):
             report = self._reporter(f"{path}.requires[{position}]", required.line)
@@ -264,7 +272,12 @@ class SignatureCheck:
         try:
             self._planned(told)
         except TooManyPoints as error:
-            self._report("signature", self._entry.line_of("signature"), "M042", f"{error.args[0]} discriminant points are too many")
+            self._report(
+                "signature",
+                self._entry.line_of("signature"),
+                "M042",
+                f"{error.args[0]} discriminant points are too many",
+            )
 
     def _undecided(self) -> set[str]:
         """Report the dtype indices that decide a branch and are not known before one is taken; which they are."""
@@ -274,10 +287,12 @@ class SignatureCheck:
                 found.add(one.name)
                 path = f"signature.forall.{one.name}"
                 self._report(
-                    path, self._entry.line_of(path), "M040",
+                    path,
+                    self._entry.line_of(path),
+                    "M040",
                     f"{one.name!r} decides which tensors or axes a call has, and no input that every call has is of dtype {one.name};"
                     " give one that dtype, or let a parameter decide",
-                )  # fmt: skip
+                )
         return found
 
     def _planned(self, told: set[str]) -> None:
@@ -286,10 +301,12 @@ class SignatureCheck:
         domain = Domain(signature)
         read: set[str] = set()
         missing = {
-            str(error): error.family for tensor in signature.tensors.values()
+            str(error): error.family
+            for tensor in signature.tensors.values()
             if isinstance(tensor.shape.expr, expr.FamilyTerm)
-            for point in domain.points(plan.item_terms(signature, tensor.name)) for error in _without_case(signature, tensor, point)
-        }  # fmt: skip
+            for point in domain.points(plan.item_terms(signature, tensor.name))
+            for error in _without_case(signature, tensor, point)
+        }
         for message, family in missing.items():
             path = f"signature.types.{family}"
             self._report(path, self._entry.line_of(path), "M031", message)
@@ -307,16 +324,31 @@ class SignatureCheck:
 
     def _unread(self, read: set[str], told: set[str]) -> None:
         """Report the indices that nothing reads, save those `told` already."""
-        filled = {name for tensor in self._signature.inputs.values() if tensor.values for name in expr.names(tensor.values.expr)}
+        filled = {
+            name
+            for tensor in self._signature.inputs.values()
+            if tensor.values
+            for name in expr.names(tensor.values.expr)
+        }
         filled.update(name for let in self._signature.lets.values() for name in expr.names(let.expr))
         for name, kind in self._signature.forall.items():
             path = f"signature.forall.{name}"
             if name in told:
                 continue
             if is_value_list(kind) and name not in filled:
-                self._report(path, self._entry.line_of(path), "M040", f"{name!r} is read by no generator, and is there for nothing else")
+                self._report(
+                    path,
+                    self._entry.line_of(path),
+                    "M040",
+                    f"{name!r} is read by no generator, and is there for nothing else",
+                )
             elif not is_value_list(kind) and name not in read:
-                self._report(path, self._entry.line_of(path), "M040", f"{name!r} stands in no shape, dtype, rule or generator, and so is solved by no call")
+                self._report(
+                    path,
+                    self._entry.line_of(path),
+                    "M040",
+                    f"{name!r} stands in no shape, dtype, rule or generator, and so is solved by no call",
+                )
 
     def _unsolved(self, names: list[str], point: Point) -> str:
         """Why indices are not solved at a point, and what would solve the first."""
@@ -341,7 +373,9 @@ def _without_case(signature: Signature, tensor: Tensor, point: Point) -> Iterato
         yield error
 
 
-def _check_arguments(call: expr.Call, wanted: tuple[Kind, ...], names: Scope, report: Callable[[str, str], None]) -> None:
+def _check_arguments(
+    call: expr.Call, wanted: tuple[Kind, ...], names: Scope, report: Callable[[str, str], None]
+) -> None:
     if len(call.args) != len(wanted):
         report(KIND, f"{call.function} takes {len(wanted)} arguments, not {len(call.args)}")
         return
@@ -349,5 +383,3 @@ def _check_arguments(call: expr.Call, wanted: tuple[Kind, ...], names: Scope, re
         found = kind_check.check(arg, names, report)
         if found is not None and not kinds.fits(found, kind):
             report(KIND, f"{expr.to_source(arg)!r} must be {kind}, and is {found}")
-
-

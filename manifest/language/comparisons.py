@@ -22,7 +22,9 @@ def problem(node: expr.Compare, found: list[Kind], kind_of: Callable[[expr.Expr]
     return _chain(node, found)
 
 
-def _between(op: str, one: expr.Expr, left: Kind, other: expr.Expr, right: Kind, kind_of: Callable[[expr.Expr], Kind | None]) -> str:
+def _between(
+    op: str, one: expr.Expr, left: Kind, other: expr.Expr, right: Kind, kind_of: Callable[[expr.Expr], Kind | None]
+) -> str:
     never = _never_equal(op, left, other) or _never_equal(op, right, one)
     if never is not None:
         return f"{left} {op} {right}: nothing there equals {shown(never.value)}"

@@ -14,7 +14,22 @@ from typing import Any, NamedTuple
 from tileops.manifest.language import kinds, primitives
 from tileops.manifest.language.generators import GENERATOR_FUNCTIONS
 from tileops.manifest.language.kinds import (
-    BOOL, DIM, INT, REAL, SHAPE, Adt, Constructor, Dim, DType, Enum, Int, Kind, Maybe, NoneKind, Seq, Union,
+    BOOL,
+    DIM,
+    INT,
+    REAL,
+    SHAPE,
+    Adt,
+    Constructor,
+    Dim,
+    DType,
+    Enum,
+    Int,
+    Kind,
+    Maybe,
+    NoneKind,
+    Seq,
+    Union,
 )
 from tileops.manifest.language.predicates import PREDICATE_FUNCTIONS
 from tileops.manifest.language.primitives import PRIMITIVE_FUNCTIONS
@@ -24,9 +39,13 @@ _INTS = Union((INT, _SEQ_INT))
 _DIM_ARGUMENT = Maybe(_INTS)
 _DTYPE = kinds.ALL_DTYPES
 # Any algebraic type whose constructors are among these and have these fields, whatever the type and its classes are.
-_LAYOUT = Adt("a layout of experts", tuple(
-    Constructor(name, "", tuple((field, INT) for field in fields)) for name, fields in primitives.MOE_LAYOUTS.items()
-))
+_LAYOUT = Adt(
+    "a layout of experts",
+    tuple(
+        Constructor(name, "", tuple((field, INT) for field in fields))
+        for name, fields in primitives.MOE_LAYOUTS.items()
+    ),
+)
 
 # Kind of a result from the kinds of the arguments; a string says why these do not fit.
 Result = Callable[[list[Kind]], Kind | str]
@@ -218,7 +237,9 @@ def _has(constructor: Constructor, field: str, kind: Kind) -> bool:
 def _described(kind: Kind) -> str:
     if not isinstance(kind, Adt):
         return str(kind)
-    forms = (f"{one.name}{{{', '.join(f'{field}: {item}' for field, item in one.fields)}}}" for one in kind.constructors)
+    forms = (
+        f"{one.name}{{{', '.join(f'{field}: {item}' for field, item in one.fields)}}}" for one in kind.constructors
+    )
     return f"an algebraic type of {', '.join(forms)}"
 
 

@@ -41,10 +41,26 @@ def category(dtype: str) -> str:
 
 # How other libraries, and PyTorch elsewhere, call them.
 _OTHER_NAMES = {
-    "half": "float16", "float": "float32", "double": "float64", "fp16": "float16", "bf16": "bfloat16", "fp32": "float32",
-    "f16": "float16", "f32": "float32", "f64": "float64", "fp64": "float64", "fp8": "float8_e4m3fn", "byte": "uint8", "char": "int8",
-    "short": "int16", "int": "int32", "long": "int64", "boolean": "bool", "cfloat": "complex64", "cdouble": "complex128",
-}  # fmt: skip
+    "half": "float16",
+    "float": "float32",
+    "double": "float64",
+    "fp16": "float16",
+    "bf16": "bfloat16",
+    "fp32": "float32",
+    "f16": "float16",
+    "f32": "float32",
+    "f64": "float64",
+    "fp64": "float64",
+    "fp8": "float8_e4m3fn",
+    "byte": "uint8",
+    "char": "int8",
+    "short": "int16",
+    "int": "int32",
+    "long": "int64",
+    "boolean": "bool",
+    "cfloat": "complex64",
+    "cdouble": "complex128",
+}
 
 
 def nearest(name: str) -> str:

@@ -14,20 +14,34 @@ from tileops.manifest.language.range_sums import range_sum
 from tileops.manifest.language.sum_terms import is_range_sum
 
 _BINARY: dict[str, Callable[[Any, Any], Any]] = {
-    "+": operator.add, "-": operator.sub, "*": operator.mul, "//": operator.floordiv, "%": operator.mod,
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "//": operator.floordiv,
+    "%": operator.mod,
 }
 _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
-    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
-    "in": lambda left, right: left in right, "not in": lambda left, right: left not in right,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "in": lambda left, right: left in right,
+    "not in": lambda left, right: left not in right,
 }
 
 # No size, count or price of a call comes near it.
 MAX_NUMBER = 2**128
 
+
 class Unknown(Exception):
     """A name has no value in the bindings given; `args[0]` is the name."""
 
-def evaluate(node: expr.Expr, values: Mapping[str, Any], present: Mapping[str, bool], sizes: Mapping[str, int] | None = None) -> Any:
+
+def evaluate(
+    node: expr.Expr, values: Mapping[str, Any], present: Mapping[str, bool], sizes: Mapping[str, int] | None = None
+) -> Any:
     """Value of a kind-checked expression.
 
     Args:
@@ -43,6 +57,7 @@ def evaluate(node: expr.Expr, values: Mapping[str, Any], present: Mapping[str, b
       effort.Exhausted: it takes more steps than are left.
     """
     return _Evaluation(present, sizes or {}).of(node, values)
+
 
 class _Evaluation:
     """One evaluation: each form's value by the method of its name; every node is a step, and so are long sequences."""
@@ -149,18 +164,31 @@ class _Evaluation:
             self._spend(len(value) >> 5)
         return value
 
+
 _METHODS: dict[type[expr.Expr], Callable[[_Evaluation, Any, Mapping[str, Any]], Any]] = {
-    expr.Literal: _Evaluation._literal, expr.Name: _Evaluation._name, expr.Value: _Evaluation._value,
-    expr.Field: _Evaluation._field, expr.Unary: _Evaluation._unary, expr.Binary: _Evaluation._binary,
-    expr.Compare: _Evaluation._compare, expr.Logic: _Evaluation._logic, expr.Conditional: _Evaluation._conditional,
-    expr.Subscript: _Evaluation._subscript, expr.Slice: _Evaluation._slice, expr.Tuple: _Evaluation._tuple,
-    expr.ShapeTerm: _Evaluation._shape, expr.Comprehension: _Evaluation._comprehension, expr.Call: _Evaluation._call,
-}  # fmt: skip
+    expr.Literal: _Evaluation._literal,
+    expr.Name: _Evaluation._name,
+    expr.Value: _Evaluation._value,
+    expr.Field: _Evaluation._field,
+    expr.Unary: _Evaluation._unary,
+    expr.Binary: _Evaluation._binary,
+    expr.Compare: _Evaluation._compare,
+    expr.Logic: _Evaluation._logic,
+    expr.Conditional: _Evaluation._conditional,
+    expr.Subscript: _Evaluation._subscript,
+    expr.Slice: _Evaluation._slice,
+    expr.Tuple: _Evaluation._tuple,
+    expr.ShapeTerm: _Evaluation._shape,
+    expr.Comprehension: _Evaluation._comprehension,
+    expr.Call: _Evaluation._call,
+}
+
 
 def _named(name: str, values: Mapping[str, Any]) -> Any:
     if name not in values and name in BITS:
         return name
     return _lookup(values, name)
+
 
 def _checked(value: Any) -> Any:
     """The value; a number may not grow without bound."""
@@ -168,15 +196,18 @@ def _checked(value: Any) -> Any:
         raise ValueError("a number of 2**128 and more counts nothing")
     return value
 
+
 def _check_product(values: Sequence[int]) -> None:
     """Refuse a product that passes MAX_NUMBER before it is made, since making it may take as long as one likes."""
     if 0 not in values and sum(abs(value).bit_length() - 1 for value in values) >= MAX_NUMBER.bit_length():
         raise ValueError("a product of 2**128 and more counts nothing")
 
+
 def _lookup(mapping: Mapping[str, Any], name: str) -> Any:
     if name not in mapping:
         raise Unknown(name)
     return mapping[name]
+
 
 def fold(node: expr.Expr, values: Mapping[str, Any], present: Mapping[str, bool]) -> expr.Expr:
     """The expression with everything that the point decides worked out: known names, presence, arms not taken.
@@ -195,7 +226,9 @@ def fold(node: expr.Expr, values: Mapping[str, Any], present: Mapping[str, bool]
     if isinstance(node, (expr.Name, expr.Value)):
         name = node.id if isinstance(node, expr.Name) else node.name
         known = values.get(name)
-        return expr.Literal(known) if isinstance(known, (bool, str, int)) or (known is None and name in values) else node
+        return (
+            expr.Literal(known) if isinstance(known, (bool, str, int)) or (known is None and name in values) else node
+        )
     if isinstance(node, expr.Field):
         value = values.get(node.name)
         known = isinstance(value, AdtValue) and (node.field == "kind" or node.field in dict(value.fields))
@@ -215,11 +248,14 @@ def fold(node: expr.Expr, values: Mapping[str, Any], present: Mapping[str, bool]
         if isinstance(test, expr.Literal):
             return again(node.then if test.value else node.otherwise)
         return expr.Conditional(test, again(node.then), again(node.otherwise))
-    if isinstance(node, expr.Comprehension) and node.variable in values:  # the variable is its own, not the name outside
+    if (
+        isinstance(node, expr.Comprehension) and node.variable in values
+    ):  # the variable is its own, not the name outside
         inner = {name: value for name, value in values.items() if name != node.variable}
         condition = None if node.condition is None else fold(node.condition, inner, present)
         return expr.Comprehension(fold(node.element, inner, present), node.variable, again(node.sequence), condition)
     return expr.rebuild(node, again)
+
 
 def _constant(node: expr.Expr) -> expr.Expr:
     """The literal that an operation on literals gives; the operation itself where it has no value, or is none of the language."""
@@ -233,9 +269,11 @@ def _constant(node: expr.Expr) -> expr.Expr:
         return node
     return expr.Literal(value) if isinstance(value, (bool, int, str)) else node
 
+
 def _is_constant(node: expr.Expr) -> bool:
     """A literal, or a tuple of literals: what `in` looks through and max and min choose from."""
     return isinstance(node, expr.Literal) or (isinstance(node, expr.Tuple) and all(map(_is_constant, node.items)))
+
 
 def _identity(node: expr.Expr) -> expr.Expr:
     """`x * 1`, `1 * x`, `x + 0`, `0 + x` and `x - 0` as x: what a point leaves behind of its arms."""
@@ -246,6 +284,7 @@ def _identity(node: expr.Expr) -> expr.Expr:
         if (node.op == "*" and node.left == one) or (node.op == "+" and node.left == nothing):
             return node.right
     return node
+
 
 def _logic(op: str, operands: list[expr.Expr]) -> expr.Expr:
     """`and` / `or` with the decided operands taken out."""

@@ -10,7 +10,6 @@ from typing import Any
 
 from tileops.manifest.language import effort
 
-
 # A formula that a person can review is far smaller; the bounds keep hostile ones cheap to refuse.
 MAX_TERMS = 1_000
 MAX_DEPTH = 60
@@ -279,7 +278,20 @@ def measure(node: Expr) -> tuple[int, int]:
 
 ATOM, SUM, COMPARISON = 9, 5, 4
 # Python's precedence, loosest first; a child looser than its place is put in parentheses.
-_LEVEL = {"if": 0, "or": 1, "and": 2, "not": 3, "compare": COMPARISON, "+": SUM, "-": SUM, "*": 6, "//": 6, "%": 6, "unary": 7, "atom": ATOM}
+_LEVEL = {
+    "if": 0,
+    "or": 1,
+    "and": 2,
+    "not": 3,
+    "compare": COMPARISON,
+    "+": SUM,
+    "-": SUM,
+    "*": 6,
+    "//": 6,
+    "%": 6,
+    "unary": 7,
+    "atom": ATOM,
+}
 
 
 def to_source(node: Expr, level: int = 0) -> str:
@@ -299,7 +311,9 @@ def _source(node: Expr) -> tuple[str, int]:
         return text if own >= level else f"({text})"
 
     if isinstance(node, Literal):
-        return ("inf" if node.value == math.inf and isinstance(node.value, float) else _literal(node.value)), _LEVEL["atom"]
+        return ("inf" if node.value == math.inf and isinstance(node.value, float) else _literal(node.value)), _LEVEL[
+            "atom"
+        ]
     if isinstance(node, Name):
         return node.id, _LEVEL["atom"]
     if isinstance(node, Value):
@@ -348,4 +362,8 @@ def _source(node: Expr) -> tuple[str, int]:
 
 
 def _literal(value: Any) -> str:
-    return f'"{value}"' if isinstance(value, str) and '"' not in value and "\\" not in value and value.isprintable() else repr(value)
+    return (
+        f'"{value}"'
+        if isinstance(value, str) and '"' not in value and "\\" not in value and value.isprintable()
+        else repr(value)
+    )

@@ -12,8 +12,26 @@ import re
 import warnings
 
 from tileops.manifest.language.expr import (
-    MAX_DEPTH, MAX_TERMS, Binary, Call, Compare, Comprehension, Conditional, Expr, FamilyTerm, Field, Literal, Logic, Name,
-    ShapeTerm, Slice, Splice, Subscript, Tuple, Unary, Value,
+    MAX_DEPTH,
+    MAX_TERMS,
+    Binary,
+    Call,
+    Compare,
+    Comprehension,
+    Conditional,
+    Expr,
+    FamilyTerm,
+    Field,
+    Literal,
+    Logic,
+    Name,
+    ShapeTerm,
+    Slice,
+    Splice,
+    Subscript,
+    Tuple,
+    Unary,
+    Value,
 )
 from tileops.manifest.language.text import odd_character, shown
 
@@ -32,7 +50,13 @@ FORMS = (
 
 _BINARY = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "//", ast.Mod: "%"}
 _COMPARE = {
-    ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.In: "in",
+    ast.Eq: "==",
+    ast.NotEq: "!=",
+    ast.Lt: "<",
+    ast.LtE: "<=",
+    ast.Gt: ">",
+    ast.GtE: ">=",
+    ast.In: "in",
     ast.NotIn: "not in",
 }
 _UNARY = {ast.USub: "-", ast.UAdd: "+", ast.Not: "not"}
@@ -50,14 +74,16 @@ def parse_shape(text: str) -> Expr:
     if isinstance(tree, ast.List):
         return ShapeTerm(
             tuple(
-                Splice(parser.expression(axis.value, 1)) if isinstance(axis, ast.Starred) else parser.expression(axis, 1)
+                Splice(parser.expression(axis.value, 1))
+                if isinstance(axis, ast.Starred)
+                else parser.expression(axis, 1)
                 for axis in tree.elts
             )
         )
     if isinstance(tree, ast.Subscript) and isinstance(tree.value, ast.Name):
         args = tree.slice.elts if isinstance(tree.slice, ast.Tuple) else [tree.slice]
         return FamilyTerm(tree.value.id, tuple(parser.expression(arg, 1) for arg in args))
-    raise ExprError(f"{shown(text)} is no shape; write \"[axis, ...]\" or one type-family application \"Family[...]\"")
+    raise ExprError(f'{shown(text)} is no shape; write "[axis, ...]" or one type-family application "Family[...]"')
 
 
 _STRINGS = re.compile(r"""'(\\.|[^'\\])*'|"(\\.|[^"\\])*\"""", re.DOTALL)
@@ -70,7 +96,9 @@ def _python(text: str) -> ast.expr:
     if odd:  # Python would fold it into another letter, and read a name that nobody wrote
         raise ExprError(f"{odd} stands outside a string; names and operators are ASCII")
     if "#" in _STRINGS.sub("", text):  # Python would drop the rest of the line, and with it a part of the formula
-        raise ExprError("'#' starts no comment inside an expression; comments stand on lines of their own in YAML, outside the text")
+        raise ExprError(
+            "'#' starts no comment inside an expression; comments stand on lines of their own in YAML, outside the text"
+        )
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what Python finds odd in a formula is judged here, not printed
@@ -153,7 +181,9 @@ class _Parser:
             return Subscript(sequence, self.expression(node.slice, depth))
         if node.slice.step is not None:
             raise self._refused(node)
-        bounds = (None if part is None else self.expression(part, depth) for part in (node.slice.lower, node.slice.upper))
+        bounds = (
+            None if part is None else self.expression(part, depth) for part in (node.slice.lower, node.slice.upper)
+        )
         return Slice(sequence, *bounds)
 
     def _SetComp(self, node: ast.SetComp, depth: int) -> Expr:

@@ -8,7 +8,21 @@ from collections.abc import Callable, Mapping
 from tileops.manifest.language import comparisons, declarations, dtypes, effort, expr, kinds
 from tileops.manifest.language.evaluate import evaluate
 from tileops.manifest.language.kinds import (
-    BOOL, DIM, INT, NONE, REAL, Adt, Dim, DType, Enum, Int, Kind, Maybe, Real, Seq, Union,
+    BOOL,
+    DIM,
+    INT,
+    NONE,
+    REAL,
+    Adt,
+    Dim,
+    DType,
+    Enum,
+    Int,
+    Kind,
+    Maybe,
+    Real,
+    Seq,
+    Union,
 )
 from tileops.manifest.language.names import may_be_variable
 from tileops.manifest.language.narrowing import NOTHING, Facts, learn
@@ -100,8 +114,11 @@ class _Checker:
         if name in self._scope.broken:
             return None
         if name in self._scope.tensors:
-            self._fail(NAME, f"{name!r} is a tensor; it may stand only inside present(...)"
-                       f"{' and bytes(...)' if self._scope.roofline else ''}")
+            self._fail(
+                NAME,
+                f"{name!r} is a tensor; it may stand only inside present(...)"
+                f"{' and bytes(...)' if self._scope.roofline else ''}",
+            )
         else:
             self._unknown(name)
         return None
@@ -114,12 +131,18 @@ class _Checker:
         elif name in self._scope.lists:
             self._fail(NAME, f"{name!r} is a Seq[Int], which rows hold for generators: no call knows it")
         elif name in dtypes.BITS:
-            self._fail(NAME, f"{name!r} is a dtype, which stands by itself only in the `dtype` of a tensor; compare with {name!r} in quotes")
+            self._fail(
+                NAME,
+                f"{name!r} is a dtype, which stands by itself only in the `dtype` of a tensor; compare with {name!r} in quotes",
+            )
         else:
             hint = f"; did you mean {name.capitalize()}?" if name in ("true", "false") else ""
             known = [*self._scope.names, *(["the dtypes"] if self._scope.dtypes else [])]
-            self._fail(NAME, f"unknown name {shown(name)}{hint}; allowed are {', '.join(known) or 'none'}"
-                       f" and the functions {', '.join(self._scope.functions())}")
+            self._fail(
+                NAME,
+                f"unknown name {shown(name)}{hint}; allowed are {', '.join(known) or 'none'}"
+                f" and the functions {', '.join(self._scope.functions())}",
+            )
 
     def _Value(self, node: expr.Value, facts: Facts) -> Kind | None:
         kind = self._Name(expr.Name(node.name), NOTHING)
@@ -135,7 +158,9 @@ class _Checker:
 
     def _Field(self, node: expr.Field, facts: Facts) -> Kind | None:
         if self._scope.dtypes and node.name == "torch" and "torch" not in self._scope.names:
-            self._fail(DTYPE, f"torch.{node.field} is no dtype; did you mean {dtypes.nearest(node.field) or 'float32'}?")
+            self._fail(
+                DTYPE, f"torch.{node.field} is no dtype; did you mean {dtypes.nearest(node.field) or 'float32'}?"
+            )
             return None
         kind = self._Name(expr.Name(node.name), facts)
         if kind is None:
@@ -153,8 +178,10 @@ class _Checker:
             if not having:
                 self._fail(NAME, f"{node.name}.{node.field}: no constructor of {kind} has the field {node.field!r}")
             else:
-                self._fail(PRESENCE, f"{node.name}.{node.field} is read where {node.name}.kind is not known to be"
-                           f" {' or '.join(having)}")
+                self._fail(
+                    PRESENCE,
+                    f"{node.name}.{node.field} is read where {node.name}.kind is not known to be {' or '.join(having)}",
+                )
             return None
         joined = found[0]
         for other in found[1:]:
@@ -246,7 +273,9 @@ class _Checker:
     def _Slice(self, node: expr.Slice, facts: Facts) -> Kind | None:
         sequence = self.kind(node.sequence, facts)
         for bound in (node.start, node.stop):
-            if bound is not None and ((kind := self.kind(bound, facts)) is None or self._wanted(kind, INT, "[:]") is None):
+            if bound is not None and (
+                (kind := self.kind(bound, facts)) is None or self._wanted(kind, INT, "[:]") is None
+            ):
                 return None
         if sequence is not None and not isinstance(sequence, Seq):
             self._fail(KIND, f"[...] takes a sequence, not {sequence}")
@@ -268,7 +297,9 @@ class _Checker:
         if node.function in ("present", "bytes"):
             return self._of_tensor(node, facts)
         if node.function not in declarations.PRIMITIVES:
-            self._fail(NAME, f"unknown function {shown(node.function)}; allowed are {', '.join(self._scope.functions())}")
+            self._fail(
+                NAME, f"unknown function {shown(node.function)}; allowed are {', '.join(self._scope.functions())}"
+            )
             return None
         if node.function == "range":
             self._fail(FORM, "range may only be what a comprehension runs over")
@@ -285,7 +316,11 @@ class _Checker:
         if isinstance(result, str):
             self._fail(KIND, result)
             return None
-        if node.args and all(isinstance(arg, expr.Literal) for arg in node.args) and id(node) not in self._of_any_length:
+        if (
+            node.args
+            and all(isinstance(arg, expr.Literal) for arg in node.args)
+            and id(node) not in self._of_any_length
+        ):
             try:
                 evaluate(node, {}, {})
             except (ValueError, ArithmeticError) as error:
@@ -325,7 +360,11 @@ class _Checker:
         if not isinstance(sequence, Seq):
             self._fail(KIND, f"a comprehension runs over a sequence, not {sequence}")
             return None
-        hidden = node.variable in self._scope.names or node.variable in self._scope.tensors or node.variable in self._variables
+        hidden = (
+            node.variable in self._scope.names
+            or node.variable in self._scope.tensors
+            or node.variable in self._variables
+        )
         if hidden or not may_be_variable(node.variable):
             what = "hides a name of the entry" if hidden else "is no name that an entry could give"
             self._fail(NAME, f"the variable {shown(node.variable)} {what}")

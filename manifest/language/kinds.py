@@ -195,7 +195,9 @@ def fits(found: Kind, wanted: Kind) -> bool:
     if isinstance(wanted, Text):
         return isinstance(found, (Text, Enum))
     if isinstance(wanted, Adt):
-        return isinstance(found, Adt) and found.name == wanted.name and set(found.constructors) <= set(wanted.constructors)
+        return (
+            isinstance(found, Adt) and found.name == wanted.name and set(found.constructors) <= set(wanted.constructors)
+        )
     return found == wanted
 
 
@@ -246,10 +248,21 @@ SIMPLE_TYPES = {
 # Any other object: by the path of its class, or `dict`, or `object`; in brackets what its items are, for the reader.
 _OPAQUE = re.compile(r"(object|(dict|[A-Za-z_]\w*(\.[A-Za-z_]\w*)+)(\[[A-Za-z0-9_., \[\]]*\])?)", re.ASCII)
 _MEANT = {
-    "integer": "int", "boolean": "bool", "string": "str", "double": "float", "real": "float", "number": "Number",
-    "dtype": "torch.dtype", "Tensor": "torch.Tensor", "tensor": "torch.Tensor", "list": "list[int]", "tuple": "tuple[int, ...]",
-    "Optional": "int | None", "Any": "object", "complex": "object",
-}  # fmt: skip
+    "integer": "int",
+    "boolean": "bool",
+    "string": "str",
+    "double": "float",
+    "real": "float",
+    "number": "Number",
+    "dtype": "torch.dtype",
+    "Tensor": "torch.Tensor",
+    "tensor": "torch.Tensor",
+    "list": "list[int]",
+    "tuple": "tuple[int, ...]",
+    "Optional": "int | None",
+    "Any": "object",
+    "complex": "object",
+}
 
 
 def parameter_kind(text: str, adts: Mapping[str, Adt] = MappingProxyType({})) -> Kind | str:

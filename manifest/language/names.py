@@ -14,7 +14,7 @@ RESERVED_NAMES: dict[str, str] = {
     "out": "the argument that passes the storage of a result",
     "self": "the op itself in its methods",
     "inf": "infinity",
-    **{dtype: "a dtype" for dtype in BITS},
+    **dict.fromkeys(BITS, "a dtype"),
 }
 
 

@@ -10,6 +10,7 @@ from tileops.manifest.language import effort, expr
 
 Values = frozenset[Any]
 
+
 @dataclasses.dataclass(frozen=True)
 class Facts:
     """What is known where an expression stands.
@@ -46,11 +47,14 @@ class Facts:
         """Whether `name` can still have `value`."""
         return value not in self.never.get(name, ()) and (name not in self.only or value in self.only[name])
 
+
 NOTHING = Facts()
+
 
 def learn(node: expr.Expr, holds: bool) -> Facts:
     """What is known where `node` is true (`holds`) or false."""
     return _Learner().learn(node, holds)
+
 
 class _Learner:
     """Learns from one guard; what a part of it teaches is worked out once, though the parts around it ask again."""
@@ -90,6 +94,7 @@ class _Learner:
             before = before.also(self.learn(operand, not holds))
         return facts
 
+
 def _comparison(op: str, left: expr.Expr, right: expr.Expr, holds: bool) -> Facts:
     if op in ("==", "!=") and subject(left) is None:
         left, right = right, left
@@ -102,6 +107,7 @@ def _comparison(op: str, left: expr.Expr, right: expr.Expr, holds: bool) -> Fact
         return Facts(shown, {name: values})
     return Facts(frozenset({name}) if None in values else frozenset(), {}, {name: values})
 
+
 def subject(node: expr.Expr) -> str | None:
     """The name whose values a comparison narrows: a name itself, `x.value`, or an algebraic value by its `kind`."""
     if isinstance(node, expr.Name):
@@ -109,6 +115,7 @@ def subject(node: expr.Expr) -> str | None:
     if isinstance(node, expr.Value):
         return node.name
     return node.name if isinstance(node, expr.Field) and node.field == "kind" else None
+
 
 def _literals(node: expr.Expr, op: str) -> Values | None:
     if op in ("in", "not in"):

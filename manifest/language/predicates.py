@@ -13,8 +13,10 @@ import numpy as np
 
 def prefix_offsets(tensor: np.ndarray, total: int) -> bool:
     """Whether the tensor is offsets of segments laid end to end: rank 1, from 0, never falling, to `total`."""
-    return tensor.ndim == 1 and tensor.size > 0 and bool(
-        tensor[0] == 0 and tensor[-1] == total and (tensor[1:] >= tensor[:-1]).all()
+    return (
+        tensor.ndim == 1
+        and tensor.size > 0
+        and bool(tensor[0] == 0 and tensor[-1] == total and (tensor[1:] >= tensor[:-1]).all())
     )
 
 

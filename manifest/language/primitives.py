@@ -64,9 +64,7 @@ def reduced(shape: Sequence[int], dim: int | Sequence[int] | None, keepdim: bool
         if empty == "reject":
             raise ValueError("an empty dim is refused here")
         axes = set(builtins.range(rank)) if empty == "full" else set()
-    return tuple(
-        1 if axis in axes else size for axis, size in enumerate(shape) if keepdim or axis not in axes
-    )
+    return tuple(1 if axis in axes else size for axis, size in enumerate(shape) if keepdim or axis not in axes)
 
 
 def ceil_div(value: int, by: int) -> int:
@@ -124,9 +122,7 @@ def log2_floor(value: int) -> int:
     return value.bit_length() - 1
 
 
-def per_axis(
-    value: int | Sequence[int] | None, i: int, n: int, fallback: int | Sequence[int] | None = None
-) -> int:
+def per_axis(value: int | Sequence[int] | None, i: int, n: int, fallback: int | Sequence[int] | None = None) -> int:
     """Item `i` of a parameter over `n` axes: an int or one item holds for every axis; `fallback` stands for None.
 
     Domain: `i` lies in [0, `n`); the value has 1 or `n` items; there is a fallback where it is None.

@@ -37,7 +37,11 @@ def _sum_degree(node: expr.Expr, indices: frozenset[str]) -> int | None:
     if not isinstance(node, expr.Call) or node.function != "sum" or len(node.args) != 1:
         return None
     loop = node.args[0]
-    if not isinstance(loop, expr.Comprehension) or not isinstance(loop.sequence, expr.Call) or loop.sequence.function != "range":
+    if (
+        not isinstance(loop, expr.Comprehension)
+        or not isinstance(loop.sequence, expr.Call)
+        or loop.sequence.function != "range"
+    ):
         return None
     inner = indices | {loop.variable}
     count, term = _linear(loop.sequence.args[0], indices), _degree(loop.element, inner)
@@ -64,7 +68,11 @@ def _degree(node: expr.Expr, indices: frozenset[str]) -> int | None:
             return _low(left + right)
         return 1 if left == 1 and right == 0 else None
     if isinstance(node, expr.Compare):
-        return 0 if _ORDERED.issuperset(node.ops) and all(_compared(operand, indices) for operand in node.operands) else None
+        return (
+            0
+            if _ORDERED.issuperset(node.ops) and all(_compared(operand, indices) for operand in node.operands)
+            else None
+        )
     if isinstance(node, expr.Logic):
         return _highest(node.operands, indices)
     if isinstance(node, expr.Conditional):

@@ -83,7 +83,11 @@ def _may_fail(part: expr.Expr) -> bool:
     """Whether constants can leave a form without a value."""
     if isinstance(part, expr.Binary) and part.op in ("//", "%"):
         return not (isinstance(part.right, expr.Literal) and part.right.value > 0)
-    return isinstance(part, expr.Call) and part.function in PRIMITIVE_FUNCTIONS and bool(declarations.domain(part.function))
+    return (
+        isinstance(part, expr.Call)
+        and part.function in PRIMITIVE_FUNCTIONS
+        and bool(declarations.domain(part.function))
+    )
 
 
 def _points(signature: Signature, terms: list[expr.Expr]) -> list[Point]:
@@ -98,14 +102,21 @@ def _points(signature: Signature, terms: list[expr.Expr]) -> list[Point]:
             found.append(Discriminant(name, False, inner.values if inner is kind else (*inner.values, None)))
     combos = signature.combos
     return [
-        point for point in enumerate_points(found, domain_restrictions(signature))
-        if not combos or any(all(point.values.get(name, dtype) == dtype for name, dtype in combo.items()) for combo in combos)
-    ]  # fmt: skip
+        point
+        for point in enumerate_points(found, domain_restrictions(signature))
+        if not combos
+        or any(all(point.values.get(name, dtype) == dtype for name, dtype in combo.items()) for combo in combos)
+    ]
 
 
 def _promoted(terms: Iterable[expr.Expr]) -> list[str]:
     """Names whose dtypes decide whether a primitive has a value."""
-    calls = (part for term in terms for part in expr.walk(term) if isinstance(part, expr.Call) and part.function == "promote_types")
+    calls = (
+        part
+        for term in terms
+        for part in expr.walk(term)
+        if isinstance(part, expr.Call) and part.function == "promote_types"
+    )
     return list(dict.fromkeys(name for call in calls for name in expr.names(call)))
 
 
@@ -118,9 +129,10 @@ def _folded(signature: Signature, node: expr.Expr, point: Point) -> expr.Expr:
 
     waiting = dict(signature.lets)
     while decided := {
-        name: folded.value for name, let in waiting.items()
+        name: folded.value
+        for name, let in waiting.items()
         if isinstance(folded := at_point(let.expr), expr.Literal) and folded.value is not None
-    }:  # fmt: skip
+    }:
         values.update(decided)
         waiting = {name: let for name, let in waiting.items() if name not in decided}
     return at_point(node)

@@ -112,7 +112,9 @@ def _product(found: list[Discriminant]) -> Iterable[tuple[Any, ...]]:
 def _restricted(found: list[Discriminant], rules: list[expr.Expr]) -> list[tuple[Any, ...]]:
     """The assignments that every rule lets through; each rule is asked as soon as all that it reads is assigned."""
     _allow(found)
-    read = [[at for at, one in enumerate(found) if one.name in names] for names in (set(expr.names(rule)) for rule in rules)]
+    read = [
+        [at for at, one in enumerate(found) if one.name in names] for names in (set(expr.names(rule)) for rule in rules)
+    ]
     rows: list[tuple[Any, ...]] = [()]
     for depth, discriminant in enumerate(found):
         rows = [(*row, value) for row in rows for value in discriminant.values]

@@ -106,9 +106,9 @@ def returned(signature: Signature, domain: Domain, plan: Plan) -> dict[str, Tree
     found = {}
     for name, tensor in signature.outputs.items():
         points = domain.points(plan.terms[name])
-        found[name] = decide([
-            (point, shape_at(signature, tensor, point) if present_at(tensor, point) else None) for point in points
-        ])
+        found[name] = decide(
+            [(point, shape_at(signature, tensor, point) if present_at(tensor, point) else None) for point in points]
+        )
     return found
 
 
@@ -164,9 +164,10 @@ def _deciding_terms(signature: Signature, domain: Domain, name: str) -> list[exp
     solves = name in signature.bound  # from an axis, which has to be one thing to be solved
     indices = signature.forall.keys() | signature.lets.keys()
     telling = [
-        part for part in strict_parts(value)
+        part
+        for part in strict_parts(value)
         if (solves and indices & {*part.free_names}) or _tells_apart(signature, domain, part)
-    ]  # fmt: skip
+    ]
     return [*telling, *others]
 
 
@@ -273,7 +274,11 @@ class _Part:
     """Related tensors and lets, with a planner for all points at which they are the same."""
 
     def __init__(
-        self, signature: Signature, domain: Domain, terms: dict[str, list[expr.Expr]], members: frozenset[str],
+        self,
+        signature: Signature,
+        domain: Domain,
+        terms: dict[str, list[expr.Expr]],
+        members: frozenset[str],
         solved: dict[str, str],
     ) -> None:
         self.members = members

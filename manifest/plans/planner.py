@@ -144,14 +144,17 @@ class Planner:
         """Fix the tensor's rank; at most one run of axes may be unknown, and it must be a Shape index by itself."""
         axes = self.shapes[tensor.name].axes
         unknown = [
-            position for position, axis in enumerate(axes)
+            position
+            for position, axis in enumerate(axes)
             if isinstance(axis, expr.Splice) and not self._knows(axis.sequence)
         ]
         if len(unknown) > 1:
             return False
         if unknown:
             run = axes[unknown[0]].sequence
-            if tensor.optional or not (isinstance(run, expr.Name) and isinstance(self.signature.forall.get(run.id), kinds.Shape)):
+            if tensor.optional or not (
+                isinstance(run, expr.Name) and isinstance(self.signature.forall.get(run.id), kinds.Shape)
+            ):
                 return False
         self._opened[tensor.name] = unknown[0] if unknown else None
         self._pending[tensor.name] = list(range(len(axes)))

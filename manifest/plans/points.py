@@ -207,9 +207,11 @@ def _arguments(signature: Signature, family: str, param: str) -> list[str]:
     return [
         term.args[position].id
         for tensor in signature.tensors.values()
-        if isinstance(term := tensor.shape.expr, expr.FamilyTerm) and term.family == family
-        and position < len(term.args) and isinstance(term.args[position], expr.Name)
-    ]  # fmt: skip
+        if isinstance(term := tensor.shape.expr, expr.FamilyTerm)
+        and term.family == family
+        and position < len(term.args)
+        and isinstance(term.args[position], expr.Name)
+    ]
 
 
 def enumerate_points(found: list[Discriminant], restrictions: Iterable[expr.Expr] = ()) -> list[Point]:
@@ -219,7 +221,9 @@ def enumerate_points(found: list[Discriminant], restrictions: Iterable[expr.Expr
         number *= len(discriminant.values)
     if number > MAX_POINTS:
         raise TooManyPoints(number)
-    last: list[list[expr.Expr]] = [[] for _ in range(len(found) + 1)]  # a restriction, where the last that it reads is known
+    last: list[list[expr.Expr]] = [
+        [] for _ in range(len(found) + 1)
+    ]  # a restriction, where the last that it reads is known
     for restriction in restrictions:
         names = set(expr.names(restriction))
         last[max((at + 1 for at, one in enumerate(found) if one.name in names), default=0)].append(restriction)
@@ -227,8 +231,10 @@ def enumerate_points(found: list[Discriminant], restrictions: Iterable[expr.Expr
     for depth, values in enumerate([None, *(one.values for one in found)]):
         if values is not None:
             points = [
-                Point((*point.assigned, (found[depth - 1], value)), point.shared) for point in points for value in values
-            ]  # fmt: skip
+                Point((*point.assigned, (found[depth - 1], value)), point.shared)
+                for point in points
+                for value in values
+            ]
         for restriction in last[depth]:
             points = [point for point in points if point.fold(restriction) != expr.Literal(False)]
     return points

@@ -23,30 +23,42 @@ def resolve(entry: Entry) -> Entry:
     def tensors(found: dict[str, Tensor]) -> dict[str, Tensor]:
         return {
             name: dataclasses.replace(
-                tensor, dtype=one(tensor.dtype), shape=one(tensor.shape), when=one(tensor.when), mutated=one(tensor.mutated),
-                values=one(tensor.values), requires=tuple(one(part) for part in tensor.requires),
+                tensor,
+                dtype=one(tensor.dtype),
+                shape=one(tensor.shape),
+                when=one(tensor.when),
+                mutated=one(tensor.mutated),
+                values=one(tensor.values),
+                requires=tuple(one(part) for part in tensor.requires),
             )
             for name, tensor in found.items()
-        }  # fmt: skip
+        }
 
     return dataclasses.replace(
         entry,
         signature=dataclasses.replace(
             signature,
-            inputs=tensors(signature.inputs), outputs=tensors(signature.outputs), constants=tensors(signature.constants),
+            inputs=tensors(signature.inputs),
+            outputs=tensors(signature.outputs),
+            constants=tensors(signature.constants),
             lets={name: one(let) for name, let in signature.lets.items()},
             rules=tuple(one(rule) for rule in signature.rules),
         ),
-    )  # fmt: skip
+    )
 
 
 def conditions_of(signature: Signature) -> dict[str, expr.Expr]:
     """The condition of every tensor but those that a caller may leave out, conditions inside conditions worked in."""
-    always = {name: expr.Literal(True) for name, tensor in signature.tensors.items() if tensor.when is None and not tensor.optional}
+    always = {
+        name: expr.Literal(True)
+        for name, tensor in signature.tensors.items()
+        if tensor.when is None and not tensor.optional
+    }
     conditions = {
         name: substitute_presence(tensor.when.expr, always)
-        for name, tensor in signature.tensors.items() if tensor.when is not None
-    }  # fmt: skip
+        for name, tensor in signature.tensors.items()
+        if tensor.when is not None
+    }
     for _ in conditions:
         worked = {name: substitute_presence(node, conditions, name) for name, node in conditions.items()}
         if all(worked[name] is node for name, node in conditions.items()):
@@ -73,7 +85,13 @@ def is_its_input(signature: Signature, output: Tensor) -> expr.Expr | None:
     source = signature.inputs.get(output.alias)
     if source is None or source.mutated is None:
         return None
-    here = expr.Call("present", (expr.Name(source.name),)) if source.optional else None if source.when is None else source.when.expr
+    here = (
+        expr.Call("present", (expr.Name(source.name),))
+        if source.optional
+        else None
+        if source.when is None
+        else source.when.expr
+    )
     parts = tuple(part for part in (here, source.mutated.expr) if part not in (None, expr.Literal(True)))
     if len(parts) == 2:
         return expr.Logic("and", parts)

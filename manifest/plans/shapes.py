@@ -53,7 +53,9 @@ def _given(arg: expr.Expr, point: Point) -> Any:
 def matches(pattern: Pattern, value: Any) -> bool:
     """Whether a value is what a pattern asks for; True and 1 are not the same."""
     if isinstance(value, AdtValue):
-        return pattern.value == value.kind and all(dict(value.fields).get(name) == wanted for name, wanted in pattern.fields)
+        return pattern.value == value.kind and all(
+            dict(value.fields).get(name) == wanted for name, wanted in pattern.fields
+        )
     return type(pattern.value) is type(value) and pattern.value == value
 
 

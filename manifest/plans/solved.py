@@ -46,11 +46,16 @@ def missing(
       TooManyPoints: the points that terms and plan tell apart together are too many.
     """
     also = [
-        _reading(one) for part in solved.partly if any(found & names for _, found in part) for one, _ in part[0][0].assigned
-    ]  # fmt: skip
+        _reading(one)
+        for part in solved.partly
+        if any(found & names for _, found in part)
+        for one, _ in part[0][0].assigned
+    ]
     for point in domain.points([*terms, *also]):
         found = read(point)
-        here = set(solved.known).union(*(known for part in solved.partly for other, known in part if _agree(other, point)))
+        here = set(solved.known).union(
+            *(known for part in solved.partly for other, known in part if _agree(other, point))
+        )
         yield found, point, found - here
 
 
@@ -68,7 +73,9 @@ def _reading(one: Discriminant) -> expr.Expr:
 def _agree(first: Point, second: Point) -> bool:
     """Whether two points give the discriminants that they have in common the same values."""
     return all(
-        second.present.get(one.name, value) == value if one.presence else _same(second.values.get(one.name, value), value)
+        second.present.get(one.name, value) == value
+        if one.presence
+        else _same(second.values.get(one.name, value), value)
         for one, value in first.assigned
     )
 

@@ -42,7 +42,9 @@ class Fields:
         """A mapping with the fields of a form; what is no such is reported as `mapping` does."""
         return self.mapping(node, path, () if form.open else form.names, form.required)
 
-    def mapping(self, node: Node | None, path: str, allowed: tuple[str, ...] = (), required: tuple[str, ...] = ()) -> Mapping:
+    def mapping(
+        self, node: Node | None, path: str, allowed: tuple[str, ...] = (), required: tuple[str, ...] = ()
+    ) -> Mapping:
         """A mapping with text keys; unknown, missing and non-text keys are reported. Empty where it is none."""
         if node is None:
             return Mapping({}, {}, 0)
@@ -121,7 +123,9 @@ class Fields:
         if not NAME.fullmatch(name):
             self.report(path, line, "M013", f"{shown(name)} is no name: {_why_no_name(name)}")
         elif keyword.iskeyword(name):
-            self.report(path, line, "M013", f"{name!r} is a keyword of Python, whose arguments and attributes names become")
+            self.report(
+                path, line, "M013", f"{name!r} is a keyword of Python, whose arguments and attributes names become"
+            )
         elif name in reserved:
             self.report(path, line, "M013", f"{name!r} is {reserved[name]}; name this otherwise, such as {name}_")
         else:
@@ -146,8 +150,10 @@ def _misspelt(node: Mapping, allowed: tuple[str, ...], required: tuple[str, ...]
 
 def _why_no_name(name: str) -> str:
     odd = odd_character(name)
-    return f"{odd} is not among ASCII letters, digits and _" if odd else (
-        f"write ASCII letters, digits and _, a letter first, at most {MAX_NAME} characters"
+    return (
+        f"{odd} is not among ASCII letters, digits and _"
+        if odd
+        else (f"write ASCII letters, digits and _, a letter first, at most {MAX_NAME} characters")
     )
 
 

@@ -13,9 +13,21 @@ OP_NAME = re.compile(r"[A-Z][A-Za-z0-9]*(Fwd|Bwd)?Op")
 # Rows write indices and parameters, and `__init__` takes parameters.
 _RESERVED_INDICES = RESERVED_NAMES | dict.fromkeys(("label", "some", "dtype_cases"), "a field of a workload row")
 _RESERVED_PARAMS = _RESERVED_INDICES | {"target": "the argument of __init__ that names an implementation"}
-_RESERVED_FIELDS = RESERVED_NAMES | dict.fromkeys(("kind", "value", "shape"), "what expressions read otherwise after a dot")
+_RESERVED_FIELDS = RESERVED_NAMES | dict.fromkeys(
+    ("kind", "value", "shape"), "what expressions read otherwise after a dot"
+)
 _RESERVED_TYPES = RESERVED_NAMES | dict.fromkeys(
-    ("int", "bool", "float", "str", "Number", "list", "tuple", "dict", *("Dim", "Shape", "DType", "Seq", "Bool", "Int")),
+    (
+        "int",
+        "bool",
+        "float",
+        "str",
+        "Number",
+        "list",
+        "tuple",
+        "dict",
+        *("Dim", "Shape", "DType", "Seq", "Bool", "Int"),
+    ),
     "a type or kind of the language",
 )
 FAMILY = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
@@ -127,9 +139,20 @@ class Form:
 
 
 Holds = (
-    Text | Flag | Formula | ShapeText | GeneratorCall | PredicateCall | IndexKind | ParameterType | FamilyKind | Value | Items
-    | Members | Form
-)  # fmt: skip
+    Text
+    | Flag
+    | Formula
+    | ShapeText
+    | GeneratorCall
+    | PredicateCall
+    | IndexKind
+    | ParameterType
+    | FamilyKind
+    | Value
+    | Items
+    | Members
+    | Form
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -144,94 +167,164 @@ class Field:
 _DTYPES = Members(Text(choices=tuple(BITS)))
 _DTYPE = Formula()
 
-PARAM = Form("param", "A construction parameter.", {
-    "type": Field(ParameterType(), "What the parameter takes: Python types, dtype names, string literals, joined with |.", True),
-    "default": Field(Value(), "The value of a parameter that the caller leaves out; without it the caller must pass one."),
-    "kw_only": Field(Flag(), "The parameter is passed by its name alone."),
-    "dtype": Field(_DTYPE, "Of a construction-time tensor: its dtype."),
-    "shape": Field(ShapeText(), "Of a construction-time tensor: its shape."),
-})  # fmt: skip
+PARAM = Form(
+    "param",
+    "A construction parameter.",
+    {
+        "type": Field(
+            ParameterType(),
+            "What the parameter takes: Python types, dtype names, string literals, joined with |.",
+            True,
+        ),
+        "default": Field(
+            Value(), "The value of a parameter that the caller leaves out; without it the caller must pass one."
+        ),
+        "kw_only": Field(Flag(), "The parameter is passed by its name alone."),
+        "dtype": Field(_DTYPE, "Of a construction-time tensor: its dtype."),
+        "shape": Field(ShapeText(), "Of a construction-time tensor: its shape."),
+    },
+)
 
-INPUT = Form("input", "An input: one argument of a call.", {
-    "dtype": Field(_DTYPE, "A dtype index, a dtype parameter, a dtype's name, or a primitive that gives a dtype.", True),
-    "shape": Field(ShapeText(), "The axes that PyTorch sees, or one application of a type family.", True),
-    "optional": Field(Formula(flag=True), "true: the caller may leave it out. A condition: it is there exactly when that holds."),
-    "mutated": Field(Formula(flag=True), "It is read and written: always (true), or where a condition holds."),
-    "write_only": Field(Flag(), "Beside `mutated`: its old contents are not read."),
-    "values": Field(GeneratorCall(), "What fills a metadata tensor when a workload row is built."),
-    "requires": Field(Items(PredicateCall()), "What the contents of a metadata tensor must satisfy."),
-    "contiguous": Field(Flag(), "It must be contiguous."),
-    "device": Field(Text(choices=(DEVICE,)), "It lives on the CPU, wherever the call's other tensors are."),
-})  # fmt: skip
+INPUT = Form(
+    "input",
+    "An input: one argument of a call.",
+    {
+        "dtype": Field(
+            _DTYPE, "A dtype index, a dtype parameter, a dtype's name, or a primitive that gives a dtype.", True
+        ),
+        "shape": Field(ShapeText(), "The axes that PyTorch sees, or one application of a type family.", True),
+        "optional": Field(
+            Formula(flag=True), "true: the caller may leave it out. A condition: it is there exactly when that holds."
+        ),
+        "mutated": Field(Formula(flag=True), "It is read and written: always (true), or where a condition holds."),
+        "write_only": Field(Flag(), "Beside `mutated`: its old contents are not read."),
+        "values": Field(GeneratorCall(), "What fills a metadata tensor when a workload row is built."),
+        "requires": Field(Items(PredicateCall()), "What the contents of a metadata tensor must satisfy."),
+        "contiguous": Field(Flag(), "It must be contiguous."),
+        "device": Field(Text(choices=(DEVICE,)), "It lives on the CPU, wherever the call's other tensors are."),
+    },
+)
 
-OUTPUT = Form("output", "An output of every call.", {
-    "dtype": INPUT.fields["dtype"],
-    "shape": INPUT.fields["shape"],
-    "nullable": Field(Formula(), "The output is there exactly when this condition holds, and None elsewhere."),
-    "buffer": Field(Text(choices=(BUFFER,)), "The caller may pass the storage of the result as `out`."),
-    "alias": Field(Text(), "The input that this output is, on the branch where that input is written."),
-    "contiguous": INPUT.fields["contiguous"],
-})  # fmt: skip
+OUTPUT = Form(
+    "output",
+    "An output of every call.",
+    {
+        "dtype": INPUT.fields["dtype"],
+        "shape": INPUT.fields["shape"],
+        "nullable": Field(Formula(), "The output is there exactly when this condition holds, and None elsewhere."),
+        "buffer": Field(Text(choices=(BUFFER,)), "The caller may pass the storage of the result as `out`."),
+        "alias": Field(Text(), "The input that this output is, on the branch where that input is written."),
+        "contiguous": INPUT.fields["contiguous"],
+    },
+)
 
-TYPE_FAMILY = Form("type_family", "A shape that finite facts choose.", {
-    "params": Field(Members(FamilyKind()), "The family's parameters and their kinds.", True),
-    "match": Field(Items(Text(), least=1), "The parameters that choose the case.", True),
-    "cases": Field(Members(ShapeText(), least=1, names=None), "A literal for each parameter in `match`, and the shape there.", True),
-})  # fmt: skip
+TYPE_FAMILY = Form(
+    "type_family",
+    "A shape that finite facts choose.",
+    {
+        "params": Field(Members(FamilyKind()), "The family's parameters and their kinds.", True),
+        "match": Field(Items(Text(), least=1), "The parameters that choose the case.", True),
+        "cases": Field(
+            Members(ShapeText(), least=1, names=None),
+            "A literal for each parameter in `match`, and the shape there.",
+            True,
+        ),
+    },
+)
 
-SIGNATURE = Form("signature", "What a call takes and gives.", {
-    "forall": Field(Members(IndexKind(), reserved=_RESERVED_INDICES), "Indices that a call's tensors determine: Dim, Shape, DType[a | b], Seq[Int]."),
-    "params": Field(Members(PARAM, reserved=_RESERVED_PARAMS), "Construction parameters, in the order of `__init__`."),
-    "inputs": Field(Members(INPUT), "Tensors that a call takes, in the order of `forward`.", True),
-    "outputs": Field(Members(OUTPUT, least=1), "Tensors that a call gives, in order.", True),
-    "types": Field(Members(TYPE_FAMILY), "Type families: shapes that finite facts choose."),
-    "let": Field(Members(Formula()), "Names for derived values."),
-    "shape_rules": Field(Items(Formula()), "Conditions that every call fulfils, beyond its shapes and dtypes."),
-    "dtype_combos": Field(Items(_DTYPES, least=1), "The combinations of dtype indices that are accepted; left out: every one."),
-})  # fmt: skip
+SIGNATURE = Form(
+    "signature",
+    "What a call takes and gives.",
+    {
+        "forall": Field(
+            Members(IndexKind(), reserved=_RESERVED_INDICES),
+            "Indices that a call's tensors determine: Dim, Shape, DType[a | b], Seq[Int].",
+        ),
+        "params": Field(
+            Members(PARAM, reserved=_RESERVED_PARAMS), "Construction parameters, in the order of `__init__`."
+        ),
+        "inputs": Field(Members(INPUT), "Tensors that a call takes, in the order of `forward`.", True),
+        "outputs": Field(Members(OUTPUT, least=1), "Tensors that a call gives, in order.", True),
+        "types": Field(Members(TYPE_FAMILY), "Type families: shapes that finite facts choose."),
+        "let": Field(Members(Formula()), "Names for derived values."),
+        "shape_rules": Field(Items(Formula()), "Conditions that every call fulfils, beyond its shapes and dtypes."),
+        "dtype_combos": Field(
+            Items(_DTYPES, least=1), "The combinations of dtype indices that are accepted; left out: every one."
+        ),
+    },
+)
 
-ROW = Form("row", "One call, or one call for each dtype case. Beside these fields it writes parameters and indices.", {
-    "label": Field(Text(LABEL), "Names the row; with the dtypes it is the case id.", True),
-    "some": Field(Items(Text()), "The optional tensors that the call passes."),
-    "dtype_cases": Field(Items(_DTYPES), "One assignment of the dtype indices for each case."),
-}, open=True)  # fmt: skip
+ROW = Form(
+    "row",
+    "One call, or one call for each dtype case. Beside these fields it writes parameters and indices.",
+    {
+        "label": Field(Text(LABEL), "Names the row; with the dtypes it is the case id.", True),
+        "some": Field(Items(Text()), "The optional tensors that the call passes."),
+        "dtype_cases": Field(Items(_DTYPES), "One assignment of the dtype indices for each case."),
+    },
+    open=True,
+)
 
-ROOFLINE = Form("roofline", "What a call costs: flops (and bytes), or func.", {
-    "flops": Field(Formula(), "Arithmetic of a call, as an expression."),
-    "bytes": Field(Formula(), "Traffic of a call, as an expression; left out, it follows from the signature."),
-    "func": Field(Text(DOTTED_PATH), "Path of a function of the checked call that gives (flops, bytes)."),
-})  # fmt: skip
+ROOFLINE = Form(
+    "roofline",
+    "What a call costs: flops (and bytes), or func.",
+    {
+        "flops": Field(Formula(), "Arithmetic of a call, as an expression."),
+        "bytes": Field(Formula(), "Traffic of a call, as an expression; left out, it follows from the signature."),
+        "func": Field(Text(DOTTED_PATH), "Path of a function of the checked call that gives (flops, bytes)."),
+    },
+)
 
-STAGE = Form("stage", "One stage of a composite: run by an op or by a kernel.", {
-    "name": Field(Text(NAME), "Names the stage.", True),
-    "op": Field(Text(), "The op that runs it."),
-    "kernel": Field(Text(), "The kernel that runs it."),
-    "optional": Field(Flag(), "A call may leave the stage out."),
-})  # fmt: skip
+STAGE = Form(
+    "stage",
+    "One stage of a composite: run by an op or by a kernel.",
+    {
+        "name": Field(Text(NAME), "Names the stage.", True),
+        "op": Field(Text(), "The op that runs it."),
+        "kernel": Field(Text(), "The kernel that runs it."),
+        "optional": Field(Flag(), "A call may leave the stage out."),
+    },
+)
 
-COMPOSITION = Form("composition", "The stages that an op runs as ops or kernels of their own.", {
-    "kind": Field(Text(choices=(COMPOSITE,)), "Always composite.", True),
-    "stages": Field(Items(STAGE, least=1), "The stages, in order.", True),
-})  # fmt: skip
+COMPOSITION = Form(
+    "composition",
+    "The stages that an op runs as ops or kernels of their own.",
+    {
+        "kind": Field(Text(choices=(COMPOSITE,)), "Always composite.", True),
+        "stages": Field(Items(STAGE, least=1), "The stages, in order.", True),
+    },
+)
 
-ENTRY = Form("entry", "One op.", {
-    "family": Field(Text(FAMILY), "The module of the op, and the file's name up to a shard.", True),
-    "status": Field(Text(choices=STATUSES), "implemented: a class stands behind it. spec-only: none does yet.", True),
-    "ref_api": Field(Text(QUALIFIED_NAME), "The API whose semantics the op follows."),
-    "signature": Field(SIGNATURE, SIGNATURE.summary, True),
-    "workloads": Field(Items(ROW, least=1), "Rows, each a call that is tested and timed.", True),
-    "roofline": Field(ROOFLINE, ROOFLINE.summary),
-    "composition": Field(COMPOSITION, COMPOSITION.summary),
-})  # fmt: skip
+ENTRY = Form(
+    "entry",
+    "One op.",
+    {
+        "family": Field(Text(FAMILY), "The module of the op, and the file's name up to a shard.", True),
+        "status": Field(
+            Text(choices=STATUSES), "implemented: a class stands behind it. spec-only: none does yet.", True
+        ),
+        "ref_api": Field(Text(QUALIFIED_NAME), "The API whose semantics the op follows."),
+        "signature": Field(SIGNATURE, SIGNATURE.summary, True),
+        "workloads": Field(Items(ROW, least=1), "Rows, each a call that is tested and timed.", True),
+        "roofline": Field(ROOFLINE, ROOFLINE.summary),
+        "composition": Field(COMPOSITION, COMPOSITION.summary),
+    },
+)
 
-CONSTRUCTOR = Form("constructor", "One constructor of an algebraic type.", {
-    "class": Field(Text(DOTTED_PATH), "Path of the Python class, whose name is the constructor's.", True),
-    "fields": Field(Members(ParameterType(), reserved=_RESERVED_FIELDS), "Its fields and their types."),
-    "invariant": Field(Formula(), "A condition on its fields that every value fulfils."),
-})  # fmt: skip
+CONSTRUCTOR = Form(
+    "constructor",
+    "One constructor of an algebraic type.",
+    {
+        "class": Field(Text(DOTTED_PATH), "Path of the Python class, whose name is the constructor's.", True),
+        "fields": Field(Members(ParameterType(), reserved=_RESERVED_FIELDS), "Its fields and their types."),
+        "invariant": Field(Formula(), "A condition on its fields that every value fulfils."),
+    },
+)
 
-ALGEBRAIC_TYPE = Form("algebraic_type", "A sealed sum of constructors.", {
-    "constructors": Field(Members(CONSTRUCTOR, least=1), "The constructors, by the name of their class.", True),
-})  # fmt: skip
+ALGEBRAIC_TYPE = Form(
+    "algebraic_type",
+    "A sealed sum of constructors.",
+    {"constructors": Field(Members(CONSTRUCTOR, least=1), "The constructors, by the name of their class.", True)},
+)
 
 ALGEBRAIC_TYPES = Members(ALGEBRAIC_TYPE, reserved=_RESERVED_TYPES)

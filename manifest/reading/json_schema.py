@@ -61,16 +61,26 @@ class _Writer:
 
     def _Formula(self, formula: forms.Formula) -> Json:
         calls = ", ".join(f"{name}()" for name in declarations.PRIMITIVES)
-        text = self._shared("expression", {
-            **_NON_EMPTY, "maxLength": expr_parser.MAX_CHARS, "description": f"An expression. Primitives: {calls}, present().",
-        })  # fmt: skip
+        text = self._shared(
+            "expression",
+            {
+                **_NON_EMPTY,
+                "maxLength": expr_parser.MAX_CHARS,
+                "description": f"An expression. Primitives: {calls}, present().",
+            },
+        )
         return {"anyOf": [{"type": "boolean"}, text]} if formula.flag else text
 
     def _ShapeText(self, shape: forms.ShapeText) -> Json:
-        return self._shared("shape", {
-            "type": "string", "maxLength": expr_parser.MAX_CHARS, "pattern": r"^[\s(]*([A-Za-z_][A-Za-z0-9_]*\s*)?\[",
-            "description": "[axis, *Run, ...], or one application of a type family, Family[argument, ...].",
-        })  # fmt: skip
+        return self._shared(
+            "shape",
+            {
+                "type": "string",
+                "maxLength": expr_parser.MAX_CHARS,
+                "pattern": r"^[\s(]*([A-Za-z_][A-Za-z0-9_]*\s*)?\[",
+                "description": "[axis, *Run, ...], or one application of a type family, Family[argument, ...].",
+            },
+        )
 
     def _GeneratorCall(self, call: forms.GeneratorCall) -> Json:
         return self._shared("generator", _call("A call of a generator", declarations.GENERATORS))
@@ -81,39 +91,52 @@ class _Writer:
     def _IndexKind(self, kind: forms.IndexKind) -> Json:
         plain, dtype = list(kinds.INDEX_KINDS), f"({'|'.join(BITS)})"
         one = "|".join(r"\s+".join(re.escape(part) for part in name.split()) for name in plain)
-        return self._shared("kind", {
-            "anyOf": [
-                {"enum": plain},
-                {"type": "string", "pattern": rf"^\s*({one}|DType\[\s*{dtype}(\s*\|\s*{dtype})*\s*\])\s*$"},
-            ],
-            "description": "Dim: an axis length. Shape: a run of axes. DType[a | b]: one of some dtypes. Seq[Int]: a row's list.",
-        })  # fmt: skip
+        return self._shared(
+            "kind",
+            {
+                "anyOf": [
+                    {"enum": plain},
+                    {"type": "string", "pattern": rf"^\s*({one}|DType\[\s*{dtype}(\s*\|\s*{dtype})*\s*\])\s*$"},
+                ],
+                "description": "Dim: an axis length. Shape: a run of axes. DType[a | b]: one of some dtypes. Seq[Int]: a row's list.",
+            },
+        )
 
     def _ParameterType(self, kind: forms.ParameterType) -> Json:
         known = [*(name for name in kinds.SIMPLE_TYPES if name != "None"), *_TENSOR_TYPES]
-        return self._shared("type", {
-            "anyOf": [{"enum": [*known, *(name for name in BITS if name not in known)]}, _NON_EMPTY],
-            "description": "Types joined with |: int, bool, float, str, 'literal', dtypes, list[X], tuple[X, ...], None, ...",
-        })  # fmt: skip
+        return self._shared(
+            "type",
+            {
+                "anyOf": [{"enum": [*known, *(name for name in BITS if name not in known)]}, _NON_EMPTY],
+                "description": "Types joined with |: int, bool, float, str, 'literal', dtypes, list[X], tuple[X, ...], None, ...",
+            },
+        )
 
     def _FamilyKind(self, kind: forms.FamilyKind) -> Json:
-        return self._shared("family_kind", {
-            "anyOf": [{"enum": ["Bool", "Int", *kinds.INDEX_KINDS]}, _NON_EMPTY],
-            "description": "Bool, Int, an index kind, string literals joined with |, or an algebraic type.",
-        })  # fmt: skip
+        return self._shared(
+            "family_kind",
+            {
+                "anyOf": [{"enum": ["Bool", "Int", *kinds.INDEX_KINDS]}, _NON_EMPTY],
+                "description": "Bool, Int, an index kind, string literals joined with |, or an algebraic type.",
+            },
+        )
 
     def _Value(self, value: forms.Value) -> Json:
-        plain = self._shared("plain", {
-            "anyOf": [
-                {"type": ["string", "number", "boolean", "null"]},
-                {"type": "array", "items": {"$ref": "#/$defs/plain"}},
-            ],
-        })  # fmt: skip
+        plain = self._shared(
+            "plain",
+            {
+                "anyOf": [
+                    {"type": ["string", "number", "boolean", "null"]},
+                    {"type": "array", "items": {"$ref": "#/$defs/plain"}},
+                ]
+            },
+        )
         fields = {"type": "object", "additionalProperties": plain}
         literal = {"type": "object", "minProperties": 1, "maxProperties": 1, "additionalProperties": fields}
-        return self._shared("value", {
-            "anyOf": [plain, literal], "description": "A plain value, a list, or {constructor: {field: value}}.",
-        })  # fmt: skip
+        return self._shared(
+            "value",
+            {"anyOf": [plain, literal], "description": "A plain value, a list, or {constructor: {field: value}}."},
+        )
 
     def _Items(self, items: forms.Items) -> Json:
         body = {"type": "array", "items": self._held(items.of)}
@@ -127,22 +150,28 @@ class _Writer:
             body["propertyNames"] = self._name(members.reserved)
         if members.names in (None, names.NAME):
             return {**body, "additionalProperties": self._held(members.of)}
-        return {**body, "patternProperties": {_whole(members.names): self._held(members.of)}, "additionalProperties": False}
+        return {
+            **body,
+            "patternProperties": {_whole(members.names): self._held(members.of)},
+            "additionalProperties": False,
+        }
 
     def _name(self, reserved: Mapping[str, str]) -> Json:
         """A name; where more are reserved than everywhere, what is besides."""
-        everywhere = self._shared("name", {
-            "pattern": f"^{names.NAME.pattern}$", "not": {"enum": sorted({*keyword.kwlist, *names.RESERVED_NAMES})},
-        })  # fmt: skip
+        everywhere = self._shared(
+            "name",
+            {"pattern": f"^{names.NAME.pattern}$", "not": {"enum": sorted({*keyword.kwlist, *names.RESERVED_NAMES})}},
+        )
         besides = sorted(reserved.keys() - names.RESERVED_NAMES.keys())
         return {"allOf": [everywhere, {"not": {"enum": besides}}]} if besides else everywhere
 
     def _Form(self, form: forms.Form) -> Json:
         body: Json = {
-            "type": "object", "description": form.summary,
+            "type": "object",
+            "description": form.summary,
             "properties": {key: self._field(field) for key, field in form.fields.items()},
             "additionalProperties": self._held(forms.Value()) if form.open else False,
-        }  # fmt: skip
+        }
         if form.required:
             body["required"] = list(form.required)
         return self._shared(form.name, body | _ACROSS.get(form.name, {}))
@@ -160,9 +189,11 @@ def _call(summary: str, declared: dict[str, Any]) -> Json:
     names = "|".join(r"\s*\.\s*".join(name.split(".")) for name in declared)
     described = "; ".join(f"{name}: {declarations.summary(name)}" for name in declared)
     return {
-        "type": "string", "maxLength": expr_parser.MAX_CHARS, "pattern": rf"^[\s(]*({names})\s*\(",
+        "type": "string",
+        "maxLength": expr_parser.MAX_CHARS,
+        "pattern": rf"^[\s(]*({names})\s*\(",
         "description": f"{summary}. {described}",
-    }  # fmt: skip
+    }
 
 
 def _together(field: str, needs: str) -> Json:

@@ -15,7 +15,6 @@ from tileops.manifest.reading.parse import parse_entry
 from tileops.manifest.reading.parse_types import parse_adts
 
 
-
 @dataclasses.dataclass(frozen=True)
 class Manifest:
     """Entries by op name, in file then source order, and every defect found while reading them."""
@@ -78,10 +77,16 @@ def _load_file(path: str, adts: dict[str, kinds.Adt] | None, diagnostics: Diagno
     if not FAMILY.fullmatch(stem):
         diagnostics.add(file, 1, "", "", "M016", f"the file's name must be <family>[_<shard>].yaml, not {stem!r}")
     elif keyword.iskeyword(stem) or stem == FAMILIES:
-        why = "emission writes a module of that name itself" if stem == FAMILIES else "no module of Python can have that name"
+        why = (
+            "emission writes a module of that name itself"
+            if stem == FAMILIES
+            else "no module of Python can have that name"
+        )
         diagnostics.add(file, 1, "", "", "M016", f"{stem!r} is no name of a family: {why}")
     if len(root.entries) > MAX_ENTRIES:
-        diagnostics.add(file, root.line, "", "", "M003", f"{len(root.entries)} entries in one file; at most {MAX_ENTRIES} are read")
+        diagnostics.add(
+            file, root.line, "", "", "M003", f"{len(root.entries)} entries in one file; at most {MAX_ENTRIES} are read"
+        )
         return []
     entries = []
     for op, node in root.entries.items():
@@ -93,6 +98,8 @@ def _load_file(path: str, adts: dict[str, kinds.Adt] | None, diagnostics: Diagno
             continue
         entry = parse_entry(op, node, line, file, diagnostics, adts)
         if entry.family and stem != entry.family and not stem.startswith(entry.family + "_"):
-            diagnostics.add(file, entry.line_of("family"), op, "family", "M016", f"is {entry.family!r} in a file of {stem!r}")
+            diagnostics.add(
+                file, entry.line_of("family"), op, "family", "M016", f"is {entry.family!r} in a file of {stem!r}"
+            )
         entries.append(entry)
     return entries

@@ -12,13 +12,18 @@ from tileops.manifest.model import Entry, RooflineField, Row, Signature, Stage
 from tileops.manifest.reading import forms, source
 from tileops.manifest.reading.fields import MAX_ROWS, Fields
 from tileops.manifest.reading.parse_signature import parse_signature
-from tileops.manifest.reading.source import Mapping as MappingNode, Node
+from tileops.manifest.reading.source import Mapping as MappingNode
+from tileops.manifest.reading.source import Node
 from tileops.manifest.reading.values import as_algebraic
 
 
-
 def parse_entry(
-    op: str, node: Node, line: int, file: str, diagnostics: Diagnostics, adts: Mapping[str, kinds.Adt] | None = MappingProxyType({})
+    op: str,
+    node: Node,
+    line: int,
+    file: str,
+    diagnostics: Diagnostics,
+    adts: Mapping[str, kinds.Adt] | None = MappingProxyType({}),
 ) -> Entry:
     """The entry `op`; what could not be read is reported and listed in `Entry.malformed`.
 
@@ -40,11 +45,15 @@ def parse_entry(
         fields.report("status", get("status").line, "M012", f"must be one of {', '.join(forms.STATUSES)}")
     ref_api = fields.text(get("ref_api"), "ref_api")
     if ref_api is not None and not forms.QUALIFIED_NAME.fullmatch(ref_api):
-        fields.report("ref_api", get("ref_api").line, "M012", f"{shown(ref_api)} is no qualified name such as torch.sum")
+        fields.report(
+            "ref_api", get("ref_api").line, "M012", f"{shown(ref_api)} is no qualified name such as torch.sum"
+        )
     signature = parse_signature(fields, get("signature"), adts or {})
     block = get("roofline")
     return Entry(
-        op=op, file=file, line=line,
+        op=op,
+        file=file,
+        line=line,
         family=fields.text(get("family"), "family") or "",
         status=status or "",
         ref_api=ref_api or "",
@@ -55,7 +64,7 @@ def parse_entry(
         stages=_composition(fields, get("composition")),
         malformed=frozenset(fields.malformed),
         lines=source.lines(node, 4),
-    )  # fmt: skip
+    )
 
 
 def _roofline(fields: Fields, block: Node) -> dict[str, RooflineField] | None:
@@ -82,9 +91,10 @@ def _rows(fields: Fields, node: Node | None, signature: Signature) -> tuple[Row,
             fields.report(f"{path}.label", body.line, "M013", f"{shown(label)} is no label ([A-Za-z0-9._-], 1 to 80)")
             label = None
         some = tuple(
-            text for part in fields.sequence(body.entries.get("some"), f"{path}.some")
+            text
+            for part in fields.sequence(body.entries.get("some"), f"{path}.some")
             if (text := fields.text(part, f"{path}.some")) is not None
-        )  # fmt: skip
+        )
         cases = tuple(
             _assignment(fields, part, f"{path}.dtype_cases[{at}]")
             for at, part in enumerate(fields.sequence(body.entries.get("dtype_cases"), f"{path}.dtype_cases"))
@@ -99,14 +109,25 @@ def _rows(fields: Fields, node: Node | None, signature: Signature) -> tuple[Row,
                 bindings[name] = as_algebraic(plain, kind)
         if label is not None and len(fields.malformed) == before:
             rows.append(
-                Row(label=label, bindings=bindings, some=some, dtype_cases=cases or ({},), line=item.line, position=position)
+                Row(
+                    label=label,
+                    bindings=bindings,
+                    some=some,
+                    dtype_cases=cases or ({},),
+                    line=item.line,
+                    position=position,
+                )
             )
     return tuple(rows)
 
 
 def _assignment(fields: Fields, node: Node, path: str) -> dict[str, str]:
     found = fields.mapping(node, path)
-    return {name: dtype for name, value in found.entries.items() if (dtype := fields.text(value, f"{path}.{name}")) is not None}
+    return {
+        name: dtype
+        for name, value in found.entries.items()
+        if (dtype := fields.text(value, f"{path}.{name}")) is not None
+    }
 
 
 def _composition(fields: Fields, node: Node | None) -> tuple[Stage, ...]:
@@ -128,7 +149,9 @@ def _composition(fields: Fields, node: Node | None) -> tuple[Stage, ...]:
         name = fields.text(get("name"), f"{path}.name")
         runs = {key: fields.text(get(key), f"{path}.{key}") or "" for key in ("op", "kernel")}
         optional = bool(fields.scalar(get("optional"), f"{path}.optional", bool))
-        if not {path, f"{path}.op", f"{path}.kernel"} & fields.malformed and ("op" in stage.entries) == ("kernel" in stage.entries):
+        if not {path, f"{path}.op", f"{path}.kernel"} & fields.malformed and ("op" in stage.entries) == (
+            "kernel" in stage.entries
+        ):
             fields.report(path, stage.line, "M070", "a stage is run by an op or by a kernel: name exactly one")
         if name is None or not fields.name(name, f"{path}.name", stage.line):
             continue
@@ -138,6 +161,13 @@ def _composition(fields: Fields, node: Node | None) -> tuple[Stage, ...]:
         named.add(name)
         if not (runs["op"] and runs["kernel"]):  # of two, which is meant is not known
             stages.append(
-                Stage(name=name, op=runs["op"], kernel=runs["kernel"], optional=optional, line=stage.line, position=position)
+                Stage(
+                    name=name,
+                    op=runs["op"],
+                    kernel=runs["kernel"],
+                    optional=optional,
+                    line=stage.line,
+                    position=position,
+                )
             )
     return tuple(stages)

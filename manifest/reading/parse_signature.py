@@ -10,7 +10,8 @@ from tileops.manifest.model import Expression, Param, Signature, Tensor
 from tileops.manifest.reading import forms, values
 from tileops.manifest.reading.fields import Fields
 from tileops.manifest.reading.parse_types import parse_family, read_kind
-from tileops.manifest.reading.source import Mapping as MappingNode, Node, Scalar
+from tileops.manifest.reading.source import Mapping as MappingNode
+from tileops.manifest.reading.source import Node, Scalar
 
 
 def parse_signature(fields: Fields, node: Node | None, adts: Mapping[str, kinds.Adt]) -> Signature:
@@ -50,7 +51,9 @@ class _SignatureParser:
             inputs=self._members(get("inputs"), "inputs", self._input),
             outputs=self._members(get("outputs"), "outputs", self._output),
             families=self._members(
-                get("types"), "types", lambda name, value, place: parse_family(self._fields, name, value, place, self._adts)
+                get("types"),
+                "types",
+                lambda name, value, place: parse_family(self._fields, name, value, place, self._adts),
             ),
             lets=self._members(get("let"), "let", lambda name, value, place: expression(self._fields, value, place)),
             rules=self._expressions(get("shape_rules"), "signature.shape_rules"),
@@ -66,7 +69,13 @@ class _SignatureParser:
         for name in self._twice:  # which of the two is meant is not known, so that neither says anything
             self._fields.malformed.add(f"{self._taken[name]}.{name}")
             for members in (
-                signature.forall, signature.params, signature.inputs, signature.outputs, signature.families, signature.lets, constants,
+                signature.forall,
+                signature.params,
+                signature.inputs,
+                signature.outputs,
+                signature.families,
+                signature.lets,
+                constants,
             ):
                 members.pop(name, None)
         return signature
@@ -116,28 +125,45 @@ class _SignatureParser:
             if not values.fits(default, kind):
                 self._fields.report(f"{place}.default", default_node.line, "M012", values.misfit(default, kind, text))
         return Param(
-            name=name, type=text, kind=kind, required=default_node is None, default=default, line=node.line,
+            name=name,
+            type=text,
+            kind=kind,
+            required=default_node is None,
+            default=default,
+            line=node.line,
             kw_only=bool(self._fields.scalar(get("kw_only"), f"{place}.kw_only", bool)),
-        )  # fmt: skip
+        )
 
     def _object(self, text: str, kind: kinds.Kind, place: str, line: int) -> None:
         """A parameter that is an object without a form in YAML, which no row can write."""
         if "torch.Tensor" in text:
-            self._fields.report(f"{place}.type", line, "M012", "a tensor that __init__ takes has dtype and shape: write both beside the type")
+            self._fields.report(
+                f"{place}.type",
+                line,
+                "M012",
+                "a tensor that __init__ takes has dtype and shape: write both beside the type",
+            )
         elif not isinstance(kind, kinds.Maybe):
-            self._fields.report(f"{place}.type", line, "M012", f"no row can write a {kind}: take {kind} | None, with `default: null`")
+            self._fields.report(
+                f"{place}.type", line, "M012", f"no row can write a {kind}: take {kind} | None, with `default: null`"
+            )
 
     def _constant(self, name: str, text: str, body: MappingNode, place: str, constants: dict[str, Tensor]) -> None:
         """A construction-time tensor: a parameter of type torch.Tensor that states dtype and shape."""
         if text not in ("torch.Tensor", "torch.Tensor | None") or not {"dtype", "shape"} <= body.entries.keys():
             self._fields.report(
-                place, body.line, "M012", "a construction-time tensor has type torch.Tensor (or torch.Tensor | None), dtype and shape"
+                place,
+                body.line,
+                "M012",
+                "a construction-time tensor has type torch.Tensor (or torch.Tensor | None), dtype and shape",
             )
             return
         dtype = expression(self._fields, body.entries["dtype"], f"{place}.dtype")
         shape = expression(self._fields, body.entries["shape"], f"{place}.shape", expr_parser.parse_shape)
         if dtype is not None and shape is not None:
-            constants[name] = Tensor(name=name, dtype=dtype, shape=shape, optional=text.endswith("None"), line=body.line)
+            constants[name] = Tensor(
+                name=name, dtype=dtype, shape=shape, optional=text.endswith("None"), line=body.line
+            )
 
     def _input(self, name: str, node: Node, place: str) -> Tensor | None:
         fields = self._fields
@@ -148,16 +174,27 @@ class _SignatureParser:
         write_only = bool(fields.scalar(get("write_only"), f"{place}.write_only", bool))
         device = fields.text(get("device"), f"{place}.device")
         if device is not None and device != forms.DEVICE:
-            fields.report(f"{place}.device", get("device").line, "M012", f"must be {forms.DEVICE}; every other tensor follows the call")
+            fields.report(
+                f"{place}.device",
+                get("device").line,
+                "M012",
+                f"must be {forms.DEVICE}; every other tensor follows the call",
+            )
         requires = self._expressions(get("requires"), f"{place}.requires")
         if "requires" in body.entries and "values" not in body.entries:
             fields.report(f"{place}.requires", get("requires").line, "M051", "requires needs `values`")
         return self._tensor(
-            name, body, place,
-            optional=own, when=None if own else optional,
-            mutated=self._condition(get("mutated"), f"{place}.mutated"), write_only=write_only,
-            values=expression(fields, get("values"), f"{place}.values"), requires=requires, on_cpu=device == forms.DEVICE,
-        )  # fmt: skip
+            name,
+            body,
+            place,
+            optional=own,
+            when=None if own else optional,
+            mutated=self._condition(get("mutated"), f"{place}.mutated"),
+            write_only=write_only,
+            values=expression(fields, get("values"), f"{place}.values"),
+            requires=requires,
+            on_cpu=device == forms.DEVICE,
+        )
 
     def _output(self, name: str, node: Node, place: str) -> Tensor | None:
         fields = self._fields
@@ -165,12 +202,20 @@ class _SignatureParser:
         get = body.entries.get
         buffer = fields.text(get("buffer"), f"{place}.buffer")
         if buffer is not None and buffer != forms.BUFFER:
-            fields.report(f"{place}.buffer", get("buffer").line, "M012", f"must be {forms.BUFFER}, the argument that passes the storage")
+            fields.report(
+                f"{place}.buffer",
+                get("buffer").line,
+                "M012",
+                f"must be {forms.BUFFER}, the argument that passes the storage",
+            )
         return self._tensor(
-            name, body, place,
-            when=expression(fields, get("nullable"), f"{place}.nullable"), buffer=buffer == forms.BUFFER,
+            name,
+            body,
+            place,
+            when=expression(fields, get("nullable"), f"{place}.nullable"),
+            buffer=buffer == forms.BUFFER,
             alias=fields.text(get("alias"), f"{place}.alias") or "",
-        )  # fmt: skip
+        )
 
     def _tensor(self, name: str, body: MappingNode, place: str, **facts: Any) -> Tensor | None:
         dtype = expression(self._fields, body.entries.get("dtype"), f"{place}.dtype")
@@ -190,7 +235,9 @@ class _SignatureParser:
         return expression(self._fields, node, place)
 
     def _expressions(self, node: Node | None, path: str) -> tuple[Expression, ...]:
-        found = (expression(self._fields, item, f"{path}[{at}]") for at, item in enumerate(self._fields.sequence(node, path)))
+        found = (
+            expression(self._fields, item, f"{path}[{at}]") for at, item in enumerate(self._fields.sequence(node, path))
+        )
         return tuple(one for one in found if one is not None)
 
     def _combos(self, node: Node | None) -> tuple[dict[str, str], ...]:
@@ -198,14 +245,19 @@ class _SignatureParser:
         combos = []
         items = self._fields.sequence(node, path)
         if node is not None and not items and path not in self._fields.malformed:
-            self._fields.report(path, node.line, "M010", "must hold at least one combination; left out, every one is accepted")
+            self._fields.report(
+                path, node.line, "M010", "must hold at least one combination; left out, every one is accepted"
+            )
         for position, item in enumerate(items):
             place = f"{path}[{position}]"
             found = self._fields.mapping(item, place)
-            combos.append({
-                name: dtype for name, value in found.entries.items()
-                if (dtype := self._fields.text(value, f"{place}.{name}")) is not None
-            })  # fmt: skip
+            combos.append(
+                {
+                    name: dtype
+                    for name, value in found.entries.items()
+                    if (dtype := self._fields.text(value, f"{place}.{name}")) is not None
+                }
+            )
         return tuple(combos)
 
     def _check_order(self, signature: Signature) -> None:
@@ -216,15 +268,19 @@ class _SignatureParser:
                 optional = optional or tensor.name
             elif optional is not None:
                 self._fields.report(
-                    f"signature.inputs.{tensor.name}", tensor.line, "M012",
+                    f"signature.inputs.{tensor.name}",
+                    tensor.line,
+                    "M012",
                     f"a required input stands after the optional {optional!r}; put optional inputs last",
-                )  # fmt: skip
+                )
         defaulted = None
         for param in (param for param in signature.params.values() if not param.kw_only):
             if not param.required:
                 defaulted = defaulted or param.name
             elif defaulted is not None:
                 self._fields.report(
-                    f"signature.params.{param.name}", param.line, "M012",
+                    f"signature.params.{param.name}",
+                    param.line,
+                    "M012",
                     f"has no default and stands after {defaulted!r}, which has one; put it before, or make it kw_only",
-                )  # fmt: skip
+                )

@@ -14,7 +14,8 @@ from tileops.manifest.model import FamilyCase, Pattern, TypeFamily
 from tileops.manifest.reading import forms
 from tileops.manifest.reading.fields import Fields
 from tileops.manifest.reading.python_paths import path_problem
-from tileops.manifest.reading.source import Mapping as MappingNode, Node
+from tileops.manifest.reading.source import Mapping as MappingNode
+from tileops.manifest.reading.source import Node
 
 _CONSTRUCTOR = re.compile(r"(?P<name>[A-Za-z_]\w*)(\((?P<fields>.*)\))?", re.ASCII)
 
@@ -60,16 +61,19 @@ def parse_family(fields: Fields, name: str, node: Node, place: str, adts: Mappin
             if kind is not None:
                 params[param] = kind
     match = tuple(
-        text for item in fields.sequence(body.entries.get("match"), f"{place}.match")
+        text
+        for item in fields.sequence(body.entries.get("match"), f"{place}.match")
         if (text := fields.text(item, f"{place}.match")) is not None
-    )  # fmt: skip
+    )
     if "match" in body.entries and not match and f"{place}.match" not in fields.malformed:
         fields.report(f"{place}.match", body.entries["match"].line, "M010", "must name at least one parameter")
     for position, text in enumerate(match):
         if text in match[:position]:
             fields.report(f"{place}.match", body.line, "M030", f"{shown(text)} stands twice")
         elif text in params and not isinstance(params[text], (kinds.Bool, kinds.Enum, kinds.Adt)):
-            fields.report(f"{place}.match", body.line, "M030", f"{text!r} is {params[text]}, which has no finite set of values")
+            fields.report(
+                f"{place}.match", body.line, "M030", f"{text!r} is {params[text]}, which has no finite set of values"
+            )
         elif text not in params and not {f"{place}.params", f"{place}.params.{text}"} & fields.malformed:
             fields.report(f"{place}.match", body.line, "M030", f"{text!r} is no parameter of the family")
     cases_node = body.entries.get("cases")
@@ -204,7 +208,9 @@ def _constructor(fields: Fields, name: str, node: Node, place: str, names: Colle
         kind = read_kind(fields, _field_kind(text, names), f"{place}.fields.{field}", value.line)
         if kind is not None:
             members.append((field, kind))
-    invariant = _invariant(fields, body.entries.get("invariant"), f"{place}.invariant", dict(members), f"{place}.fields")
+    invariant = _invariant(
+        fields, body.entries.get("invariant"), f"{place}.invariant", dict(members), f"{place}.fields"
+    )
     return None if path is None else kinds.Constructor(name, path, tuple(members), invariant)
 
 

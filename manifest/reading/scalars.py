@@ -23,13 +23,16 @@ _NAN = frozenset([".nan", ".NaN", ".NAN"])
 _OTHER_BOOLS = {
     form: value
     for words, value in ((("yes", "on"), True), (("no", "off"), False))
-    for word in words for form in (word, word.capitalize(), word.upper())
-}  # fmt: skip
+    for word in words
+    for form in (word, word.capitalize(), word.upper())
+}
 _BASED = re.compile(r"[-+]?0(?:b[01_]+|o[0-7_]+|[0-9_]+)")
 _SPACED = re.compile(r"[-+]?(?:[0-9][0-9_]*(?:\.[0-9_]*)?|\.[0-9][0-9_]*)(?:[eE][-+][0-9]+)?")
 _SIGNED_POINT = re.compile(r"[-+]\.[0-9]+(?:[eE][-+][0-9]+)?")
 _EXPONENT = re.compile(r"(?P<minus>[-+]?)(?P<whole>[0-9]*)(?:\.(?P<part>[0-9]*))?[eE](?P<sign>[-+]?)(?P<power>[0-9]+)")
-_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:[Tt]|[ \t]+)[0-9]{1,2}:[0-9]{2}:[0-9]{2}.*")
+_DATE = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:[Tt]|[ \t]+)[0-9]{1,2}:[0-9]{2}:[0-9]{2}.*"
+)
 _SIXTIES = re.compile(r"[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?")
 
 
@@ -54,8 +57,11 @@ def read(text: str) -> Reading:
         return Reading(_BOOLS[text])
     if text in _OTHER_BOOLS:
         value = _OTHER_BOOLS[text]
-        return Reading(value, f"{text} is {str(value).lower()} to some readers of YAML and text to others; write"
-                       f" {str(value).lower()}, or quote it")
+        return Reading(
+            value,
+            f"{text} is {str(value).lower()} to some readers of YAML and text to others; write"
+            f" {str(value).lower()}, or quote it",
+        )
     if text[:1] not in _NUMBER_STARTS:
         return Reading(text)
     return _number(text)
@@ -92,8 +98,10 @@ def _number(text: str) -> Reading:
     if loose and (loose["whole"] or loose["part"]) and len(text) <= MAX_NUMBER:
         sure = f"{loose['minus']}{loose['whole'] or '0'}.{loose['part'] or '0'}e{loose['sign'] or '+'}{loose['power']}"
         value = float(text)
-        return Reading(0.0 if math.isinf(value) else value, f"{text} is a number to some readers of YAML and text to others;"
-                       f" write {sure}, or quote it")
+        return Reading(
+            0.0 if math.isinf(value) else value,
+            f"{text} is a number to some readers of YAML and text to others; write {sure}, or quote it",
+        )
     return Reading(text)
 
 

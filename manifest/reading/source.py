@@ -59,7 +59,9 @@ def lines(node: Node, depth: int, path: str = "") -> dict[str, int]:
     """The line of every member down to `depth`, by its path as diagnostics write it: `signature.forall.M`, `workloads[0].M`."""
     found: dict[str, int] = {}
     if isinstance(node, Mapping):
-        members = [(f"{path}.{key}" if path else str(key), node.key_lines[key], part) for key, part in node.entries.items()]
+        members = [
+            (f"{path}.{key}" if path else str(key), node.key_lines[key], part) for key, part in node.entries.items()
+        ]
     elif isinstance(node, Sequence):
         members = [(f"{path}[{at}]", part.line, part) for at, part in enumerate(node.items)]
     else:
@@ -100,7 +102,14 @@ def parse(data: bytes, file: str, diagnostics: Diagnostics) -> Node | None:
         found = _LINE_ENDS.search(data.decode("utf-8"))
         if found:
             line = found.string.count("\n", 0, found.start()) + 1
-            diagnostics.add(file, line, "", "", "M005", f"U+{ord(found[0]):04X} ends a line to some readers of YAML alone; remove it")
+            diagnostics.add(
+                file,
+                line,
+                "",
+                "",
+                "M005",
+                f"U+{ord(found[0]):04X} ends a line to some readers of YAML alone; remove it",
+            )
             return None  # lines are counted otherwise from there on
         loader = _LOADER(data)
         return _Builder(loader, file, diagnostics).document()
@@ -114,7 +123,9 @@ def parse(data: bytes, file: str, diagnostics: Diagnostics) -> Node | None:
         diagnostics.add(file, max(line, 1), "", "", code, f"not YAML: {error.problem or error.context}")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        diagnostics.add(file, line, "", "", "M001", f"not UTF-8: byte 0x{data[error.start]:02x} at {error.start} of the file")
+        diagnostics.add(
+            file, line, "", "", "M001", f"not UTF-8: byte 0x{data[error.start]:02x} at {error.start} of the file"
+        )
     except (yaml.YAMLError, ValueError) as error:
         diagnostics.add(file, 1, "", "", "M001", f"not YAML: {str(error).splitlines()[0]}")
     finally:
@@ -238,7 +249,9 @@ class _Builder:
             if isinstance(event, yaml.ScalarEvent) and not isinstance(key, str) and self._reading(event).objection:
                 doubtful.add(key)
             if key in entries:
-                self._report(key_line, "M002", f"key {key!r} stands twice in one mapping (first on line {key_lines[key]})")
+                self._report(
+                    key_line, "M002", f"key {key!r} stands twice in one mapping (first on line {key_lines[key]})"
+                )
                 continue
             entries[key] = value
             key_lines[key] = key_line
@@ -252,7 +265,11 @@ class _Builder:
         return reading.value
 
     def _reading(self, event: yaml.ScalarEvent) -> scalars.Reading:
-        return scalars.Reading(event.value) if event.tag is not None or not event.implicit[0] else scalars.read(event.value)
+        return (
+            scalars.Reading(event.value)
+            if event.tag is not None or not event.implicit[0]
+            else scalars.read(event.value)
+        )
 
     def _untagged(self, tag: str | None, line: int) -> None:
         """A tag would give a value a type that its form does not show, and some readers run code for one."""

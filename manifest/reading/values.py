@@ -51,7 +51,9 @@ def _fulfils(written: dict[str, Any], constructor: kinds.Constructor) -> bool:
     if constructor.invariant is None:
         return True
     try:
-        return bool(evaluate(constructor.invariant[1], written, {name: value is not None for name, value in written.items()}))
+        return bool(
+            evaluate(constructor.invariant[1], written, {name: value is not None for name, value in written.items()})
+        )
     except (ValueError, ArithmeticError, IndexError):
         return False
 
@@ -76,7 +78,13 @@ def misfit(value: Any, kind: kinds.Kind, declared: str) -> str:
     if not isinstance(inner, kinds.Adt):
         return problem
     forms = {one.name: form_of(one) for one in inner.constructors}
-    named = value.kind if isinstance(value, AdtValue) else next(iter(value), None) if isinstance(value, dict) and len(value) == 1 else value
+    named = (
+        value.kind
+        if isinstance(value, AdtValue)
+        else next(iter(value), None)
+        if isinstance(value, dict) and len(value) == 1
+        else value
+    )
     known = isinstance(named, str) and named in forms
     return f"{problem}; write {forms[named] if known else ' or '.join(forms.values())}"
 

@@ -8,9 +8,16 @@ from tileops.manifest.language import dtypes, primitives
 
 # Bits of the significand with the leading one: every integer up to 2**bits is a value of the dtype.
 _SIGNIFICANT = {
-    "float8_e4m3fn": 4, "float8_e5m2": 3, "float8_e8m0fnu": 1, "float16": 11, "bfloat16": 8, "float32": 24, "float64": 53,
-    "complex64": 24, "complex128": 53,
-}  # fmt: skip
+    "float8_e4m3fn": 4,
+    "float8_e5m2": 3,
+    "float8_e8m0fnu": 1,
+    "float16": 11,
+    "bfloat16": 8,
+    "float32": 24,
+    "float64": 53,
+    "complex64": 24,
+    "complex128": 53,
+}
 _NO_SIGN = "float8_e8m0fnu"
 
 

@@ -17,7 +17,6 @@ from tileops.manifest.plans.shapes import shape_at
 from tileops.manifest.rows import contents
 from tileops.manifest.rows.cases import CaseTensor
 
-
 MAX_RANK = 64  # PyTorch's own
 VALUES_A_STEP = 16
 MAX_LIST = 2**16  # items that a generator is handed, which generated code writes out
@@ -78,15 +77,21 @@ class RowValues:
         if tensor.name not in self._made:
             effort.spend(self.extent(tensor).work // VALUES_A_STEP)
             call = tensor.values.expr
-            seed = generators.tensor_seed(self._entry.op, self._case_id, tensor.name)  # the very one of the case's calls
-            self._made[tensor.name] = generators.generate(call.function, self._arguments(call, f"the values of {tensor.name}"), seed)
+            seed = generators.tensor_seed(
+                self._entry.op, self._case_id, tensor.name
+            )  # the very one of the case's calls
+            self._made[tensor.name] = generators.generate(
+                call.function, self._arguments(call, f"the values of {tensor.name}"), seed
+            )
         return self._made[tensor.name]
 
     def tensor(self, tensor: Tensor, point: Point) -> CaseTensor:
         """The tensor as the row's call has it. Raises Refused where there can be no such tensor."""
         shape = self.value(f"the shape of {tensor.name}", shape_at(self._entry.signature, tensor, point))
         if len(shape) > MAX_RANK:
-            raise Refused("", f"the shape of {tensor.name} would have {len(shape)} axes; a tensor has at most {MAX_RANK}")
+            raise Refused(
+                "", f"the shape of {tensor.name} would have {len(shape)} axes; a tensor has at most {MAX_RANK}"
+            )
         if any(size < 0 for size in shape):
             raise Refused("", f"the shape of {tensor.name} would be {list(shape)}")
         if math.prod(shape) > expr_parser.MAX_INT // 16:
@@ -101,7 +106,11 @@ class RowValues:
         if tensor.values is not None and not contents.all_held(self.extent(tensor).within, dtype):
             lost = contents.first_lost(self._contents(tensor), dtype)
             if lost is not None:
-                raise Refused("", f"{tensor.values.text} gives {lost}, and {tensor.name} is {dtype}, which has no such value", "M065")
+                raise Refused(
+                    "",
+                    f"{tensor.values.text} gives {lost}, and {tensor.name} is {dtype}, which has no such value",
+                    "M065",
+                )
         return CaseTensor(name=tensor.name, dtype=dtype, shape=shape, values=filled)
 
     def check_requirements(self, inputs: tuple[CaseTensor, ...]) -> None:
@@ -112,9 +121,9 @@ class RowValues:
                 self._read_contents(required.expr)
                 arguments = self._arguments(required.expr, f"a requirement of {tensor.name}")
                 try:
-                    holds = predicates.follows(required.expr.function, self.extent(tensor).within, arguments) or predicates.holds(
-                        required.expr.function, self._contents(tensor), arguments
-                    )
+                    holds = predicates.follows(
+                        required.expr.function, self.extent(tensor).within, arguments
+                    ) or predicates.holds(required.expr.function, self._contents(tensor), arguments)
                 except (ValueError, TypeError, ArithmeticError) as error:
                     raise Refused("", f"{required.text} of {tensor.name}: {error}", "M064") from None
                 if not holds:

@@ -50,9 +50,13 @@ def instantiate(entry: Entry, plan: Plan, diagnostics: Diagnostics) -> list[Case
                 continue
             if case.case_id in lines:
                 diagnostics.add(
-                    entry.file, row.line, entry.op, path, "M061",
+                    entry.file,
+                    row.line,
+                    entry.op,
+                    path,
+                    "M061",
                     f"case {case.case_id!r} stands on line {lines[case.case_id]} already",
-                )  # fmt: skip
+                )
                 continue
             lines[case.case_id] = row.line
             cases.append(case)
@@ -71,9 +75,13 @@ def check_coverage(entry: Entry, cases: list[Case], diagnostics: Diagnostics) ->
             for wanted, word in ((True, "passes"), (False, "omits")):
                 if wanted not in seen:
                     diagnostics.add(
-                        entry.file, tensor.line, entry.op, f"signature.{section.replace('constants', 'params')}.{tensor.name}",
-                        "M063", f"no workload row {word} the optional {tensor.name!r}",
-                    )  # fmt: skip
+                        entry.file,
+                        tensor.line,
+                        entry.op,
+                        f"signature.{section.replace('constants', 'params')}.{tensor.name}",
+                        "M063",
+                        f"no workload row {word} the optional {tensor.name!r}",
+                    )
 
 
 class _Instance:
@@ -120,7 +128,10 @@ class _Instance:
         if self.faults:
             return None
         for name in let_order(self._signature):
-            if set(expr.names(self._signature.lets[name].expr)) <= self._bound.known.keys() | self._bound.present.keys():
+            if (
+                set(expr.names(self._signature.lets[name].expr))
+                <= self._bound.known.keys() | self._bound.present.keys()
+            ):
                 self._bound.known[name] = self._bound.value(f"let {name}", self._signature.lets[name].expr)
                 self._bound.present[name] = self._bound.known[name] is not None
         for rule in self._signature.rules:
@@ -150,10 +161,18 @@ class _Instance:
 
     def _as_case(self, written: dict[str, Any], constants, inputs, outputs) -> Case:
         return Case(
-            case_id=self._case_id(), label=self._row.label, line=self._row.line,
-            written_params=self._written(), written_indices=written, dtypes=self._ordered(), values=self._bound.known,
-            present=self._bound.present, constants=constants, inputs=inputs, outputs=outputs,
-        )  # fmt: skip
+            case_id=self._case_id(),
+            label=self._row.label,
+            line=self._row.line,
+            written_params=self._written(),
+            written_indices=written,
+            dtypes=self._ordered(),
+            values=self._bound.known,
+            present=self._bound.present,
+            constants=constants,
+            inputs=inputs,
+            outputs=outputs,
+        )
 
     # ---- what the row writes
 
@@ -274,9 +293,10 @@ class _Instance:
     def _filled(self, point: Point) -> dict[str, expr.ShapeTerm]:
         """The shapes of the tensors that generators fill."""
         return {
-            name: shape_at(self._signature, tensor, point) for name, tensor in self._signature.bound.items()
+            name: shape_at(self._signature, tensor, point)
+            for name, tensor in self._signature.bound.items()
             if tensor.values is not None and self._bound.present[name]
-        }  # fmt: skip
+        }
 
     def _ready(self, tensor: str, known: Collection[str]) -> bool:
         """Whether all arguments of a tensor's generator are known."""
@@ -291,7 +311,9 @@ class _Instance:
                 axes = waiting.pop(name).axes
                 if not any(isinstance(axis, expr.Splice) for axis in axes):
                     found = (affine(axis, names) for axis in axes)
-                    names.update(solved[0] for solved in found if solved is not None and solved[0] in self._signature.forall)
+                    names.update(
+                        solved[0] for solved in found if solved is not None and solved[0] in self._signature.forall
+                    )
         return names - set(known)
 
     def _unify(self, tensor: Tensor, term: expr.ShapeTerm) -> None:
@@ -325,7 +347,9 @@ class _Instance:
             raise Refused("", f"the row's tensors do not fit its signature: {error}", "M062") from None
         for name, value in found.items():
             if value != self._bound.known.get(name, value):
-                raise Refused("", f"the row has {name} = {self._bound.known[name]}, and its tensors infer {value}", "M062")
+                raise Refused(
+                    "", f"the row has {name} = {self._bound.known[name]}, and its tensors infer {value}", "M062"
+                )
 
 
 def _same(value: Any, chosen: Any) -> bool:

@@ -102,7 +102,8 @@ class Completion:
 def _alike(completed: Sequence[CheckedCall], wanted: Sequence[CheckedCall]) -> bool:
     """Whether as many calls of the same ops bound tensors of the same shapes and dtypes."""
     return len(completed) == len(wanted) and all(
-        one.op == other.op and dict(one.tensors) == dict(other.tensors) for one, other in zip(completed, wanted, strict=True)
+        one.op == other.op and dict(one.tensors) == dict(other.tensors)
+        for one, other in zip(completed, wanted, strict=True)
     )
 
 

@@ -192,7 +192,9 @@ class ShapeTrace(TorchDispatchMode):
         first, *others = self._runs
         made = first.real(origin)
         if self._draws():
-            raise OpNotAvailableError("they depend on random numbers that were drawn on the way, and the call drew others")
+            raise OpNotAvailableError(
+                "they depend on random numbers that were drawn on the way, and the call drew others"
+            )
         if first.stand_ins and not all(torch.equal(made, other.real(origin)) for other in others):
             raise OpNotAvailableError(
                 f"they depend on the data of {', '.join(sorted(first.stand_ins))}, which is not at hand (on meta, freed,"
@@ -235,9 +237,10 @@ class _Node:
     def __init__(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self._func, self._args, self._kwargs = func, args, kwargs
         self.writes = [
-            at for at, argument in enumerate(func._schema.arguments[: len(args)])
+            at
+            for at, argument in enumerate(func._schema.arguments[: len(args)])
             if argument.alias_info is not None and argument.alias_info.is_write
-        ]  # fmt: skip
+        ]
 
     def results(self, run: Run) -> tuple[Any, dict[int, torch.Tensor]]:
         """What the operator returns, and the arguments that it writes, by position."""

@@ -73,7 +73,9 @@ class _CallCheck:
         try:
             op = workloads.construct(self._class, case, device="meta")
         except Exception as error:  # the row's own check, `_row`, says what is wrong
-            self._findings.not_reached(f"{self._subject.entry}: {', '.join(_OF_A_CALL)} before a call: construction raised {describe(error)}")
+            self._findings.not_reached(
+                f"{self._subject.entry}: {', '.join(_OF_A_CALL)} before a call: construction raised {describe(error)}"
+            )
             return
         for member in _OF_A_CALL:
             try:
@@ -81,9 +83,17 @@ class _CallCheck:
             except OpNotAvailableError:
                 continue
             except Exception as error:  # an author's code may raise anything
-                self._add(member, "C015", f"raises {describe(error)} before a call; read self.last_call, which says what is missing")
+                self._add(
+                    member,
+                    "C015",
+                    f"raises {describe(error)} before a call; read self.last_call, which says what is missing",
+                )
                 continue
-            self._add(member, "C015", f"gives {said!r} before a call, when no shape or dtype is bound; read self.last_call first")
+            self._add(
+                member,
+                "C015",
+                f"gives {said!r} before a call, when no shape or dtype is bound; read self.last_call first",
+            )
 
     def _row(self, case: WorkloadCase) -> tuple[int, int] | None:
         """Call one row on meta and ask everything about it; its price, where it has one."""
@@ -147,12 +157,20 @@ class _CallCheck:
         if terms is None:
             return
         if not isinstance(terms, dict) or not all(map(_is_term, terms.items())):
-            self._add("roofline_data_terms", "C018", f"gives {terms!r} on the row {case.case_id}; write a dict of names to ints")
+            self._add(
+                "roofline_data_terms",
+                "C018",
+                f"gives {terms!r} on the row {case.case_id}; write a dict of names to ints",
+            )
 
     def _check_bytes(self, case: WorkloadCase, nbytes: int) -> None:
         held = case.input_bytes + case.output_bytes
         if nbytes == 0 and held:
-            self._add("eval_roofline", "C016", f"gives a price of 0 bytes on the row {case.case_id}, whose tensors hold {held}: correct the entry's `bytes` or `func`")
+            self._add(
+                "eval_roofline",
+                "C016",
+                f"gives a price of 0 bytes on the row {case.case_id}, whose tensors hold {held}: correct the entry's `bytes` or `func`",
+            )
 
     def _check_read_half(self, op: Op, case: WorkloadCase, nbytes: int) -> None:
         member = "eval_roofline_read_bytes"
@@ -187,7 +205,9 @@ class _CallCheck:
             op = workloads.construct(self._class, case, target=self._class.implementation_names()[0])
             op(**workloads.build_inputs(self._class, case, "cpu"))
         except Exception as error:  # an author's code may raise anything
-            self._of_reference("C012", f"is the reference, and raises {describe(error)} on the row {case.case_id} on the CPU")
+            self._of_reference(
+                "C012", f"is the reference, and raises {describe(error)} on the row {case.case_id} on the CPU"
+            )
 
 
 def _is_term(item: tuple[Any, Any]) -> bool:

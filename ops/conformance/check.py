@@ -68,8 +68,10 @@ def check(
     order = {name: position for position, name in enumerate(("", *chosen))}
     return Report(
         findings=tuple(sorted((one for one in found if one.op in order), key=lambda one: order[one.op])),
-        unreached=found.unreached, no_verdict=found.no_verdict, entries=tuple(chosen),
-    )  # fmt: skip
+        unreached=found.unreached,
+        no_verdict=found.no_verdict,
+        entries=tuple(chosen),
+    )
 
 
 def check_subject(subject: Subject, findings: Findings) -> None:
@@ -109,7 +111,9 @@ def _check_implementations(subject: Subject, findings: Findings) -> bool:
     implementations = subject.public.implementations()
     if not implementations:
         if status == "implemented":
-            message = "the entry is implemented, and its class has no implementation: mark one, or make the entry spec-only"
+            message = (
+                "the entry is implemented, and its class has no implementation: mark one, or make the entry spec-only"
+            )
             findings.add(subject.place, entry, "class", "C009", message)
         return False
     if status != "implemented":
@@ -118,7 +122,9 @@ def _check_implementations(subject: Subject, findings: Findings) -> bool:
         findings.add(subject.place, entry, "class", "C010", message)
     reference = implementations[0]
     if reference.when is not None:
-        message = "stands first, so it is the reference, and has a `when`: the reference serves every call on any device"
+        message = (
+            "stands first, so it is the reference, and has a `when`: the reference serves every call on any device"
+        )
         place = place_of(reference.function) or subject.place
         findings.add(place, entry, f"implementation {reference.name}", "C012", message)
     before = len(findings)

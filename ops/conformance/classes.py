@@ -118,7 +118,9 @@ def subjects(modules: Modules, findings: Findings) -> list[Subject]:
         if public is None:
             _absent(subject, modules.written, findings)
         elif not issubclass(public, base):
-            message = f"does not subclass {base.__module__}.{entry}, so neither its calls nor its price are the manifest's"
+            message = (
+                f"does not subclass {base.__module__}.{entry}, so neither its calls nor its price are the manifest's"
+            )
             findings.add(subject.place, entry, "class", "C003", message)
             subject = dataclasses.replace(subject, public=None)
         found.append(subject)
@@ -133,10 +135,14 @@ def _absent(subject: Subject, written: Iterable[types.ModuleType], findings: Fin
         if not isinstance(namesake, type) or namesake is base:
             continue
         if not issubclass(namesake, base):
-            message = f"does not subclass {base.__module__}.{entry}, so neither its calls nor its price are the manifest's"
+            message = (
+                f"does not subclass {base.__module__}.{entry}, so neither its calls nor its price are the manifest's"
+            )
             findings.add(place_of(namesake), entry, "class", "C003", message)
         else:
-            message = f"stands in {namesake.__module__} and is imported by {module.__name__}: define it where it is offered"
+            message = (
+                f"stands in {namesake.__module__} and is imported by {module.__name__}: define it where it is offered"
+            )
             findings.add(place_of(namesake), entry, "class", "C004", message)
         return
     names = {module.__name__ for module in written}

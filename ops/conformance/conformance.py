@@ -32,10 +32,14 @@ def main(argv: list[str]) -> int:
     if plugins or _SPEC_DIR.value:
         paths.make_user_modules_importable(plugins)
     elif not any(fnmatch.fnmatchcase(name, _OP.value) for name in row_index.load()):
-        raise app.UsageError(f"no entry matches {_OP.value!r}; {nearest.instead(_OP.value, row_index.load(), nearest.ROWS)}")
+        raise app.UsageError(
+            f"no entry matches {_OP.value!r}; {nearest.instead(_OP.value, row_index.load(), nearest.ROWS)}"
+        )
     try:
         with _generated() as generated_dir:
-            report = conformance.check(generated_dir, plugins, _OP.value, nearest.rows(spec_dir=_SPEC_DIR.value, plugin=_PLUGIN.value))
+            report = conformance.check(
+                generated_dir, plugins, _OP.value, nearest.rows(spec_dir=_SPEC_DIR.value, plugin=_PLUGIN.value)
+            )
     except (bench_emit.EmitError, conformance.NoSuchOp) as error:
         *lines, last = str(error).splitlines()
         for line in lines:

@@ -52,7 +52,9 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def _default(parameter: inspect.Parameter) -> str:
-    return "has no default" if parameter.default is inspect.Parameter.empty else f"has the default {parameter.default!r}"
+    return (
+        "has no default" if parameter.default is inspect.Parameter.empty else f"has the default {parameter.default!r}"
+    )
 
 
 def check_implementation(subject: Subject, implementation: Implementation, findings: Findings) -> None:

@@ -103,9 +103,12 @@ class GroupedQueryAttentionFwdOp(generated.GroupedQueryAttentionFwdOp):
     def _cudnn(self, call: CheckedCall, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
             out = F.scaled_dot_product_attention(
-                q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2),
-                is_causal=call.params["is_causal"], enable_gqa=q.shape[2] != k.shape[2],
-            )  # fmt: skip
+                q.transpose(1, 2),
+                k.transpose(1, 2),
+                v.transpose(1, 2),
+                is_causal=call.params["is_causal"],
+                enable_gqa=q.shape[2] != k.shape[2],
+            )
         return out.transpose(1, 2)
 
     def eval_roofline_read_bytes(self) -> int:

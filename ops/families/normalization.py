@@ -129,7 +129,5 @@ class BatchNormFwdOp(generated.BatchNormFwdOp):
 
         momentum, eps = call.params["momentum"], call.params["eps"]
         if call.params["training"]:
-            return batch_norm_training.batch_norm_training(
-                x, running_mean, running_var, weight, bias, momentum, eps
-            )
+            return batch_norm_training.batch_norm_training(x, running_mean, running_var, weight, bias, momentum, eps)
         return batch_norm.batch_norm_inference(x, running_mean, running_var, weight, bias, eps)

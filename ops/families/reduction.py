@@ -24,9 +24,7 @@ def _summed(dim: int | tuple[int, ...] | None, rank: int) -> tuple[int, ...]:
     return tuple(axis % rank for axis in (dim if isinstance(dim, tuple) else (dim,))) if rank else ()
 
 
-def _sum(
-    x: torch.Tensor, axes: tuple[int, ...], keepdim: bool, dtype: torch.dtype | None
-) -> torch.Tensor:
+def _sum(x: torch.Tensor, axes: tuple[int, ...], keepdim: bool, dtype: torch.dtype | None) -> torch.Tensor:
     return torch.sum(x, axes, keepdim=keepdim, dtype=dtype)
 
 

@@ -25,8 +25,7 @@ def check_not_lower(outcomes: Sequence[model.Outcome]) -> None:
         " program used the device during the search, or the search missed a better"
         " variant; calibrate again on an idle device"
         for outcome in outcomes
-        if outcome.cross_check_per_s is not None
-        and not outcome.cross_check_per_s <= outcome.best.rate_per_s
+        if outcome.cross_check_per_s is not None and not outcome.cross_check_per_s <= outcome.best.rate_per_s
     ]
     if lower:
         raise model.CalibrationError("; ".join(lower))
@@ -75,9 +74,7 @@ class Repeat:
         return f"{self.name} {self.before:.4f} before, {self.now:.4f} now ({self.change:+.2%}{verdict})"
 
 
-def repeats(
-    before: gpu_profile_pb2.GpuProfile, now: gpu_profile_pb2.GpuProfile
-) -> list[Repeat]:
+def repeats(before: gpu_profile_pb2.GpuProfile, now: gpu_profile_pb2.GpuProfile) -> list[Repeat]:
     """Returns the numbers that both calibrations measured, in order of `now`."""
     earlier = _fractions(before)
     return [
@@ -106,10 +103,7 @@ def spread_in_words(before: gpu_profile_pb2.GpuProfile, found: Sequence[Repeat])
 
 
 def _fractions(profile: gpu_profile_pb2.GpuProfile) -> dict[str, float]:
-    fractions = {
-        f"hbm.{gpu_profile_pb2.AccessKind.Name(mix.kind)}": mix.fraction
-        for mix in profile.hbm.mix
-    }
+    fractions = {f"hbm.{gpu_profile_pb2.AccessKind.Name(mix.kind)}": mix.fraction for mix in profile.hbm.mix}
     for unit in profile.unit:
         if unit.HasField("calibration"):
             fractions[unit.key] = unit.calibration

@@ -1,13 +1,15 @@
 """Measures trials on a GPU with the bench's own clock and cold-cache rule."""
 
-from collections.abc import Callable
 import time
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from tileops.perf.calibration import kernels, matrix, model as model, plan
-from tileops.perf.clock import activities, measure as clock
+from tileops.perf.calibration import kernels, matrix, plan
+from tileops.perf.calibration import model as model
+from tileops.perf.clock import activities
+from tileops.perf.clock import measure as clock
 from tileops.perf.clock.measurement import Budget, Flush, TimingSource
 
 # The memory's rate does not depend on what the device did before: short windows.
@@ -67,9 +69,7 @@ class Meter:
           CalibrationError: Nothing can: no priced clock, or a wrong kernel.
         """
         seconds, samples = self.time(trial)
-        return model.Reading(
-            trial=trial, rate_per_s=trial.work / seconds, samples=samples
-        )
+        return model.Reading(trial=trial, rate_per_s=trial.work / seconds, samples=samples)
 
     def time(self, trial: model.Trial) -> tuple[float, int]:
         """Returns the median time of the trial's calls (seconds) and their count.
@@ -111,9 +111,7 @@ class Meter:
             call = matrix.matrix_call(trial, self._device)
             return self._best_window(trial, call, _REST_S)
 
-    def _best_window(
-        self, trial: model.Trial, call: Callable[[], Any], rest_s: float
-    ) -> float:
+    def _best_window(self, trial: model.Trial, call: Callable[[], Any], rest_s: float) -> float:
         seconds = self._events_s(call, 3) / 3
         calls = max(1, round(_EVENT_WINDOW_S / seconds))
         best_s = float("inf")
@@ -138,9 +136,7 @@ class Meter:
             raise model.CalibrationError("no arrays were reserved for bandwidth trials")
         return self._bandwidth
 
-    def _time_compute(
-        self, trial: model.Trial, budget: Budget, rest_s: float
-    ) -> tuple[float, int]:
+    def _time_compute(self, trial: model.Trial, budget: Budget, rest_s: float) -> tuple[float, int]:
         if isinstance(trial, model.ArithmeticTrial):
             # Far below the power limit: no rest.
             call = kernels.arithmetic_call(trial, self._device)
@@ -150,17 +146,14 @@ class Meter:
             time.sleep(rest_s)
             return self._timed(call, trial, budget, Flush.DIRTY)
 
-    def _timed(
-        self, call: Callable[[], Any], trial: model.Trial, budget: Budget, flush: Flush
-    ) -> tuple[float, int]:
+    def _timed(self, call: Callable[[], Any], trial: model.Trial, budget: Budget, flush: Flush) -> tuple[float, int]:
         try:
             found = clock.measure(call, device=self._device, budget=budget, flush=flush)
         except activities.ClockError as error:
             raise model.TrialError(str(error)) from error
         if found.source is not TimingSource.CUPTI:
             raise model.CalibrationError(
-                "the profiler reports no device activity here (CUPTI), and no other"
-                " clock may set a ceiling"
+                "the profiler reports no device activity here (CUPTI), and no other clock may set a ceiling"
             )
         if found.device_busy_ns <= 0:
             raise model.CalibrationError(f"{trial}: the clock gave no time at all")

@@ -52,22 +52,16 @@ def fit_start_up(points: Sequence[tuple[int, float]]) -> StartUp:
         rate that explain them.
     """
     if len({traffic for traffic, _ in points}) < 3:
-        raise model.CalibrationError(
-            f"the start-up time needs copies of at least 3 sizes, not {len(points)} points"
-        )
+        raise model.CalibrationError(f"the start-up time needs copies of at least 3 sizes, not {len(points)} points")
     for traffic, seconds in points:
         if not (traffic > 0 and math.isfinite(seconds) and seconds > 0):
-            raise model.CalibrationError(
-                f"a copy of {traffic} bytes in {seconds} s is no measurement"
-            )
+            raise model.CalibrationError(f"a copy of {traffic} bytes in {seconds} s is no measurement")
     # Weighted normal equations of seconds = t0 + slope * traffic.
     weights = [1 / seconds**2 for _, seconds in points]
     total = sum(weights)
     mean_traffic = sum(w * x for w, (x, _) in zip(weights, points)) / total
     mean_seconds = sum(w * y for w, (_, y) in zip(weights, points)) / total
-    covariance = sum(
-        w * (x - mean_traffic) * (y - mean_seconds) for w, (x, y) in zip(weights, points)
-    )
+    covariance = sum(w * (x - mean_traffic) * (y - mean_seconds) for w, (x, y) in zip(weights, points))
     variance = sum(w * (x - mean_traffic) ** 2 for w, (x, _) in zip(weights, points))
     slope = covariance / variance
     t0_s = mean_seconds - slope * mean_traffic
@@ -79,12 +73,9 @@ def fit_start_up(points: Sequence[tuple[int, float]]) -> StartUp:
     worst = max(abs(t0_s + slope * x - y) / y for x, y in points)
     if worst > _WORST_MISS:
         raise model.CalibrationError(
-            f"the small copies' times are no line: the fit misses one by {worst:.0%}:"
-            f" {_written(points)}"
+            f"the small copies' times are no line: the fit misses one by {worst:.0%}: {_written(points)}"
         )
-    return StartUp(
-        t0_s=t0_s, bytes_per_s=1 / slope, worst_miss=worst, points=len(points)
-    )
+    return StartUp(t0_s=t0_s, bytes_per_s=1 / slope, worst_miss=worst, points=len(points))
 
 
 def _written(points: Sequence[tuple[int, float]]) -> str:

@@ -56,10 +56,7 @@ def product_call(
     grid = (triton.cdiv(m, rows) * triton.cdiv(n, columns),)
 
     def call() -> torch.Tensor:
-        _product[grid](
-            tiles_of_a, tiles_of_b, c, m, n, k, rows, columns, depth, _GROUP,
-            num_warps=8, num_stages=stages,
-        )  # fmt: skip
+        _product[grid](tiles_of_a, tiles_of_b, c, m, n, k, rows, columns, depth, _GROUP, num_warps=8, num_stages=stages)
         return c
 
     return call

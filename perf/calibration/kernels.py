@@ -1,8 +1,8 @@
 """Our own CUDA kernels: compiled at run time, checked, and launched."""
 
-from collections.abc import Callable
 import dataclasses
 import functools
+from collections.abc import Callable
 
 import torch
 
@@ -30,9 +30,7 @@ def _compiled(file: str, kernel: str, *macros: str) -> Callable:
     """Returns a kernel of kernels/`file`, compiled for the current device."""
     source = paths.data_path("perf", "calibration", "cuda", file).read_text(encoding="utf-8")
     try:
-        return torch.cuda._compile_kernel(
-            source, kernel, nvcc_options=[f"-D{macro}" for macro in macros]
-        )
+        return torch.cuda._compile_kernel(source, kernel, nvcc_options=[f"-D{macro}" for macro in macros])
     except (RuntimeError, OSError) as error:
         raise model.TrialError(f"{file}: {kernel} was not compiled: {error}") from error
 
@@ -49,8 +47,7 @@ class Arrays:
         """Allocates 3 x `size` bytes of fp32 numbers."""
         # Never zeros: see the bench's rule on random data.
         self.target, self.left, self.right = (
-            torch.empty(size // 4, dtype=torch.float32, device=device).normal_()
-            for _ in range(3)
+            torch.empty(size // 4, dtype=torch.float32, device=device).normal_() for _ in range(3)
         )
         self.sink = torch.zeros(1, dtype=torch.int32, device=device)
 
@@ -84,11 +81,7 @@ class Bandwidth:
         return self._launch(trial, words)
 
     def _launch(
-        self,
-        trial: model.BandwidthTrial,
-        words: int,
-        source: torch.Tensor | None = None,
-        number: int = _UNLIKELY_SUM,
+        self, trial: model.BandwidthTrial, words: int, source: torch.Tensor | None = None, number: int = _UNLIKELY_SUM
     ) -> Callable[[], None]:
         """Returns a launch over the first `words` of the arrays.
 
@@ -127,9 +120,7 @@ class Bandwidth:
         """Runs the kernel on a part of the arrays and compares every element."""
         words = min(_CHECKED_BYTES, trial.array_bytes) // 4
         arrays = self._arrays
-        target, left, right = (
-            array[:words] for array in (arrays.target, arrays.left, arrays.right)
-        )
+        target, left, right = (array[:words] for array in (arrays.target, arrays.left, arrays.right))
         if trial.mix == "READ":
             self._check_read(trial, words)
             return
@@ -140,9 +131,7 @@ class Bandwidth:
         elif trial.mix == "TRIAD":
             expected = left.double() + _SCALE * right.double()
             # One rounding of fp32.
-            right_result = torch.allclose(
-                target.double(), expected, rtol=1.2e-7, atol=1e-9
-            )
+            right_result = torch.allclose(target.double(), expected, rtol=1.2e-7, atol=1e-9)
         else:
             expected = torch.arange(7, 7 + words, dtype=torch.int32, device=target.device)
             right_result = torch.equal(target.view(torch.int32), expected)
@@ -164,14 +153,11 @@ class Bandwidth:
             found = int(self._arrays.sink.item())
             if found != count * trial.block:
                 raise model.CalibrationError(
-                    f"READ ({trial}): {found} threads read {tiles_of_block} tile(s),"
-                    f" not {count * trial.block}"
+                    f"READ ({trial}): {found} threads read {tiles_of_block} tile(s), not {count * trial.block}"
                 )
 
 
-def arithmetic_call(
-    trial: model.ArithmeticTrial, device: torch.device
-) -> Callable[[], None]:
+def arithmetic_call(trial: model.ArithmeticTrial, device: torch.device) -> Callable[[], None]:
     """Returns a function that runs the trial once, its kernel checked.
 
     Raises:
@@ -179,11 +165,7 @@ def arithmetic_call(
       CalibrationError: It does not do the multiply-adds that are counted.
     """
     kernel = _compiled(
-        "arithmetic.cu",
-        trial.kernel,
-        f"BLOCK={trial.block}",
-        f"CHAINS={trial.chains}",
-        f"STEPS={trial.steps}",
+        "arithmetic.cu", trial.kernel, f"BLOCK={trial.block}", f"CHAINS={trial.chains}", f"STEPS={trial.steps}"
     )
     dtype = _VALUE_TYPES[trial.kernel]
     threads = trial.block * trial.blocks
@@ -193,16 +175,12 @@ def arithmetic_call(
 
     def launch(operands: torch.Tensor, iterations: int) -> Callable[[], None]:
         args = [seen(sums), seen(operands), iterations]
-        return lambda: kernel(
-            grid=(trial.blocks, 1, 1), block=(trial.block, 1, 1), args=args
-        )
+        return lambda: kernel(grid=(trial.blocks, 1, 1), block=(trial.block, 1, 1), args=args)
 
     # Every step adds one, in small integers that the shortest type holds, and the
     # chains are summed as the kernel sums them: the result is known to the bit, and
     # a step that was left out shows.
-    operands = torch.ones(
-        (2 + trial.chains * trial.block, trial.lanes), dtype=dtype, device=device
-    )
+    operands = torch.ones((2 + trial.chains * trial.block, trial.lanes), dtype=dtype, device=device)
     sums.zero_()
     launch(operands, 2)()
     chain = torch.tensor(1 + 2 * trial.steps, dtype=dtype)

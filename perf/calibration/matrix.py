@@ -28,9 +28,7 @@ def tf32_allowed() -> Iterator[None]:
         torch.set_float32_matmul_precision(before)
 
 
-def matrix_call(
-    trial: model.MatrixTrial, device: torch.device
-) -> Callable[[], torch.Tensor]:
+def matrix_call(trial: model.MatrixTrial, device: torch.device) -> Callable[[], torch.Tensor]:
     """Returns a function that computes the trial's product once.
 
     A tf32 trial has to run inside `tf32_allowed()`.
@@ -50,12 +48,7 @@ def matrix_call(
 
         def call() -> torch.Tensor:
             return torch._scaled_mm(
-                a,
-                b,
-                scale_a=one,
-                scale_b=one,
-                out_dtype=torch.bfloat16,
-                use_fast_accum=trial.fast_accumulation,
+                a, b, scale_a=one, scale_b=one, out_dtype=torch.bfloat16, use_fast_accum=trial.fast_accumulation
             )
 
     elif trial.tile:
@@ -81,9 +74,7 @@ def matrix_call(
     return call
 
 
-def _own_int8(
-    trial: model.MatrixTrial, a: torch.Tensor, b: torch.Tensor
-) -> Callable[[], torch.Tensor]:
+def _own_int8(trial: model.MatrixTrial, a: torch.Tensor, b: torch.Tensor) -> Callable[[], torch.Tensor]:
     """Returns our own product of a [m, k] and b [k, n], stored as [n, k]; checked."""
     # Triton comes with torch's builds for GPUs; nothing else here needs it.
     import triton
@@ -101,9 +92,7 @@ def _own_int8(
     return call
 
 
-def _random(
-    shape: tuple[int, int], dtype: torch.dtype, device: torch.device
-) -> torch.Tensor:
+def _random(shape: tuple[int, int], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
     if dtype is torch.int8:
         return torch.randint(-128, 128, shape, dtype=dtype, device=device)
     if dtype is torch.float8_e4m3fn:

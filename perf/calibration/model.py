@@ -7,8 +7,8 @@ a trial gives a *reading*; the best reading of a quantity's trials is its
 *outcome*.
 """
 
-from collections.abc import Callable
 import dataclasses
+from collections.abc import Callable
 from typing import Union
 
 # Arrays of the size of a trial's `array_bytes` that one call reads or writes.
@@ -70,10 +70,7 @@ class BandwidthTrial:
             return f"torch copy_, {size}"
         grid = f"{self.waves} wave(s)" if self.waves else "a block a tile"
         policy = "streaming" if self.streaming else "default"
-        return (
-            f"{self.width}-byte {policy} accesses, {self.unroll} in flight, blocks of"
-            f" {self.block}, {grid}, {size}"
-        )
+        return f"{self.width}-byte {policy} accesses, {self.unroll} in flight, blocks of {self.block}, {grid}, {size}"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

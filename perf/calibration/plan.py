@@ -68,15 +68,8 @@ _ARITHMETIC = {
     "cuda_core.bf16": ("fma_bf16x2", 2),
 }
 # (rows, columns, depth) and depths in flight of our own int8 product.
-_INT8_TILES = (
-    ((128, 256, 128), 4),
-    ((128, 256, 128), 3),
-    ((128, 128, 128), 6),
-    ((256, 128, 128), 4),
-)
-MATRIX_KEYS = frozenset(
-    f"tensor_core.{kind}" for kind in ("bf16", "fp16", "tf32", "fp8", "int8", "fp64")
-)
+_INT8_TILES = (((128, 256, 128), 4), ((128, 256, 128), 3), ((128, 128, 128), 6), ((256, 128, 128), 4))
+MATRIX_KEYS = frozenset(f"tensor_core.{kind}" for kind in ("bf16", "fp16", "tf32", "fp8", "int8", "fp64"))
 
 
 def measurable(key: str) -> bool:
@@ -84,9 +77,7 @@ def measurable(key: str) -> bool:
     return key in _ARITHMETIC or key in MATRIX_KEYS
 
 
-def bandwidth(
-    device: Device, theoretical_bytes_per_s: float, effort: Effort
-) -> list[model.Quantity]:
+def bandwidth(device: Device, theoretical_bytes_per_s: float, effort: Effort) -> list[model.Quantity]:
     """Returns the four access mixes to measure.
 
     Raises:
@@ -113,9 +104,7 @@ def bandwidth(
         cross_check = None
         if mix == "COPY":
             # First: what everyone has. The result may not fall behind it.
-            torch_copy = model.BandwidthTrial(
-                mix=mix, array_bytes=sweep_size, torch_copy=True
-            )
+            torch_copy = model.BandwidthTrial(mix=mix, array_bytes=sweep_size, torch_copy=True)
             sweep.insert(0, torch_copy)
             cross_check = torch_copy
         quantities.append(
@@ -140,9 +129,7 @@ def _variants(quick: bool) -> list[tuple[int, int, bool, int, int]]:
         wide = itertools.product((16,), (0,), (False,), (1, 4, 8), (256, 1024))
         narrow = itertools.product((8, 4), (0,), (False,), (4,), (256,))
         return [*wide, *narrow]
-    one_shot = itertools.product(
-        (16,), (0,), (False, True), (1, 4, 8, 2), (256, 1024, 512, 128)
-    )
+    one_shot = itertools.product((16,), (0,), (False, True), (1, 4, 8, 2), (256, 1024, 512, 128))
     # Fewer bytes an access, as many in flight.
     narrow = itertools.product((8, 4), (0,), (False,), (2, 4, 8), (256, 1024))
     striding = itertools.product((16,), (1, 4), (False, True), (4, 8), (256, 512))
@@ -153,11 +140,7 @@ def _array_sizes(device: Device) -> list[int]:
     # A triad holds three arrays; a tenth of the memory is left to the rest.
     room = 0.9 * device.free_bytes / model.ARRAYS_MOVED["TRIAD"]
     least = _CACHES_IN_ARRAY * device.l2_bytes
-    sizes = [
-        size
-        for size in (model.GIB // 2, model.GIB, 2 * model.GIB, 4 * model.GIB)
-        if least <= size <= room
-    ]
+    sizes = [size for size in (model.GIB // 2, model.GIB, 2 * model.GIB, 4 * model.GIB) if least <= size <= room]
     if not sizes:
         raise model.CalibrationError(
             f"{device.name}: no array fits that is at least {_CACHES_IN_ARRAY} times"
@@ -167,9 +150,7 @@ def _array_sizes(device: Device) -> list[int]:
     return sizes
 
 
-def peaks(
-    device: Device, theoretical: Mapping[str, float], effort: Effort
-) -> list[model.Quantity]:
+def peaks(device: Device, theoretical: Mapping[str, float], effort: Effort) -> list[model.Quantity]:
     """Returns the unit peaks to measure: those of the profile that have a method.
 
     Args:
@@ -203,19 +184,13 @@ def peaks(
     return quantities
 
 
-def _arithmetic_trials(
-    key: str, device: Device, flops_per_s: float, quick: bool
-) -> list[model.ArithmeticTrial]:
+def _arithmetic_trials(key: str, device: Device, flops_per_s: float, quick: bool) -> list[model.ArithmeticTrial]:
     kernel, lanes = _ARITHMETIC[key]
     trials = []
     # Waves: one leaves every multiprocessor busy to the end; several even out
     # multiprocessors that start late.
-    for waves, chains, block in itertools.product(
-        (1,) if quick else (1, 4), (8, 16), (256,) if quick else (256, 512)
-    ):
-        blocks = (
-            waves * device.multiprocessors * device.threads_per_multiprocessor // block
-        )
+    for waves, chains, block in itertools.product((1,) if quick else (1, 4), (8, 16), (256,) if quick else (256, 512)):
+        blocks = waves * device.multiprocessors * device.threads_per_multiprocessor // block
         one_pass = 2 * _STEPS * chains * lanes * block * blocks
         trials.append(
             model.ArithmeticTrial(
@@ -258,22 +233,13 @@ def _matrix_trials(key: str, device: Device, quick: bool) -> list[model.MatrixTr
     if not (narrow or quick):
         layouts += [(shape, "NN") for shape in shapes[:3]]
     trials = [
-        model.MatrixTrial(
-            key=key,
-            m=m,
-            n=n,
-            k=k,
-            layout=layout,
-            fast_accumulation=key == "tensor_core.fp8",
-        )
+        model.MatrixTrial(key=key, m=m, n=n, k=k, layout=layout, fast_accumulation=key == "tensor_core.fp8")
         for (m, n, k), layout in layouts
     ]
     if key == "tensor_core.int8":
         # Next to the first library's: sweeps that run out of time lose their end.
         trials[1:1] = [
-            dataclasses.replace(
-                trials[1], m=m, n=n, k=k, tile=tile, stages=stages
-            )
+            dataclasses.replace(trials[1], m=m, n=n, k=k, tile=tile, stages=stages)
             for (m, n, k) in _own_int8_shapes(even, quick)
             for tile, stages in _INT8_TILES[: 1 if quick else None]
         ]
@@ -292,12 +258,10 @@ def start_up(quick: bool) -> list[model.BandwidthTrial]:
     Arrays of 32 KiB to 8 MiB; several variants of each, of which the fastest
     counts: the floor is the device's, not a kernel's.
     """
-    sizes = [(32 << 10) << step for step in range(0, 9)]
+    sizes = [(32 << 10) << step for step in range(9)]
     blocks, unrolls = ((256, 1024), (1, 2)) if quick else ((128, 256, 512, 1024), (1, 2, 4))
     return [
-        model.BandwidthTrial(
-            mix="COPY", array_bytes=size, block=block, unroll=unroll, waves=0
-        )
+        model.BandwidthTrial(mix="COPY", array_bytes=size, block=block, unroll=unroll, waves=0)
         for size, block, unroll in itertools.product(sizes, blocks, unrolls)
         if size % (16 * block * unroll) == 0
     ]

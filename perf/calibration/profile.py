@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from google.protobuf import text_format
 
-from tileops.perf.calibration import check, fit, model as model
+from tileops.perf.calibration import check, fit
+from tileops.perf.calibration import model as model
 from tileops.perf.roof import profile_checks
 from tileops.proto import gpu_profile_pb2
 from tileops.tools.cli import output
@@ -48,8 +49,7 @@ def _excess(outcome: model.Outcome) -> str:
     quantity = outcome.quantity
     if quantity.name.startswith("hbm."):
         cause = (
-            "the base profile is another card's or states a lower memory clock, or"
-            " the arrays are served from the cache"
+            "the base profile is another card's or states a lower memory clock, or the arrays are served from the cache"
         )
     else:
         cause = (
@@ -105,9 +105,7 @@ def merge(
             unit.calibration = _fraction(outcome)
             unit.calibration_method = _method(outcome)
     if by_name:
-        raise model.CalibrationError(
-            f"the base profile of {base.gpu!r} has no {', '.join(sorted(by_name))}"
-        )
+        raise model.CalibrationError(f"the base profile of {base.gpu!r} has no {', '.join(sorted(by_name))}")
     # Two significant digits are what repeated fits agree on; three lose nothing.
     result.latency_floor_s = float(f"{start_up.floor_s:.3g}")
     result.latency_floor_method = (
@@ -133,16 +131,12 @@ def merge(
 def _set_memory(hbm: gpu_profile_pb2.Hbm, by_name: dict[str, model.Outcome]) -> None:
     missing = [mix for mix in model.ARRAYS_MOVED if f"hbm.{mix}" not in by_name]
     if missing:
-        raise model.CalibrationError(
-            f"the envelope needs all four access mixes; not measured: {', '.join(missing)}"
-        )
+        raise model.CalibrationError(f"the envelope needs all four access mixes; not measured: {', '.join(missing)}")
     hbm.ClearField("mix")
     methods = []
     for mix in model.ARRAYS_MOVED:
         outcome = by_name.pop(f"hbm.{mix}")
-        hbm.mix.add(
-            kind=gpu_profile_pb2.AccessKind.Value(mix), fraction=_fraction(outcome)
-        )
+        hbm.mix.add(kind=gpu_profile_pb2.AccessKind.Value(mix), fraction=_fraction(outcome))
         methods.append(f"{mix} {_method(outcome)}")
     hbm.calibration = max(mix.fraction for mix in hbm.mix)
     hbm.calibration_method = "largest of the mixes. " + ". ".join(methods)
@@ -158,10 +152,7 @@ def _method(outcome: model.Outcome) -> str:
     if outcome.stable:
         agreement = f"the last rounds agree within {outcome.spread:.2%}"
     elif rounds > 1 and outcome.spread <= outcome.quantity.tolerance:
-        agreement = (
-            f"NOT STABLE: {len(outcome.unconfirmed)} readings lie above what the last"
-            " rounds reach again"
-        )
+        agreement = f"NOT STABLE: {len(outcome.unconfirmed)} readings lie above what the last rounds reach again"
     else:
         agreement = (
             f"NOT STABLE after {rounds} rounds: they vary by {outcome.spread:.2%}, more"
@@ -171,8 +162,7 @@ def _method(outcome: model.Outcome) -> str:
         )
     parts = [
         f"{outcome.best.rate_per_s / 1e12:.4g} T{outcome.unit}: {outcome.best.trial}",
-        f"median of {outcome.best.samples} calls, the best of {outcome.samples} calls in"
-        f" all; {agreement}",
+        f"median of {outcome.best.samples} calls, the best of {outcome.samples} calls in all; {agreement}",
     ]
     parts.append(unconfirmed_in_words(outcome))
     if isinstance(outcome.best.trial, model.BandwidthTrial):
@@ -180,9 +170,7 @@ def _method(outcome: model.Outcome) -> str:
     parts.append(check.cross_check_in_words(outcome))
     parts.append(outcome.conditions)
     if outcome.sustained_per_s is not None:
-        parts.append(
-            f"{outcome.sustained_per_s / 1e12:.4g} T{outcome.unit} when it goes on for seconds"
-        )
+        parts.append(f"{outcome.sustained_per_s / 1e12:.4g} T{outcome.unit} when it goes on for seconds")
         parts.append(outcome.sustained_conditions)
     return "; ".join(part for part in parts if part)
 
@@ -222,24 +210,18 @@ def to_text(profile: gpu_profile_pb2.GpuProfile) -> str:
     """
     # protobuf escapes apostrophes, which nothing in double quotes needs.
     body = text_format.MessageToString(profile, as_utf8=True).replace("\\'", "'")
-    body = _LARGE_NUMBER.sub(
-        lambda found: found[1] + f"{float(found[2]):.12g}", body
-    )
+    body = _LARGE_NUMBER.sub(lambda found: found[1] + f"{float(found[2]):.12g}", body)
     body = _LONG_STRING.sub(_wrapped, body)
     back = text_format.Parse(body, gpu_profile_pb2.GpuProfile())
     if back != profile:
-        raise model.CalibrationError(
-            "a figure of the base profile has more than 12 significant digits"
-        )
+        raise model.CalibrationError("a figure of the base profile has more than 12 significant digits")
     return _HEADER.format(gpu=profile.gpu) + body
 
 
 def _wrapped(found: re.Match) -> str:
     indent, field, text = found.groups()
     # Spaces alone part it, so that no escape sequence is cut.
-    lines = textwrap.wrap(
-        text, _LINE, break_long_words=False, break_on_hyphens=False, drop_whitespace=False
-    )
+    lines = textwrap.wrap(text, _LINE, break_long_words=False, break_on_hyphens=False, drop_whitespace=False)
     literals = "".join(f'\n{indent}  "{line}"' for line in lines)
     return f"{indent}{field}:{literals}"
 

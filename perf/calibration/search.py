@@ -4,8 +4,8 @@ The device is behind a function, so that the search runs in tests without one.
 """
 
 import dataclasses
-from collections.abc import Callable, Sequence
 import time
+from collections.abc import Callable, Sequence
 
 from tileops.perf.calibration import model as model
 
@@ -31,25 +31,17 @@ def is_stable(round_bests: Sequence[float], tolerance: float) -> bool:
     return len(round_bests) >= STABLE_ROUNDS and spread_of(round_bests) <= tolerance
 
 
-def finalists_of(
-    quantity: model.Quantity, readings: Sequence[model.Reading]
-) -> list[model.Trial]:
+def finalists_of(quantity: model.Quantity, readings: Sequence[model.Reading]) -> list[model.Trial]:
     """Returns the trials that the rounds repeat: the best ones, at every final size."""
     ranked = sorted(readings, key=lambda reading: -reading.rate_per_s)
     best = [reading.trial for reading in ranked[: quantity.finalists]]
     if not quantity.final_array_bytes:
         return best
-    return [
-        dataclasses.replace(trial, array_bytes=size)
-        for trial in best
-        for size in quantity.final_array_bytes
-    ]
+    return [dataclasses.replace(trial, array_bytes=size) for trial in best for size in quantity.final_array_bytes]
 
 
 def confirmed_best(
-    readings: Sequence[model.Reading],
-    rounds: Sequence[Sequence[model.Reading]],
-    tolerance: float,
+    readings: Sequence[model.Reading], rounds: Sequence[Sequence[model.Reading]], tolerance: float
 ) -> tuple[model.Reading, tuple[model.Reading, ...]]:
     """Returns the best reading that every one of the last rounds reaches again.
 
@@ -96,9 +88,7 @@ class _Log:
                 self.failures.append(f"{trial}: {error}")
                 continue
             if not reading.rate_per_s > 0 or reading.rate_per_s == float("inf"):
-                raise model.CalibrationError(
-                    f"{trial}: the clock gave a rate of {reading.rate_per_s} a second"
-                )
+                raise model.CalibrationError(f"{trial}: the clock gave a rate of {reading.rate_per_s} a second")
             found.append(reading)
         self.readings += found
         return found
@@ -141,9 +131,7 @@ def search(
         reasons = "; ".join(log.failures) or "no time was left"
         raise NothingMeasured(f"{quantity.name}: nothing was measured: {reasons}")
     if len(sweep) + len(log.failures) < len(quantity.sweep):
-        report(
-            f"{quantity.name}: time for {len(sweep)} of {len(quantity.sweep)} variants only"
-        )
+        report(f"{quantity.name}: time for {len(sweep)} of {len(quantity.sweep)} variants only")
     finalists = finalists_of(quantity, sweep)
     round_bests: list[float] = []
     rounds: list[list[model.Reading]] = []

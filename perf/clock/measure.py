@@ -134,18 +134,24 @@ def _on_gpu(steps: _Steps, budget: Budget, cache: ColdCache, device: torch.devic
             check_signature(settled, signature(call), f"timed call {index + 1} of {len(gates)}")
         try:
             for kind, is_gated in (("timed calls", False), ("calls that were launched ahead", True)):
-                timeline.check([one for one, gate in zip(found.spans, gates, strict=True) if bool(gate) is is_gated], kind)
+                timeline.check(
+                    [one for one, gate in zip(found.spans, gates, strict=True) if bool(gate) is is_gated], kind
+                )
             break
         except ClockError:
             if not tries_left:
                 raise
     free = [index for index, gate in enumerate(gates) if not gate]
     return _measurement(
-        TimingSource.CUPTI, [float(busy_ns(found.calls[index])) for index in free],
-        [found.wall_ns[index] for index in free], calls,
+        TimingSource.CUPTI,
+        [float(busy_ns(found.calls[index])) for index in free],
+        [found.wall_ns[index] for index in free],
+        calls,
         activity_names=tuple(name for _, name in settled),
-        start=start, end=device_state.read(device), **_flushed(cache),
-    )  # fmt: skip
+        start=start,
+        end=device_state.read(device),
+        **_flushed(cache),
+    )
 
 
 def _by_events(

@@ -92,10 +92,7 @@ class Session:
                     )
                 )
         return Trace(
-            ranges=tuple(ranges),
-            launches=tuple(launches),
-            activities=tuple(activities),
-            flushes_ns=tuple(flushes_ns),
+            ranges=tuple(ranges), launches=tuple(launches), activities=tuple(activities), flushes_ns=tuple(flushes_ns)
         )
 
 

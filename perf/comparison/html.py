@@ -2,12 +2,13 @@
 
 import collections
 import json
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TextIO
 
-from tileops.perf.comparison import rows as compare_rows, text as compare_text
-from tileops.perf.report import page, text as report_text
+from tileops.perf.comparison import rows as compare_rows
+from tileops.perf.comparison import text as compare_text
+from tileops.perf.report import page
+from tileops.perf.report import text as report_text
 
 _FIELDS = (
     "op",
@@ -140,9 +141,7 @@ def _families(comparison: compare_text.Comparison) -> str:
 
 def _environments(comparison: compare_text.Comparison) -> str:
     def row(name: str, field: str) -> tuple[str, str, str, str]:
-        base, new = (
-            str(getattr(run, field)) for run in (comparison.base, comparison.new)
-        )
+        base, new = (str(getattr(run, field)) for run in (comparison.base, comparison.new))
         return name, page.text(base), page.text(new), "" if base == new else "differs"
 
     rows = [row(*each) for each in _ENVIRONMENT]

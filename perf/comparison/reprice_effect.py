@@ -9,7 +9,6 @@ from tileops.perf.report import text
 from tileops.perf.roof import pricing, profiles
 from tileops.proto import benchmark_pb2, roofline_pb2
 
-
 # Rows of one op that a line names of those that lost or gained a reading.
 _MOST_NAMED = 5
 
@@ -79,8 +78,7 @@ def describe(found: Sequence[Effect]) -> list[str]:
     for op, each in sorted(by_op.items()):
         lines.append(f"{op}: {_moved(each)}")
         lines += [
-            f"{text.row_name(effect.after)}: impossible at today's price:"
-            f" {text.breach(breach)}"
+            f"{text.row_name(effect.after)}: impossible at today's price: {text.breach(breach)}"
             for effect in each
             if effect.is_impossible
             for breach in effect.after.breaches

@@ -56,10 +56,7 @@ class Joined:
     unpriced: Sequence[tuple[_CaseKey, str]]
 
 
-def join(
-    recorded: Iterable[benchmark_pb2.BenchmarkRecord],
-    priced: Iterable[benchmark_pb2.BenchmarkRecord],
-) -> Joined:
+def join(recorded: Iterable[benchmark_pb2.BenchmarkRecord], priced: Iterable[benchmark_pb2.BenchmarkRecord]) -> Joined:
     """Gives each recorded case the price that it has today.
 
     Args:
@@ -158,24 +155,14 @@ def _appeared(cases: Sequence[_CaseKey]) -> str:
     return f"{len(cases)} workload rows were not recorded, of {len(by_op)} ops: {of_ops}"
 
 
-def _reprice(
-    record: benchmark_pb2.BenchmarkRecord, price: benchmark_pb2.BenchmarkRecord
-) -> list[Change]:
+def _reprice(record: benchmark_pb2.BenchmarkRecord, price: benchmark_pb2.BenchmarkRecord) -> list[Change]:
     """Overwrites the record's price; returns what changed."""
     changes = []
     for field in _PRICE_FIELDS:
         recorded, today = _value(record, field), _value(price, field)
         if recorded == today:
             continue
-        changes.append(
-            Change(
-                op=record.op,
-                case_id=record.case_id,
-                field=field,
-                recorded=recorded,
-                today=today,
-            )
-        )
+        changes.append(Change(op=record.op, case_id=record.case_id, field=field, recorded=recorded, today=today))
         record.ClearField(field)
         if field == "data_terms":
             record.data_terms.update(today)

@@ -128,9 +128,7 @@ class FamilyRatio:
     ratio: float
 
 
-def measured(
-    records: Iterable[benchmark_pb2.BenchmarkRecord],
-) -> dict[Key, Measured]:
+def measured(records: Iterable[benchmark_pb2.BenchmarkRecord]) -> dict[Key, Measured]:
     """Returns what is known of each row; of several records the last one counts.
 
     `duplicates.records` leaves one successful record of a row at most.
@@ -151,9 +149,7 @@ def measured(
     return known
 
 
-def compare(
-    base: Mapping[Key, Measured], new: Mapping[Key, Measured], threshold: float
-) -> list[Row]:
+def compare(base: Mapping[Key, Measured], new: Mapping[Key, Measured], threshold: float) -> list[Row]:
     """Returns the row of every key of either run: regressions first, the worst on top.
 
     Args:
@@ -162,10 +158,7 @@ def compare(
       threshold: Change of a median that counts: 0.05 calls for 5% more time, or
         for 1/1.05 of it.
     """
-    rows = [
-        _row(key, base.get(key), new.get(key), threshold)
-        for key in dict.fromkeys((*base, *new))
-    ]
+    rows = [_row(key, base.get(key), new.get(key), threshold) for key in dict.fromkeys((*base, *new))]
     gravity = {verdict: place for place, verdict in enumerate(Verdict)}
     rows.sort(
         key=lambda row: (
@@ -186,8 +179,7 @@ def families(rows: Iterable[Row]) -> list[FamilyRatio]:
         if row.ratio is not None:
             logs.setdefault(row.family, []).append(math.log(row.ratio))
     return [
-        FamilyRatio(family=family, rows=len(each), ratio=_geometric_mean(each))
-        for family, each in sorted(logs.items())
+        FamilyRatio(family=family, rows=len(each), ratio=_geometric_mean(each)) for family, each in sorted(logs.items())
     ]
 
 
@@ -234,9 +226,7 @@ def _row(key: Key, base: Measured | None, new: Measured | None, threshold: float
     )
 
 
-def _verdict(
-    base: Measured | None, new: Measured | None, threshold: float
-) -> tuple[Verdict, str]:
+def _verdict(base: Measured | None, new: Measured | None, threshold: float) -> tuple[Verdict, str]:
     if base is None:
         return Verdict.APPEARED, new.message
     if new is None:
@@ -285,11 +275,7 @@ def _time(record: benchmark_pb2.BenchmarkRecord) -> Time | None:
 
 
 def _price_changes(base: Measured, new: Measured) -> dict[str, tuple[object, object]]:
-    return {
-        field: (old, today)
-        for field, old, today in zip(_PRICE_FIELDS, base.price, new.price)
-        if old != today
-    }
+    return {field: (old, today) for field, old, today in zip(_PRICE_FIELDS, base.price, new.price) if old != today}
 
 
 def _geometric_mean(logs: Sequence[float]) -> float:

@@ -6,7 +6,8 @@ import hashlib
 from collections.abc import Mapping
 
 from tileops.perf.comparison import rows
-from tileops.perf.runs import plugins as run_plugins, reader as runfile
+from tileops.perf.runs import plugins as run_plugins
+from tileops.perf.runs import reader as runfile
 from tileops.proto import benchmark_pb2
 
 # What two runs of one thing may differ in.

@@ -7,8 +7,10 @@ from typing import TextIO
 from rich import table as rich_table
 from rich import text as rich_text
 
-from tileops.perf.comparison import rows as compare_rows, text as compare_text
-from tileops.perf.report import layout, table_columns, table_console, text as report_text
+from tileops.perf.comparison import rows as compare_rows
+from tileops.perf.comparison import text as compare_text
+from tileops.perf.report import layout, table_columns, table_console
+from tileops.perf.report import text as report_text
 from tileops.perf.report.table_columns import Column
 from tileops.proto import roofline_pb2
 
@@ -38,9 +40,7 @@ _COLUMNS = (
 )
 
 
-def write_table(
-    comparison: compare_text.Comparison, out: TextIO, every_row: bool
-) -> None:
+def write_table(comparison: compare_text.Comparison, out: TextIO, every_row: bool) -> None:
     """Writes what changed, the mean of each family and the counts.
 
     Of more than `table_console.MOST_ROWS` rows, the gravest are listed.

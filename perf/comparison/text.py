@@ -52,6 +52,7 @@ class Comparison(NamedTuple):
 
 def row_as_dict(row: compare_rows.Row) -> dict[str, Any]:
     """Returns a row's values as reports name them; None for an absent one."""
+
     def times(time: compare_rows.Time | None) -> tuple[float | None, ...]:
         return (time.median_s, time.low_s, time.high_s) if time else (None,) * 3
 
@@ -92,8 +93,10 @@ def head_as_dict(comparison: Comparison) -> dict[str, Any]:
 def write_json(comparison: Comparison, out: TextIO) -> None:
     """Writes the comparison with one row a line."""
     out.write("{\n")
-    for name, value in head_as_dict(comparison).items():
-        out.write(f"{json.dumps(name)}: {json.dumps(value, indent=1, allow_nan=False)},\n")
+    out.writelines(
+        f"{json.dumps(name)}: {json.dumps(value, indent=1, allow_nan=False)},\n"
+        for name, value in head_as_dict(comparison).items()
+    )
     out.write('"rows": [')
     separator = "\n"
     for row in comparison.rows:

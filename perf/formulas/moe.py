@@ -76,11 +76,7 @@ def _moe_permute_reads(call: CheckedCall, terms: MoePermuteTerms) -> int:
     if terms.map_entries_read:
         record = call.tensors["expert_map"]
         entry_bytes = record.bytes // record.shape[0]
-    return (
-        terms.tokens_read * _row_bytes(call)
-        + call.tensors["topk_ids"].bytes
-        + terms.map_entries_read * entry_bytes
-    )
+    return terms.tokens_read * _row_bytes(call) + call.tensors["topk_ids"].bytes + terms.map_entries_read * entry_bytes
 
 
 def _row_bytes(call: CheckedCall) -> int:

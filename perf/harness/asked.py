@@ -41,7 +41,10 @@ def asked(
 
 
 def unserved(
-    wanted: Mapping[Name, Implementation], served: Collection[Name], rows: Mapping[str, int], brought: Mapping[Name, str]
+    wanted: Mapping[Name, Implementation],
+    served: Collection[Name],
+    rows: Mapping[str, int],
+    brought: Mapping[Name, str],
 ) -> list[str]:
     """Returns a line for each implementation that was asked for and serves no row.
 

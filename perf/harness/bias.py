@@ -23,7 +23,6 @@ import os
 
 import torch
 
-from tileops.perf.harness import noise
 from tileops.perf.harness.expected import Wanted, WrongResultError
 
 # Elements that are looked at, and how many of different values there must be. Counts.
@@ -82,7 +81,11 @@ def of(found: torch.Tensor, wanted: Wanted) -> Bias | None:
     kept = order[is_new & (true != 0)]
     if kept.numel() < FEWEST:
         return None
-    true, rounded, positions = wanted.tensor.detach().reshape(-1)[positions[kept]].to(torch.float64), rounded[kept], positions[kept]
+    true, rounded, positions = (
+        wanted.tensor.detach().reshape(-1)[positions[kept]].to(torch.float64),
+        rounded[kept],
+        positions[kept],
+    )
     error = flat[positions].to(torch.float64) - rounded
     weight = true.square().add_(_least_size(true, positions, wanted, limits.eps).square_()).reciprocal_()
     terms, total = weight * error * true, float((weight * true.square()).sum())

@@ -9,13 +9,10 @@ from collections.abc import Callable, Iterable, Mapping
 from tileops.ops import catalogue
 from tileops.ops.implementations import Implementation
 from tileops.ops.op import Op
-from tileops.perf.harness import (
-    integrity,
-    load_errors,
-    plugins as bench_plugins,
-    settings as bench_settings,
-    threads as bench_threads,
-)
+from tileops.perf.harness import integrity, load_errors
+from tileops.perf.harness import plugins as bench_plugins
+from tileops.perf.harness import settings as bench_settings
+from tileops.perf.harness import threads as bench_threads
 from tileops.tools.cli import paths
 
 
@@ -43,9 +40,10 @@ class SourceChangedError(CatalogueError):
 
 
 def load(
-    sources: Sources, on_idle: Callable[[str], None] = lambda plugin: None,
+    sources: Sources,
+    on_idle: Callable[[str], None] = lambda plugin: None,
     brought: dict[tuple[str, str], str] | None = None,
-) -> dict[str, type[Op]]:  # fmt: skip
+) -> dict[str, type[Op]]:
     """Op classes by entry name. A plugin's own class of an entry's name stands in for the generated one.
 
     Args:

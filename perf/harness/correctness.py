@@ -10,7 +10,8 @@ from typing import Any
 import torch
 
 from tileops.ops.op import Op
-from tileops.perf.harness import bias, noise as bench_noise, not_finite
+from tileops.perf.harness import bias, not_finite
+from tileops.perf.harness import noise as bench_noise
 from tileops.perf.harness.expected import Expected, Jumps, Wanted, WrongResultError, outputs_by_name, share_storage
 from tileops.perf.harness.inputs import Inputs
 

@@ -8,7 +8,8 @@ import pathlib
 import shlex
 from collections.abc import Mapping, Sequence
 
-from tileops.perf.harness import run as bench_run, shards
+from tileops.perf.harness import run as bench_run
+from tileops.perf.harness import shards
 from tileops.proto import benchmark_pb2
 from tileops.tools.cli import command
 
@@ -16,9 +17,12 @@ Record = benchmark_pb2.BenchmarkRecord
 
 
 def finish(
-    path: pathlib.Path, records: Sequence[Record], outcomes: Mapping[bench_run.Key, int], shard: shards.Shard,
+    path: pathlib.Path,
+    records: Sequence[Record],
+    outcomes: Mapping[bench_run.Key, int],
+    shard: shards.Shard,
     report_flags: str = "",
-) -> int:  # fmt: skip
+) -> int:
     """Say what became of the rows and what to do next; returns the exit status.
 
     Args:
@@ -40,7 +44,9 @@ def finish(
     # The dearest rows of a run lie in parts of their own: where those are skipped, the others have been measured.
     is_empty = not ok and not is_failed and shard.count == 1
     if is_empty:
-        command.say(f"nothing was measured: {'every row was skipped' if outcomes else 'no implementation serves a row'}")
+        command.say(
+            f"nothing was measured: {'every row was skipped' if outcomes else 'no implementation serves a row'}"
+        )
     if outcomes:
         _say_next(path, report_flags)
     elif shard.count > 1:
@@ -51,8 +57,13 @@ def finish(
 
 def _say_next(path: pathlib.Path, flags: str) -> None:
     """Say how the run is reported: here, or from a zip where the repository is."""
-    is_here = "BUILD_WORKING_DIRECTORY" in os.environ or pathlib.Path(__file__).absolute().parents[2].joinpath("bazelw").exists()
-    command.say("report it with" if is_here else f"copy {path} to a machine with the repository, and report it there with")
+    is_here = (
+        "BUILD_WORKING_DIRECTORY" in os.environ
+        or pathlib.Path(__file__).absolute().parents[2].joinpath("bazelw").exists()
+    )
+    command.say(
+        "report it with" if is_here else f"copy {path} to a machine with the repository, and report it there with"
+    )
     run = shlex.quote(str(path if is_here else path.name))
     command.say(f"  ./bazelw run //perf:roofline -- --run={run}{flags}")
 

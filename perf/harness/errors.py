@@ -24,7 +24,7 @@ def describe(error: BaseException) -> str:
 
 
 def place(error: BaseException) -> str:
-    """ (file:line, in function) of the innermost frame in the user's own files; "" where none is in them."""
+    """(file:line, in function) of the innermost frame in the user's own files; "" where none is in them."""
     found = ""
     for frame, line in traceback.walk_tb(error.__traceback__):
         code = frame.f_code
@@ -55,7 +55,7 @@ def _is_users(file: str, module: str) -> bool:
     return not any(_is_installed(pathlib.Path(each).parent) for each in (file, owner) if each)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _is_installed(folder: pathlib.Path) -> bool:
     """Whether a module's folder is the interpreter's, or one that pip installed into, be it under a name of its own."""
     return is_packaged(folder) or any(any(each.glob("*.dist-info")) for each in (folder, folder.parent))

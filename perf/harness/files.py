@@ -7,7 +7,10 @@ import pathlib
 from collections.abc import Container, Iterable, Mapping
 
 from tileops.perf.harness import run
-from tileops.perf.runs import json as run_json, lock as run_lock, reader as runfile, writer as run_writer
+from tileops.perf.runs import json as run_json
+from tileops.perf.runs import lock as run_lock
+from tileops.perf.runs import reader as runfile
+from tileops.perf.runs import writer as run_writer
 from tileops.proto import benchmark_pb2
 from tileops.tools.cli import command
 

@@ -27,10 +27,20 @@ _WRAPPERS = {
     type(functools.cache(len)): ("__wrapped__",),
 }
 # What Python itself gives modules and classes, and changes when it likes.
-_SKIPPED = frozenset({
-    "__dict__", "__weakref__", "__doc__", "__annotations__", "__subclasshook__", "__builtins__", "__cached__",
-    "__warningregistry__", "__class__", "_abc_impl",
-})  # fmt: skip
+_SKIPPED = frozenset(
+    {
+        "__dict__",
+        "__weakref__",
+        "__doc__",
+        "__annotations__",
+        "__subclasshook__",
+        "__builtins__",
+        "__cached__",
+        "__warningregistry__",
+        "__class__",
+        "_abc_impl",
+    }
+)
 # What PyTorch replaces itself, when its compiler is first imported and when that first compiles. Names of ours that are
 # spelled so are methods of other classes.
 _REBOUND = frozenset({"torch.manual_seed", "torch.jit.trace"})
@@ -56,7 +66,9 @@ class Fingerprint:
           with_implementations: whether theirs must stay, too.
           names: further names of other people's functions.
         """
-        self._values: list[tuple[str, Mapping[str, Any] | _Attributes, Any, Any]] = []  # what is called so, where, its key, the value
+        self._values: list[
+            tuple[str, Mapping[str, Any] | _Attributes, Any, Any]
+        ] = []  # what is called so, where, its key, the value
         self._functions: list[tuple[str, types.FunctionType, tuple[Any, ...]]] = []
         self._cells: list[tuple[str, types.CellType, Any]] = []
         # What is called so, the names in it, and which others may not come to it; None for any.

@@ -7,7 +7,9 @@ import uuid
 from collections.abc import Sequence
 
 from tileops.ops import catalogue, emitting
-from tileops.perf.harness import catalogue as bench_catalogue, plugins as bench_plugins, shards
+from tileops.perf.harness import catalogue as bench_catalogue
+from tileops.perf.harness import plugins as bench_plugins
+from tileops.perf.harness import shards
 from tileops.proto import benchmark_pb2
 from tileops.tools.cli import paths
 

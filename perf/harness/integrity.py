@@ -30,9 +30,10 @@ class Guard:
     def __init__(self, classes: Iterable[type[Op]], with_implementations: bool = True) -> None:
         """Of the project's modules that are loaded, and of `classes`, with the functions that implement them or not."""
         ours = [
-            module for name, module in sys.modules.items()
+            module
+            for name, module in sys.modules.items()
             if name.startswith(_OURS) and isinstance(module, types.ModuleType) and getattr(module, "__file__", None)
-        ]  # fmt: skip
+        ]
         self.changed = Fingerprint(ours, classes, with_implementations, _CLOCKS).sealed()
 
     def check(self, op: Op) -> None:

@@ -6,7 +6,8 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
 from tileops.ops.cases import WorkloadCase
-from tileops.perf.harness import limits, pricing, rows as bench_rows, run, shards
+from tileops.perf.harness import limits, pricing, run, shards
+from tileops.perf.harness import rows as bench_rows
 from tileops.proto import benchmark_pb2
 from tileops.tools.cli import command
 
@@ -65,9 +66,7 @@ def rows(
     return part(cases, choice, prices)
 
 
-def units(
-    cases: list[bench_rows.Case], choice: Choice, environment: benchmark_pb2.Environment
-) -> list[run.Unit]:
+def units(cases: list[bench_rows.Case], choice: Choice, environment: benchmark_pb2.Environment) -> list[run.Unit]:
     """What to run, priced, with the reason where this machine cannot run it.
 
     The parts of a sharded run make up the whole: what is quick is chosen before the parts are made.
@@ -86,9 +85,7 @@ def units(
             serving = bench_rows.serving(op_class, case, environment.device_kind)
             names = [name for name in names if name in serving]
         planned += [
-            run.Unit(
-                op_class=op_class, case=case, implementation=name, price=price, skip=skip, is_named=is_named
-            )
+            run.Unit(op_class=op_class, case=case, implementation=name, price=price, skip=skip, is_named=is_named)
             for name in names
         ]
     return planned
@@ -105,14 +102,11 @@ def served(units: Sequence[run.Unit]) -> list[run.Unit]:
         if id(unit.case) not in names:
             names[id(unit.case)] = bench_rows.serving(unit.op_class, unit.case, "cpu")
     return [
-        unit for unit in units
-        if unit.is_named or unit.skip is not None or unit.implementation in names[id(unit.case)]
-    ]  # fmt: skip
+        unit for unit in units if unit.is_named or unit.skip is not None or unit.implementation in names[id(unit.case)]
+    ]
 
 
-def _limit(
-    choice: Choice, environment: benchmark_pb2.Environment
-) -> Callable[[Record, WorkloadCase], str | None]:
+def _limit(choice: Choice, environment: benchmark_pb2.Environment) -> Callable[[Record, WorkloadCase], str | None]:
     """Says of a row, by its price, why the device cannot run it in time; None where it can, or nobody knows."""
     given = choice.max_row_s
     if environment.device_kind == "cpu":

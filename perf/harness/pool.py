@@ -155,9 +155,7 @@ def wait(pools: Sequence[Pool]) -> list[Pool]:
     Blocks until there is one, or nearly so: it may come back with none.
     """
     left_s = min(pool._deadline for pool in pools) - time.monotonic()
-    ready = connection.wait(
-        [pool._connection for pool in pools], None if math.isinf(left_s) else max(0.0, left_s)
-    )
+    ready = connection.wait([pool._connection for pool in pools], None if math.isinf(left_s) else max(0.0, left_s))
     now = time.monotonic()
     return [pool for pool in pools if pool._connection in ready or pool._deadline <= now]
 

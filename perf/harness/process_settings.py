@@ -19,8 +19,10 @@ import torch
 from tileops.perf.harness.setting import Held, Setting
 
 _TIMERS = (
-    ("real time", signal.ITIMER_REAL), ("the process's own time", signal.ITIMER_VIRTUAL), ("profiling", signal.ITIMER_PROF),
-)  # fmt: skip
+    ("real time", signal.ITIMER_REAL),
+    ("the process's own time", signal.ITIMER_VIRTUAL),
+    ("profiling", signal.ITIMER_PROF),
+)
 _RUNNING, _STOPPED = "running", "stopped"
 
 
@@ -33,14 +35,16 @@ def settings() -> list[Setting]:
         Setting(name="the interval at which threads switch", read=sys.getswitchinterval, write=sys.setswitchinterval),
         Setting(
             name="flushing of denormal numbers to zero",
-            read=_flushes_denormals, write=torch.set_flush_denormal, is_inherited=True,
+            read=_flushes_denormals,
+            write=torch.set_flush_denormal,
+            is_inherited=True,
         ),
         *(
             [Setting(name="the CPUs to run on", read=_affinity, write=_set_affinity, is_inherited=True)]
             if hasattr(os, "sched_getaffinity")
             else []
         ),
-    ]  # fmt: skip
+    ]
 
 
 def hooks() -> list[Setting]:
@@ -54,18 +58,20 @@ def hooks() -> list[Setting]:
         *(
             Setting(
                 name=f"the timer of {what}",
-                read=functools.partial(_timer, which), write=functools.partial(_set_timer, which),
+                read=functools.partial(_timer, which),
+                write=functools.partial(_set_timer, which),
             )
             for what, which in _TIMERS
         ),
         *(
             Setting(
                 name=f"tool {tool} of sys.monitoring",
-                read=functools.partial(sys.monitoring.get_tool, tool), write=functools.partial(_set_tool, tool),
+                read=functools.partial(sys.monitoring.get_tool, tool),
+                write=functools.partial(_set_tool, tool),
             )
             for tool in (range(6) if hasattr(sys, "monitoring") else ())  # from Python 3.12 on
         ),
-    ]  # fmt: skip
+    ]
 
 
 def _hook(name: str, get: Callable[[], Any], put: Callable[[Any], Any]) -> Setting:

@@ -72,9 +72,11 @@ def bar(total: int) -> Iterator[Progress]:
         progress.BarColumn(bar_width=10, table_column=whole()),
         progress.TextColumn("{task.fields[counted]}", table_column=whole()),
         progress.TextColumn("{task.fields[errors]} errors", table_column=whole()),
-        progress.TimeElapsedColumn(table_column=whole()), progress.TimeRemainingColumn(table_column=whole()),
-        progress.TextColumn("left", table_column=whole()), CurrentStep(),
-    )  # fmt: skip
+        progress.TimeElapsedColumn(table_column=whole()),
+        progress.TimeRemainingColumn(table_column=whole()),
+        progress.TextColumn("left", table_column=whole()),
+        CurrentStep(),
+    )
     # The time left is told from the pace of the last minutes: rows differ by two orders of magnitude.
     with progress.Progress(
         *columns, console=console.Console(stderr=True), transient=True, speed_estimate_period=300.0

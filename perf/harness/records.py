@@ -155,7 +155,7 @@ def refuse_impossible_time(record: benchmark_pb2.BenchmarkRecord) -> None:
 
 
 def _formula(error: BaseException) -> str:
-    """ (file:line: name) of the formula that raised, as a comment of the generated code tells; "" where none does."""
+    """(file:line: name) of the formula that raised, as a comment of the generated code tells; "" where none does."""
     found = ""
     for frame, line in traceback.walk_tb(error.__traceback__):
         code = frame.f_code

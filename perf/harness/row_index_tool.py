@@ -21,7 +21,9 @@ def main(argv: list[str]) -> int:
         names = op_class.ENTRY, op_class.FAMILY, tuple(op_class.implementation_names()), tuple(op_class.BRANCHES)
         lines.append(f"    ({', '.join(map(repr, names))}, (")
         for case, price in zip(op_class.CASES, prices, strict=True):
-            lines.append(f"        {(case.case_id, case.label, price.flops, price.bytes, case.input_bytes, tuple(case.branches))!r},")
+            lines.append(
+                f"        {(case.case_id, case.label, price.flops, price.bytes, case.input_bytes, tuple(case.branches))!r},"
+            )
         lines.append("    )),")
     pathlib.Path(_OUT.value).write_text("\n".join([*lines, ")", ""]))
     return command.EXIT_OK

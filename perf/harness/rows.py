@@ -55,7 +55,9 @@ class Selection:
     labels: tuple[str, ...] = ()
 
 
-def select(classes: Mapping[str, NamedOp], selection: Selection, listed_by: str = nearest.ROWS) -> list[tuple[NamedOp, NamedCase]]:
+def select(
+    classes: Mapping[str, NamedOp], selection: Selection, listed_by: str = nearest.ROWS
+) -> list[tuple[NamedOp, NamedCase]]:
     """Cases that pass every glob, in the catalogue's order.
 
     Args:
@@ -69,17 +71,20 @@ def select(classes: Mapping[str, NamedOp], selection: Selection, listed_by: str 
     _check_globs("op", selection.ops, classes, listed_by)
     _check_globs("family", selection.families, {op_class.FAMILY for op_class in classes.values()}, listed_by)
     chosen = [
-        op_class for name, op_class in classes.items()
+        op_class
+        for name, op_class in classes.items()
         if _fits(name, selection.ops) and _fits(op_class.FAMILY, selection.families)
-    ]  # fmt: skip
+    ]
     labels = {case.label for op_class in chosen for case in op_class.CASES}
     every_label = {case.label for op_class in classes.values() for case in op_class.CASES}
     _check_globs("label", selection.labels, every_label, listed_by, told=labels or every_label)
-    cases = [
-        (op_class, case) for op_class in chosen for case in op_class.CASES if _fits(case.label, selection.labels)
-    ]
+    cases = [(op_class, case) for op_class in chosen for case in op_class.CASES if _fits(case.label, selection.labels)]
     if not cases:
-        there_are = f"; of the labels of these ops {nearest.instead(' '.join(selection.labels), labels, listed_by)}" if labels else ""
+        there_are = (
+            f"; of the labels of these ops {nearest.instead(' '.join(selection.labels), labels, listed_by)}"
+            if labels
+            else ""
+        )
         raise SelectionError(f"no row fits --op, --family and --label together{there_are}")
     return cases
 

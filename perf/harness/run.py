@@ -8,7 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 
 from tileops.ops.cases import WorkloadCase
 from tileops.ops.op import Op
-from tileops.perf.harness import pool as bench_pool, queue as bench_queue, records, roofs, worker as bench_worker
+from tileops.perf.harness import pool as bench_pool
+from tileops.perf.harness import queue as bench_queue
+from tileops.perf.harness import records, roofs
+from tileops.perf.harness import worker as bench_worker
 from tileops.proto import benchmark_pb2
 
 Record = benchmark_pb2.BenchmarkRecord

@@ -16,20 +16,11 @@ from tileops.ops.op import Op
 from tileops.perf.clock.activities import ClockError
 from tileops.perf.clock.measure import measure
 from tileops.perf.clock.measurement import Budget, Flush, Measurement, TimingSource
-from tileops.perf.harness import (  # fmt: skip
-    border,
-    correctness,
-    errors,
-    expected as bench_expected,
-    flush,
-    integrity,
-    kept as bench_kept,
-    records,
-    rotation as bench_rotation,
-    settings as bench_settings,
-    threads,
-    verified,
-)
+from tileops.perf.harness import border, correctness, errors, flush, integrity, records, threads, verified
+from tileops.perf.harness import expected as bench_expected
+from tileops.perf.harness import kept as bench_kept
+from tileops.perf.harness import rotation as bench_rotation
+from tileops.perf.harness import settings as bench_settings
 from tileops.perf.harness.expected import Expected, NotFiniteError, WrongResultError
 from tileops.perf.harness.inputs import Inputs, RowInputs
 from tileops.perf.harness.kept import KeptError
@@ -58,9 +49,7 @@ class Row:
     """A case on a device: its inputs and what the reference makes of them, shared by its implementations."""
 
     # No instance of what measures takes a method of another's: a word's change, for code that finds it in a frame.
-    __slots__ = (
-        "_guard", "_kept", "_settings", "_threads", "_verified_calls", "case", "device", "inputs", "op_class",
-    )  # fmt: skip
+    __slots__ = ("_guard", "_kept", "_settings", "_threads", "_verified_calls", "case", "device", "inputs", "op_class")
 
     def __init__(
         self, op_class: type[Op], case: WorkloadCase, device: torch.device, guard: integrity.Guard | None = None
@@ -141,9 +130,10 @@ class Row:
         """Make an error of a record after whose implementation the kept result is not what it was."""
         record.ClearField("timing")
         records.set_status(
-            record, benchmark_pb2.STATUS_ERROR,
+            record,
+            benchmark_pb2.STATUS_ERROR,
             f"the kept result of the reference was overwritten while {implementation!r} ran: {error}",
-        )  # fmt: skip
+        )
 
     def _run(self, implementation: str, budget: Budget | None) -> benchmark_pb2.BenchmarkRecord | None:
         record = records.new_record(self.op_class, self.case, implementation)
@@ -218,16 +208,24 @@ class Row:
         threads.check(self._threads)
 
     def _time(
-        self, op: Op, implementation: str, budget: Budget | None, record: benchmark_pb2.BenchmarkRecord,
+        self,
+        op: Op,
+        implementation: str,
+        budget: Budget | None,
+        record: benchmark_pb2.BenchmarkRecord,
         written: tuple[str, ...],
-    ) -> Measurement:  # fmt: skip
+    ) -> Measurement:
         keep = 0 if implementation == self.reference else self._verified_calls
         for _ in range(_ATTEMPTS):
             timed = _TimedCalls(op, self.inputs, keep, self._settings)
             found = measure(
-                timed.call, device=self.device, prepare=timed.prepare, inspect=timed.inspect, budget=budget,
+                timed.call,
+                device=self.device,
+                prepare=timed.prepare,
+                inspect=timed.inspect,
+                budget=budget,
                 **flush.of_row(op, record, written),
-            )  # fmt: skip
+            )
             self._check_surroundings(op)
             for kept in timed.kept:
                 error = self._verify(op, kept)
@@ -239,9 +237,7 @@ class Row:
                 return found
         raise UnstableError("; ".join(doubts), found)
 
-    def _slower_in_rotation(
-        self, op: Op, record: benchmark_pb2.BenchmarkRecord, found: Measurement
-    ) -> Measurement:
+    def _slower_in_rotation(self, op: Op, record: benchmark_pb2.BenchmarkRecord, found: Measurement) -> Measurement:
         """`found`, or the measurement in rotation where that is slower: a call can profit from what a flush leaves."""
         if found.source is not TimingSource.CUPTI:
             return found

@@ -14,9 +14,16 @@ from tileops.perf.harness.setting import UNKNOWN, Setting
 
 # Backends and operations whose float32 products have a precision of their own.
 _PRECISIONS = (
-    ("generic", "all"), ("cuda", "all"), ("cuda", "matmul"), ("cuda", "conv"), ("cuda", "rnn"),
-    ("mkldnn", "all"), ("mkldnn", "matmul"), ("mkldnn", "conv"), ("mkldnn", "rnn"),
-)  # fmt: skip
+    ("generic", "all"),
+    ("cuda", "all"),
+    ("cuda", "matmul"),
+    ("cuda", "conv"),
+    ("cuda", "rnn"),
+    ("mkldnn", "all"),
+    ("mkldnn", "matmul"),
+    ("mkldnn", "conv"),
+    ("mkldnn", "rnn"),
+)
 _DEVICE_TYPES = ("cpu", "cuda")
 # A precision that was never set, and one that was set back: both are full precision.
 FULL = {"none", "ieee"}
@@ -33,11 +40,13 @@ def settings() -> list[Setting]:
         Setting(name="the default dtype", read=torch.get_default_dtype, write=torch.set_default_dtype),
         Setting(
             name="the depth of torch function modes",
-            read=torch._C._len_torch_function_stack, write=_leave_function_modes,
+            read=torch._C._len_torch_function_stack,
+            write=_leave_function_modes,
         ),
         Setting(
             name="the depth of torch dispatch modes",
-            read=torch._C._len_torch_dispatch_stack, write=_leave_dispatch_modes,
+            read=torch._C._len_torch_dispatch_stack,
+            write=_leave_dispatch_modes,
         ),
         Setting(name="the default device", read=torch.get_default_device, write=_set_default_device),
         *(
@@ -51,7 +60,8 @@ def settings() -> list[Setting]:
         ),
         Setting(
             name="the float32 matmul precision",
-            read=torch.get_float32_matmul_precision, write=_unless_unknown(torch.set_float32_matmul_precision),
+            read=torch.get_float32_matmul_precision,
+            write=_unless_unknown(torch.set_float32_matmul_precision),
         ),
         _attribute(matmul, "allow_tf32", "torch.backends.cuda.matmul"),
         _attribute(matmul, "allow_fp16_reduced_precision_reduction", "torch.backends.cuda.matmul"),
@@ -64,17 +74,19 @@ def settings() -> list[Setting]:
         *(
             Setting(
                 name=f"scaled dot product attention by {kernel} kernels",
-                read=getattr(cuda, f"{kernel}_sdp_enabled"), write=getattr(cuda, f"enable_{kernel}_sdp"),
+                read=getattr(cuda, f"{kernel}_sdp_enabled"),
+                write=getattr(cuda, f"enable_{kernel}_sdp"),
             )
             for kernel in _SDP_KERNELS
         ),
         Setting(
             name="the deterministic mode",
-            read=torch.get_deterministic_debug_mode, write=torch.set_deterministic_debug_mode,
+            read=torch.get_deterministic_debug_mode,
+            write=torch.set_deterministic_debug_mode,
         ),
         Setting(name="grad mode", read=torch.is_grad_enabled, write=torch._C._set_grad_enabled),
         Setting(name="inference mode", read=torch.is_inference_mode_enabled),
-    ]  # fmt: skip
+    ]
     for kind in _DEVICE_TYPES:
         found += [
             Setting(

@@ -15,17 +15,9 @@ from multiprocessing.connection import Connection
 import torch
 
 from tileops.perf.clock.measurement import Budget
-from tileops.perf.harness import (
-    catalogue,
-    environment,
-    errors,
-    integrity,
-    parent_death,
-    records,
-    settings as bench_settings,
-    threads as bench_threads,
-    timing,
-)
+from tileops.perf.harness import catalogue, environment, errors, integrity, parent_death, records, timing
+from tileops.perf.harness import settings as bench_settings
+from tileops.perf.harness import threads as bench_threads
 from tileops.proto import benchmark_pb2
 
 # torch has no exception type for this: its CPU allocator raises a RuntimeError with this name in it.

@@ -24,14 +24,9 @@ _STYLES = {
 
 
 _TIME = Column("time", lambda row: _time(row, "actual_time_s"), is_number=True, yields=4)
-_HEADROOM = Column(
-    "headroom", lambda row: _time(row, "headroom_s"), is_number=True, is_optional=True, yields=1
-)
+_HEADROOM = Column("headroom", lambda row: _time(row, "headroom_s"), is_number=True, is_optional=True, yields=1)
 _EFFICIENCY = Column(
-    "efficiency",
-    lambda row: percent(row.efficiency if row.HasField("efficiency") else None),
-    is_number=True,
-    yields=5,
+    "efficiency", lambda row: percent(row.efficiency if row.HasField("efficiency") else None), is_number=True, yields=5
 )
 _COURSE = Column("course", lambda row: _course(row.history), is_optional=True, yields=6)
 
@@ -83,10 +78,7 @@ def _course(history: Sequence[roofline_pb2.HistoryPoint]) -> str:
         return ""
     low, high = min(times), max(times)
     steps = len(_BARS) - 1
-    bars = [
-        _BARS[round((time - low) / (high - low) * steps) if high > low else 0]
-        for time in times
-    ]
+    bars = [_BARS[round((time - low) / (high - low) * steps) if high > low else 0] for time in times]
     return f"{''.join(bars[-_MOST_BARS:])} {times[-1] / times[-2] - 1:+.1%}"
 
 

@@ -5,7 +5,8 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TextIO
 
-from tileops.perf.report import cells as report_cells, html_provenance, html_sections, page, summary, text
+from tileops.perf.report import cells as report_cells
+from tileops.perf.report import html_provenance, html_sections, page, summary, text
 from tileops.proto import roofline_pb2
 
 # A list of more impossible rows helps nobody; the table has them all.
@@ -28,11 +29,8 @@ _READINGS = (
 _ENUMS = ("bound", "verdict", "blank_reason")
 _FIELDS = (*_TEXTS, "message", *_COUNTS, *_READINGS, *_ENUMS, "data_terms", "breaches", "history")
 
-def write_html(
-    head: roofline_pb2.Report,
-    rows: Callable[[], Iterable[roofline_pb2.Row]],
-    out: TextIO,
-) -> None:
+
+def write_html(head: roofline_pb2.Report, rows: Callable[[], Iterable[roofline_pb2.Row]], out: TextIO) -> None:
     """Writes the page.
 
     Above `cells.MOST_POINTS` rows the plot has cells instead of points, and
@@ -62,10 +60,7 @@ def write_html(
         "profile": _ceilings(head),
         "roofKeys": sorted(roof_keys),
         "shapes": page.SHAPES,
-        "runs": [
-            {"file": text.printable(run.file), "started_at": run.started_at}
-            for run in head.runs
-        ],
+        "runs": [{"file": text.printable(run.file), "started_at": run.started_at} for run in head.runs],
         "cells": [dataclasses.asdict(cell) for cell in cells.all()] if cells else None,
     }
     page.write(
@@ -85,18 +80,11 @@ def _row(row: roofline_pb2.Row) -> str:
     # A script's numbers are exact up to here; it shows and divides texts of digits as well.
     counts = [getattr(row, name) for name in _COUNTS]
     values += [count if count <= _MOST_EXACT else str(count) for count in counts]
-    values += [
-        getattr(row, name) if row.HasField(name) else None for name in _READINGS
-    ]
+    values += [getattr(row, name) if row.HasField(name) else None for name in _READINGS]
     values += [text.enum_name(row, name) for name in _ENUMS]
+    values.append({text.printable(name): term for name, term in sorted(row.data_terms.items())})
     values.append(
-        {text.printable(name): term for name, term in sorted(row.data_terms.items())}
-    )
-    values.append(
-        [
-            (text.printable(breach.roof), breach.implied_per_s, breach.theoretical_per_s)
-            for breach in row.breaches
-        ]
+        [(text.printable(breach.roof), breach.implied_per_s, breach.theoretical_per_s) for breach in row.breaches]
     )
     values.append([(point.run, point.actual_time_s) for point in row.history])
     return json.dumps(values, separators=(",", ":"), allow_nan=False)
@@ -113,26 +101,16 @@ def _ceilings(head: roofline_pb2.Report) -> dict[str, Any] | None:
             calibration = part.calibration
         elif head.profile.HasField("assumed_calibration"):
             calibration = head.profile.assumed_calibration
-        return {
-            "theoretical": theoretical,
-            "effective": theoretical * calibration if calibration else None,
-        }
+        return {"theoretical": theoretical, "effective": theoretical * calibration if calibration else None}
 
     hbm = head.profile.hbm
     return {
         "hbm": ceiling(hbm.theoretical_bytes_per_s, hbm),
-        "units": {
-            unit.key: ceiling(unit.theoretical_flops_per_s, unit)
-            for unit in head.profile.unit
-        },
+        "units": {unit.key: ceiling(unit.theoretical_flops_per_s, unit) for unit in head.profile.unit},
     }
 
 
-def _body(
-    head: roofline_pb2.Report,
-    summaries: summary.Summaries,
-    errors: list[roofline_pb2.Row],
-) -> Iterator[str]:
+def _body(head: roofline_pb2.Report, summaries: summary.Summaries, errors: list[roofline_pb2.Row]) -> Iterator[str]:
     yield html_sections.header(head)
     yield html_sections.errors(head, errors)
     yield html_sections.warnings(head, summaries)
@@ -152,7 +130,7 @@ def _body(
     yield html_provenance.provenance(head)
     yield html_sections.GLOSSARY
     yield (
-        "<noscript><p class=\"warning\">The plot and the table of rows need JavaScript;"
+        '<noscript><p class="warning">The plot and the table of rows need JavaScript;'
         " what stands above and below them does not.</p></noscript>"
     )
 

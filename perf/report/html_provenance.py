@@ -27,9 +27,7 @@ def _run_facts(run: roofline_pb2.RunSummary) -> list[tuple[str, str]]:
         if run.HasField(f"{field}_min_mhz")
     ]
     if run.throttled_records:
-        clocks.append(
-            f"reduced during {text.counted(run.throttled_records, 'record')}"
-        )
+        clocks.append(f"reduced during {text.counted(run.throttled_records, 'record')}")
     devices = f" x {run.device_count}" if run.device_count > 1 else ""
     pairs = (
         ("run", run.file + (" (interrupted)" if run.interrupted else "")),
@@ -93,11 +91,7 @@ def _profile_table(profile: gpu_profile_pb2.GpuProfile) -> str:
         )
 
     rows = [row("hbm", profile.hbm.theoretical_bytes_per_s, "TB/s", profile.hbm)]
-    rows += [
-        row(unit.key, unit.theoretical_flops_per_s, "TFLOP/s", unit) for unit in profile.unit
-    ]
+    rows += [row(unit.key, unit.theoretical_flops_per_s, "TFLOP/s", unit) for unit in profile.unit]
     return page.table(
-        ("ceiling", "theoretical", "calibration", "effective", "source of the theoretical figure"),
-        rows,
-        (1, 2, 3),
+        ("ceiling", "theoretical", "calibration", "effective", "source of the theoretical figure"), rows, (1, 2, 3)
     )

@@ -112,15 +112,10 @@ def to_win(head: roofline_pb2.Report, summaries: summary.Summaries) -> str:
         )
         for op in ops
     ]
-    caption = (
-        "What perfect kernels would save, one call of each row below 80%;"
-        " latency-bound rows left out."
-    )
+    caption = "What perfect kernels would save, one call of each row below 80%; latency-bound rows left out."
     titles = ("op", "time to win µs", "median efficiency", "rows")
     return (
-        '<section id="to-win"><h2>Most time to win</h2>'
-        + page.table(titles, rows, (1, 2, 3), caption)
-        + "</section>"
+        '<section id="to-win"><h2>Most time to win</h2>' + page.table(titles, rows, (1, 2, 3), caption) + "</section>"
     )
 
 

@@ -12,7 +12,8 @@ from typing import Any, TextIO
 
 from google.protobuf import json_format
 
-from tileops.perf.report import rows as report_rows, text as report_text
+from tileops.perf.report import rows as report_rows
+from tileops.perf.report import text as report_text
 from tileops.perf.roof import pricing
 from tileops.proto import benchmark_pb2, roofline_pb2
 from tileops.tools.cli import csv_text
@@ -41,8 +42,7 @@ _BOUNDS = report_text.enum_names(roofline_pb2.Bound.DESCRIPTOR)
 _BLANK_REASONS = report_text.enum_names(roofline_pb2.BlankReason.DESCRIPTOR)
 
 _JSON_VERDICTS, _JSON_BOUNDS, _JSON_BLANK_REASONS = (
-    {number: json.dumps(name) for number, name in names.items()}
-    for names in (_VERDICTS, _BOUNDS, _BLANK_REASONS)
+    {number: json.dumps(name) for number, name in names.items()} for names in (_VERDICTS, _BOUNDS, _BLANK_REASONS)
 )
 
 # Readings are written with more digits than any clock has, and fewer than tell one
@@ -63,9 +63,7 @@ _quoted = encoder.encode_basestring_ascii
 
 
 def json_row(
-    record: benchmark_pb2.BenchmarkRecord,
-    readings: pricing.Readings,
-    history: Sequence[report_rows.HistoryPoint],
+    record: benchmark_pb2.BenchmarkRecord, readings: pricing.Readings, history: Sequence[report_rows.HistoryPoint]
 ) -> bytes:
     """Returns a row of `write_json`: enums by name, null for an absent reading."""
     verdict, blank_reason, bound, *numbers, breaches = readings
@@ -96,9 +94,7 @@ def json_row(
 
 
 def csv_row(
-    record: benchmark_pb2.BenchmarkRecord,
-    readings: pricing.Readings,
-    history: Sequence[report_rows.HistoryPoint],
+    record: benchmark_pb2.BenchmarkRecord, readings: pricing.Readings, history: Sequence[report_rows.HistoryPoint]
 ) -> bytes:
     """Returns a line of `write_csv`; an absent reading is an empty cell."""
     del history  # Several values; JSON has them.
@@ -125,9 +121,7 @@ def csv_row(
     return f"{names},{cells},{message}\n".encode()
 
 
-def write_json(
-    head: roofline_pb2.Report, rows: Iterable[bytes], out: TextIO
-) -> None:
+def write_json(head: roofline_pb2.Report, rows: Iterable[bytes], out: TextIO) -> None:
     """Writes the report with one row a line, so that two can be compared.
 
     Args:
@@ -141,16 +135,14 @@ def write_json(
         "profile": message_as_dict(head.profile) if has_profile else None,
         "runs": [message_as_dict(run) for run in head.runs],
         "health": report_text.enum_name(head, "health"),
-        "summary": {
-            field.name: getattr(head.summary, field.name)
-            for field in head.summary.DESCRIPTOR.fields
-        },
+        "summary": {field.name: getattr(head.summary, field.name) for field in head.summary.DESCRIPTOR.fields},
         "outcomes": {field.name: getattr(head.outcomes, field.name) for field in head.outcomes.DESCRIPTOR.fields},
         "adds_implementations": head.adds_implementations,
     }
     out.write("{\n")
-    for name, value in parts.items():
-        out.write(f"{json.dumps(name)}: {json.dumps(value, indent=1, allow_nan=False)},\n")
+    out.writelines(
+        f"{json.dumps(name)}: {json.dumps(value, indent=1, allow_nan=False)},\n" for name, value in parts.items()
+    )
     out.write('"rows": [')
     separator = "\n"
     for row in rows:
@@ -162,8 +154,7 @@ def write_json(
 def write_csv(rows: Iterable[bytes], out: TextIO) -> None:
     """Writes a header line, and the rows that `csv_row` made."""
     out.write(csv_text.line(_CSV_FIELDS))
-    for row in rows:
-        out.write(row.decode())
+    out.writelines(row.decode() for row in rows)
 
 
 def message_as_dict(message) -> dict[str, Any]:

@@ -8,7 +8,8 @@ from rich import console as rich_console
 from rich import table as rich_table
 from rich import text as rich_text
 
-from tileops.perf.report import table_columns, text as report_text
+from tileops.perf.report import table_columns
+from tileops.perf.report import text as report_text
 
 # A note wraps within its column; narrower than this it reads badly.
 _MIN_NOTE_WIDTH = 30
@@ -29,10 +30,7 @@ class Group(NamedTuple):
 
 
 def print_rows(
-    full: Sequence[table_columns.Filled],
-    styles: Sequence[str],
-    groups: Sequence[Group],
-    console: rich_console.Console,
+    full: Sequence[table_columns.Filled], styles: Sequence[str], groups: Sequence[Group], console: rich_console.Console
 ) -> None:
     """Prints rows in the first form that the width has room for.
 
@@ -73,9 +71,7 @@ def new_table(**settings) -> rich_table.Table:
 class _Layout:
     """Prints rows whose columns are filled."""
 
-    def __init__(
-        self, filled: Sequence[_Filled], styles: Sequence[str], console: rich_console.Console
-    ):
+    def __init__(self, filled: Sequence[_Filled], styles: Sequence[str], console: rich_console.Console):
         self._filled = filled
         self._styles = styles
         self._console = console
@@ -121,9 +117,7 @@ class _OneLine(_Layout):
 class _TwoLines(_Layout):
     """A row's names, its readings below them, and then its note."""
 
-    def __init__(
-        self, filled: Sequence[_Filled], styles: Sequence[str], console: rich_console.Console
-    ):
+    def __init__(self, filled: Sequence[_Filled], styles: Sequence[str], console: rich_console.Console):
         super().__init__(filled, styles, console)
         self._names, self._readings, self._notes = _names_readings_notes(filled)
         self._hidden = 0
@@ -145,18 +139,14 @@ class _TwoLines(_Layout):
     def print_foot(self) -> None:
         if self._hidden:
             self._console.print(
-                f"{report_text.counted(self._hidden, 'column')} hidden: widen the"
-                " terminal or use --format=csv",
+                f"{report_text.counted(self._hidden, 'column')} hidden: widen the terminal or use --format=csv",
                 style="yellow",
             )
 
     def _print(self, texts: Sequence[str], style: str) -> None:
         """Prints a row that has these texts, one for each column."""
         text = dict(zip(map(id, self._filled), texts))
-        names = [
-            each.padded(text[id(each)]) if self._aligned else text[id(each)]
-            for each in self._names
-        ]
+        names = [each.padded(text[id(each)]) if self._aligned else text[id(each)] for each in self._names]
         readings = [each.padded(text[id(each)]) for each in self._readings]
         lines = [
             _TIGHT_GAP.join(names),
@@ -169,10 +159,7 @@ class _TwoLines(_Layout):
 
 def _one_line_width(filled: Sequence[_Filled]) -> int:
     """Returns the least width of a table in which only notes wrap."""
-    widths = [
-        min(each.width, _MIN_NOTE_WIDTH) if each.column.is_note else each.width
-        for each in filled
-    ]
+    widths = [min(each.width, _MIN_NOTE_WIDTH) if each.column.is_note else each.width for each in filled]
     return sum(widths) + _COLUMN_GAP * (len(filled) - 1)
 
 
@@ -186,9 +173,7 @@ def _two_line_width(filled: Sequence[_Filled]) -> int:
     return max(_line_width(names), len(_INDENT) + _line_width(readings))
 
 
-def _names_readings_notes(
-    filled: Sequence[_Filled],
-) -> tuple[list[_Filled], list[_Filled], list[_Filled]]:
+def _names_readings_notes(filled: Sequence[_Filled]) -> tuple[list[_Filled], list[_Filled], list[_Filled]]:
     return (
         [each for each in filled if each.column.is_name],
         [each for each in filled if not each.column.is_name and not each.column.is_note],

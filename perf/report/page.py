@@ -51,18 +51,10 @@ def glyph(kind: str) -> str:
     """Returns one of `SHAPES` or `CHANGES`, as large as the text that it stands in."""
     path, is_hollow = (SHAPES | CHANGES)[kind]
     hollow = ' class="hollow"' if is_hollow else ""
-    return (
-        '<svg class="glyph" viewBox="-7 -7 14 14" aria-hidden="true">'
-        f'<path d="{path}"{hollow}/></svg>'
-    )
+    return f'<svg class="glyph" viewBox="-7 -7 14 14" aria-hidden="true"><path d="{path}"{hollow}/></svg>'
 
 
-def table(
-    titles: Sequence[str],
-    rows: Iterable[Sequence[str]],
-    numbers: Sequence[int] = (),
-    caption: str = "",
-) -> str:
+def table(titles: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[int] = (), caption: str = "") -> str:
     """Returns a table of cells that are HTML already.
 
     Args:
@@ -75,8 +67,7 @@ def table(
     def cells(tag: str, row: Sequence[str]) -> str:
         scope = ' scope="col"' if tag == "th" else ""
         return "".join(
-            f'<{tag}{scope}{_NUMBER if place in numbers else ""}>{cell}</{tag}>'
-            for place, cell in enumerate(row)
+            f"<{tag}{scope}{_NUMBER if place in numbers else ''}>{cell}</{tag}>" for place, cell in enumerate(row)
         )
 
     body = "".join(f"<tr>{cells('td', row)}</tr>" for row in rows)
@@ -92,20 +83,12 @@ _NUMBER = ' class="n"'
 
 def facts(pairs: Iterable[tuple[str, str]]) -> str:
     """Returns a list of named values; values are HTML, and empty ones are left out."""
-    body = "".join(
-        f"<dt>{text(name)}</dt><dd>{value}</dd>" for name, value in pairs if value
-    )
+    body = "".join(f"<dt>{text(name)}</dt><dd>{value}</dd>" for name, value in pairs if value)
     return f'<dl class="facts">{body}</dl>'
 
 
 def write(
-    out: TextIO,
-    *,
-    title: str,
-    body: Iterable[str],
-    data: dict[str, Any],
-    rows: Iterable[str],
-    scripts: Sequence[str],
+    out: TextIO, *, title: str, body: Iterable[str], data: dict[str, Any], rows: Iterable[str], scripts: Sequence[str]
 ) -> None:
     """Writes a page.
 
@@ -129,8 +112,7 @@ def write(
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{text(title)}</title>\n<style>{style}</style>\n</head><body>\n"
     )
-    for part in body:
-        out.write(part + "\n")
+    out.writelines(part + "\n" for part in body)
     out.write('<script type="application/json" id="data">\n')
     head = json.dumps(data, allow_nan=False)
     out.write(_inert(head.removesuffix("}") + (", " if data else "") + '"rows": ['))

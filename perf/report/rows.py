@@ -7,9 +7,13 @@ from typing import NamedTuple
 
 import numpy
 
-from tileops.perf.report import facts as report_facts, runs, store as report_store
+from tileops.perf.report import facts as report_facts
+from tileops.perf.report import runs
+from tileops.perf.report import store as report_store
 from tileops.perf.roof import measured_time, pricing, profiles
-from tileops.perf.runs import duplicates as run_duplicates, parts as run_parts, reader as runfile
+from tileops.perf.runs import duplicates as run_duplicates
+from tileops.perf.runs import parts as run_parts
+from tileops.perf.runs import reader as runfile
 from tileops.proto import benchmark_pb2, roofline_pb2
 
 
@@ -21,9 +25,7 @@ class HistoryPoint(NamedTuple):
 
 
 # Returns a row's text in some form of report.
-Encoder = Callable[
-    [benchmark_pb2.BenchmarkRecord, pricing.Readings, Sequence[HistoryPoint]], bytes
-]
+Encoder = Callable[[benchmark_pb2.BenchmarkRecord, pricing.Readings, Sequence[HistoryPoint]], bytes]
 
 _NOT_CHOSEN = frozenset((roofline_pb2.BLANK_REASON_NO_CUPTI, roofline_pb2.BLANK_REASON_WARM_CACHE))
 _FAILED = frozenset((benchmark_pb2.STATUS_ERROR, benchmark_pb2.STATUS_TIMEOUT))
@@ -83,10 +85,7 @@ class Collected:
 
 
 def collect(
-    readers: Sequence[runfile.RunReader],
-    query: Query,
-    encode: Encoder,
-    store: report_store.RowStore,
+    readers: Sequence[runfile.RunReader], query: Query, encode: Encoder, store: report_store.RowStore
 ) -> Collected:
     """Reads runs of one device; a later start, or a later place, is newer.
 
@@ -114,10 +113,7 @@ def collect(
     histories = _Histories() if len(readers) > 1 else None
     places = {id(reader): place for place, reader in enumerate(readers)}
     parts = [reader.header.parts for reader in readers]
-    notes = [
-        (runs.place_in_words(reader, readers), run_parts.doubt(reader.header.parts, parts))
-        for reader in readers
-    ]
+    notes = [(runs.place_in_words(reader, readers), run_parts.doubt(reader.header.parts, parts)) for reader in readers]
     for order, reader in enumerate(runs.oldest_first(readers)):
         place = places[id(reader)]
         is_foreign = runs.lacks_device(reader) and not all(map(runs.lacks_device, readers))
@@ -162,9 +158,7 @@ def health(summary: roofline_pb2.Summary) -> int:
 
 
 def message_text(
-    record: benchmark_pb2.BenchmarkRecord,
-    readings: pricing.Readings,
-    history: Sequence[HistoryPoint],
+    record: benchmark_pb2.BenchmarkRecord, readings: pricing.Readings, history: Sequence[HistoryPoint]
 ) -> bytes:
     """Returns a row as a serialized `roofline.Row`: an encoder for `messages`."""
     row = pricing.row_of(record, readings)
@@ -183,9 +177,7 @@ class _Histories:
     def __init__(self):
         self._points = collections.defaultdict(list)
 
-    def extended(
-        self, place: int, record: benchmark_pb2.BenchmarkRecord
-    ) -> Sequence[HistoryPoint]:
+    def extended(self, place: int, record: benchmark_pb2.BenchmarkRecord) -> Sequence[HistoryPoint]:
         """Adds the record's time, if it has one; returns its row's course so far."""
         points = self._points[record.op, record.case_id, record.implementation]
         time_s = measured_time.actual_time(record)
@@ -224,11 +216,7 @@ def _put_time(
 
 
 def _put_bound(
-    query: Query,
-    record: benchmark_pb2.BenchmarkRecord,
-    order: int,
-    encode: Encoder,
-    store: report_store.RowStore,
+    query: Query, record: benchmark_pb2.BenchmarkRecord, order: int, encode: Encoder, store: report_store.RowStore
 ) -> None:
     """Puts the bound of a record; `order` is its run's place among the runs, oldest first."""
     readings = pricing.read_bound(record, query.profile)
@@ -244,9 +232,7 @@ def _put_bound(
         # Today's price is that of the newest run. A record that failed before it was
         # priced must not hide one that was, nor within a run one that has none.
         report_store.Rank(
-            int(has_failed and readings.sol_time_s is None),
-            -float(order),
-            int(readings.sol_time_s is None),
+            int(has_failed and readings.sol_time_s is None), -float(order), int(readings.sol_time_s is None)
         ),
         _order(readings, query.sort),
     )

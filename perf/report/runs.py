@@ -6,7 +6,8 @@ import pathlib
 from collections.abc import Iterable, Sequence
 
 from tileops.perf.roof import profiles
-from tileops.perf.runs import duplicates as run_duplicates, reader as runfile
+from tileops.perf.runs import duplicates as run_duplicates
+from tileops.perf.runs import reader as runfile
 from tileops.proto import benchmark_pb2
 from tileops.tools.cli import nearest, paths
 
@@ -83,9 +84,7 @@ def lacks_device(reader: runfile.RunReader) -> bool:
     return not reader.header.HasField("environment")
 
 
-def device_name(
-    readers: Sequence[runfile.RunReader], profile: profiles.Profile | None = None
-) -> str:
+def device_name(readers: Sequence[runfile.RunReader], profile: profiles.Profile | None = None) -> str:
     """Returns the device that the runs measured; empty where they name none.
 
     Runs that lack their header are left out of account. Names that one profile has,
@@ -103,18 +102,14 @@ def device_name(
     if len(named) > 1 and not _are_one_model([name for name, _ in named], profile):
         (name_a, path_a), (name_b, path_b) = named[:2]
         raise MixedDevicesError(
-            f"runs of several devices cannot be read as one: {path_a} is of"
-            f" {name_a!r}, {path_b} of {name_b!r}"
+            f"runs of several devices cannot be read as one: {path_a} is of {name_a!r}, {path_b} of {name_b!r}"
         )
     return named[0][0] if named else ""
 
 
 def _are_one_model(names: Sequence[str], profile: profiles.Profile | None) -> bool:
     candidates = [profile] if profile else []
-    return any(
-        all(map(candidate.matches, names))
-        for candidate in (*candidates, *profiles.load_profiles())
-    )
+    return any(all(map(candidate.matches, names)) for candidate in (*candidates, *profiles.load_profiles()))
 
 
 def oldest_first(readers: Iterable[runfile.RunReader]) -> list[runfile.RunReader]:
@@ -155,8 +150,7 @@ def newest_run(readers: Sequence[runfile.RunReader]) -> runfile.RunReader:
 
 
 def newest_records(
-    readers: Sequence[runfile.RunReader],
-    duplicates: str | None = None,
+    readers: Sequence[runfile.RunReader], duplicates: str | None = None
 ) -> list[benchmark_pb2.BenchmarkRecord]:
     """Returns the newest record of each case and implementation.
 
@@ -187,11 +181,7 @@ class Names:
     """The names in the records read, for a user whose filter has none of them."""
 
     def __init__(self):
-        self._of_flag: dict[str, set[str]] = {
-            "op": set(),
-            "family": set(),
-            "implementation": set(),
-        }
+        self._of_flag: dict[str, set[str]] = {"op": set(), "family": set(), "implementation": set()}
 
     def add(self, record: benchmark_pb2.BenchmarkRecord) -> None:
         """Takes note of a record's names."""

@@ -17,8 +17,7 @@ from typing import NamedTuple
 
 import numpy
 
-from tileops.proto import benchmark_pb2
-from tileops.proto import roofline_pb2
+from tileops.proto import benchmark_pb2, roofline_pb2
 
 # Where a row stands that lacks what rows are sorted by.
 LAST = math.inf
@@ -84,9 +83,7 @@ class RowStore:
     """
 
     def __init__(self):
-        self._spool = tempfile.TemporaryFile(
-            buffering=_BUFFER_BYTES, prefix="tileops-report-"
-        )
+        self._spool = tempfile.TemporaryFile(buffering=_BUFFER_BYTES, prefix="tileops-report-")
         self._end = 0
         self._table = bytearray()
         self._names: dict[str, int] = {}
@@ -173,9 +170,7 @@ class RowStore:
         chosen = numpy.nonzero(impossible)[0].tolist()
 
         def rank(row: int) -> tuple:
-            _, _, _, _, implementation, *of_row, _, _, _, _ = _ENTRY.unpack_from(
-                self._table, row * _ENTRY.size
-            )
+            _, _, _, _, implementation, *of_row, _, _, _, _ = _ENTRY.unpack_from(self._table, row * _ENTRY.size)
             return *of_row, names[implementation]
 
         for rows in self._first.values():
@@ -197,22 +192,14 @@ class RowStore:
         """Returns the rows as their `Order` has them."""
         # Names by their place in the alphabet, since numbers sort faster.
         places = numpy.empty(len(self._names), numpy.int64)
-        places[[self._names[name] for name in sorted(self._names)]] = numpy.arange(
-            len(self._names)
-        )
+        places[[self._names[name] for name in sorted(self._names)]] = numpy.arange(len(self._names))
         # Every sort keeps what is equal as it was: the last key sorts first.
         columns = numpy.frombuffer(self._table, _COLUMNS)[rows]
-        rows = rows[
-            numpy.lexsort((places[columns["implementation"]], columns["time"]))
-        ]
+        rows = rows[numpy.lexsort((places[columns["implementation"]], columns["time"]))]
         by_case = sorted(rows.tolist(), key=self._cases.__getitem__)
         rows = numpy.array(by_case, numpy.int64)
         columns = numpy.frombuffer(self._table, _COLUMNS)[rows]
-        return rows[
-            numpy.lexsort(
-                (places[columns["op"]], columns["sol_time"], columns["reading"])
-            )
-        ]
+        return rows[numpy.lexsort((places[columns["op"]], columns["sol_time"], columns["reading"]))]
 
     def texts(self, rows: numpy.ndarray) -> Iterator[bytes]:
         """Yields the text of each row.

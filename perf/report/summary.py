@@ -10,13 +10,7 @@ from tileops.proto import roofline_pb2
 # Rows whose efficiency says something about their kernel: an impossible row does
 # not, and launch overhead hides what a faster kernel would win of a latency-bound
 # one.
-_TELLING = frozenset(
-    (
-        roofline_pb2.VERDICT_AT_CEILING,
-        roofline_pb2.VERDICT_BELOW,
-        roofline_pb2.VERDICT_ANOMALY,
-    )
-)
+_TELLING = frozenset((roofline_pb2.VERDICT_AT_CEILING, roofline_pb2.VERDICT_BELOW, roofline_pb2.VERDICT_ANOMALY))
 
 
 @dataclasses.dataclass
@@ -45,9 +39,7 @@ class Totals:
     to_win_s: float = 0.0
     bounded: int = 0
     sol_time_s: float | None = None
-    _efficiencies: array.array = dataclasses.field(
-        default_factory=lambda: array.array("d")
-    )
+    _efficiencies: array.array = dataclasses.field(default_factory=lambda: array.array("d"))
 
     def add(self, row: roofline_pb2.Row) -> None:
         """Counts a row in."""

@@ -6,7 +6,8 @@ from typing import TextIO
 from rich import table as rich_table
 from rich import text as rich_text
 
-from tileops.perf.report import columns, layout, summary as report_summary, table_console, text
+from tileops.perf.report import columns, layout, table_console, text
+from tileops.perf.report import summary as report_summary
 from tileops.perf.roof import profiles
 from tileops.proto import roofline_pb2
 
@@ -52,7 +53,9 @@ def write_table(
     shown += others[: most - len(shown)]
     if shown:
         _print_rows(shown, summaries, head.is_prediction, console)
-        _print_left_out(len(shown), head.summary.rows, winnable_first, is_cut and top <= table_console.MOST_ROWS, console)
+        _print_left_out(
+            len(shown), head.summary.rows, winnable_first, is_cut and top <= table_console.MOST_ROWS, console
+        )
         console.print()
         console.print(_family_table(head, summaries))
         if hint := text.summing_hint(head):
@@ -76,10 +79,7 @@ def _print_rows(
         by_family.setdefault(row.family, []).append(row)
     rows = [row for family in by_family.values() for row in family]
     groups = [
-        layout.Group(
-            _title(family, len(each), summaries.rows_of(family)) if len(by_family) > 1 else "",
-            len(each),
-        )
+        layout.Group(_title(family, len(each), summaries.rows_of(family)) if len(by_family) > 1 else "", len(each))
         for family, each in by_family.items()
     ]
     filled = columns.fill(rows, is_prediction)
@@ -91,13 +91,13 @@ def _title(family: str, shown: int, rows: int) -> str:
     return f"{family or '(no family)'} ({count if shown == rows else f'{shown} of {count}'})"
 
 
-def _print_left_out(
-    shown: int, rows: int, winnable_first: bool, by_flag: bool, console: table_console.Console
-) -> None:
+def _print_left_out(shown: int, rows: int, winnable_first: bool, by_flag: bool, console: table_console.Console) -> None:
     count = rows - shown
     if count > 0 and by_flag:
         which = "rows with the most time to win" if winnable_first else "rows that come first by --sort"
-        console.print(f"these are the {shown} {which}, of {rows}: --top=all shows all, --top=N the first N", style="yellow")
+        console.print(
+            f"these are the {shown} {which}, of {rows}: --top=all shows all, --top=N the first N", style="yellow"
+        )
     elif count > 0:
         console.print(
             f"{text.counted(count, 'more row')} left out, last in the order of --sort: --format=csv"
@@ -119,10 +119,7 @@ def _head(report: roofline_pb2.Report) -> list[str]:
             facts.append(f"torch {run.torch_version}")
         lines.append("  ".join(fact for fact in facts if fact))
     if report.is_prediction:
-        lines.append(
-            f"predicted for {profile.gpu}: SOL times are bounds, nothing was measured"
-            " there"
-        )
+        lines.append(f"predicted for {profile.gpu}: SOL times are bounds, nothing was measured there")
     elif report.HasField("profile"):
         lines.append(f"priced against the profile of {profile.gpu}")
     elif report.runs and all(run.device_kind == "meta" for run in report.runs):
@@ -138,9 +135,7 @@ def _head(report: roofline_pb2.Report) -> list[str]:
     return lines
 
 
-def _family_table(
-    head: roofline_pb2.Report, summaries: report_summary.Summaries
-) -> rich_table.Table:
+def _family_table(head: roofline_pb2.Report, summaries: report_summary.Summaries) -> rich_table.Table:
     table = layout.new_table()
     table.add_column("family", no_wrap=True, overflow="ellipsis")
     titles = ("rows", "at ceiling", "counted", "median efficiency", "total headroom")
@@ -191,10 +186,7 @@ def _print_foot(
         if field.name != "rows"
     }
     if head.is_prediction:
-        counts = {
-            "predicted": summaries.predicted,
-            "blank": summary.rows - summaries.predicted,
-        }
+        counts = {"predicted": summaries.predicted, "blank": summary.rows - summaries.predicted}
     parts = [text.counted(summary.rows, "row")]
     parts += [f"{count} {name}" for name, count in counts.items() if count]
     console.print(", ".join(parts))
@@ -207,9 +199,7 @@ def _print_foot(
     for row in errors:
         for breach in row.breaches:
             said = f"{text.row_name(row)}: {text.breach(breach)}"
-            console.print(
-                f"formula error: {text.printable(said)}", style="bold red"
-            )
+            console.print(f"formula error: {text.printable(said)}", style="bold red")
     more = summary.formula_error - len(errors)
     if more > 0:
         console.print(f"and {more} more formula errors: --format=json has them all", style="bold red")

@@ -62,10 +62,7 @@ class Filled:
 
 def fill(columns: Iterable[Column], rows: Sequence[Any]) -> list[Filled]:
     """Returns the columns with a cell for each row, but for optional ones without a text."""
-    filled = [
-        Filled(column, [report_text.printable(column.cell(row)) for row in rows])
-        for column in columns
-    ]
+    filled = [Filled(column, [report_text.printable(column.cell(row)) for row in rows]) for column in columns]
     return [each for each in filled if any(each.cells) or not each.column.is_optional]
 
 
@@ -77,20 +74,11 @@ def brief(filled: Sequence[Filled]) -> list[Filled]:
     """
     ops, cases = filled[0].cells, filled[1].cells
     brief_ops = [op.removesuffix(_OP_SUFFIX) or op for op in ops]
-    brief_cases = [
-        _DTYPES_AT_END.sub(lambda end: end[0].replace("float", "f"), case)
-        for case in cases
-    ]
+    brief_cases = [_DTYPES_AT_END.sub(lambda end: end[0].replace("float", "f"), case) for case in cases]
     if len(set(zip(brief_ops, brief_cases))) < len(set(zip(ops, cases))):
         brief_ops, brief_cases = ops, cases
     names = [Filled(filled[0].column, brief_ops), Filled(filled[1].column, brief_cases)]
     return names + [
-        Filled(
-            each.column,
-            [
-                cell.removesuffix(UNIT_SUFFIX) if each.column.is_number else cell
-                for cell in each.cells
-            ],
-        )
+        Filled(each.column, [cell.removesuffix(UNIT_SUFFIX) if each.column.is_number else cell for cell in each.cells])
         for each in filled[2:]
     ]

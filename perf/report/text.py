@@ -21,10 +21,7 @@ def enum_name(message, field: str) -> str | None:
 def enum_names(enum: descriptor.EnumDescriptor) -> dict[int, str | None]:
     """Returns the name of each value as reports write it; None for the unspecified."""
     prefix = enum.values_by_number[0].name.removesuffix("UNSPECIFIED")
-    return {
-        value.number: value.name.removeprefix(prefix).lower() if value.number else None
-        for value in enum.values
-    }
+    return {value.number: value.name.removeprefix(prefix).lower() if value.number else None for value in enum.values}
 
 
 def counted(count: int, noun: str) -> str:
@@ -34,17 +31,12 @@ def counted(count: int, noun: str) -> str:
 
 def printable(text: str) -> str:
     """Returns a text in which nothing steers a terminal: ESC is shown as \\x1b."""
-    return "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode()
-        for char in text
-    )
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def row_name(row: roofline_pb2.Row) -> str:
     """Returns which row it is: op, case and, where it has one, implementation."""
-    return " ".join(
-        part for part in (row.op, row.case_id, row.implementation) if part
-    )
+    return " ".join(part for part in (row.op, row.case_id, row.implementation) if part)
 
 
 def breach(exceeded: roofline_pb2.Breach) -> str:

@@ -15,9 +15,7 @@ _LARGEST_CACHE_BYTES = 256 * 2**20
 
 # Outcomes whose time is the time of the row's work. One that this program does not
 # know, of a newer schema, may be another way to fail.
-SUCCESSFUL_STATUSES = frozenset(
-    (benchmark_pb2.STATUS_UNSPECIFIED, benchmark_pb2.STATUS_OK)
-)
+SUCCESSFUL_STATUSES = frozenset((benchmark_pb2.STATUS_UNSPECIFIED, benchmark_pb2.STATUS_OK))
 
 
 def actual_time(record: benchmark_pb2.BenchmarkRecord) -> float | None:

@@ -81,9 +81,7 @@ class _SolTimes(NamedTuple):
 _NO_SOL_TIMES = _SolTimes()
 
 
-def read(
-    record: benchmark_pb2.BenchmarkRecord, profile: profiles.Profile | None
-) -> Readings:
+def read(record: benchmark_pb2.BenchmarkRecord, profile: profiles.Profile | None) -> Readings:
     """Returns what the record reads as against the profile.
 
     Args:
@@ -140,9 +138,7 @@ def read(
     )
 
 
-def read_bound(
-    record: benchmark_pb2.BenchmarkRecord, profile: profiles.Profile
-) -> Readings:
+def read_bound(record: benchmark_pb2.BenchmarkRecord, profile: profiles.Profile) -> Readings:
     """Returns the record's SOL time on the profile's device, and no measured time.
 
     It is a bound that any device's record can be asked for, not a measurement;
@@ -163,9 +159,7 @@ def read_bound(
     )
 
 
-def row_of(
-    record: benchmark_pb2.BenchmarkRecord, readings: Readings
-) -> roofline_pb2.Row:
+def row_of(record: benchmark_pb2.BenchmarkRecord, readings: Readings) -> roofline_pb2.Row:
     """Returns the row of a report: what the record says, and what it reads as."""
     values = readings._asdict()
     breaches = values.pop("breaches")
@@ -185,16 +179,12 @@ def row_of(
     )
 
 
-def price(
-    record: benchmark_pb2.BenchmarkRecord, profile: profiles.Profile | None
-) -> roofline_pb2.Row:
+def price(record: benchmark_pb2.BenchmarkRecord, profile: profiles.Profile | None) -> roofline_pb2.Row:
     """Returns the row that the record and the profile make: `read` as a message."""
     return row_of(record, read(record, profile))
 
 
-def predict(
-    record: benchmark_pb2.BenchmarkRecord, profile: profiles.Profile
-) -> roofline_pb2.Row:
+def predict(record: benchmark_pb2.BenchmarkRecord, profile: profiles.Profile) -> roofline_pb2.Row:
     """Returns the row of the record's bound: `read_bound` as a message."""
     return row_of(record, read_bound(record, profile))
 
@@ -206,9 +196,7 @@ def _breach(name: str, implied_per_s: float, roof: profiles.Roof) -> tuple[Breac
     return (Breach(name, implied_per_s, roof.theoretical_per_s),)
 
 
-def _time_blank_reason(
-    record: benchmark_pb2.BenchmarkRecord, actual_time_s: float | None
-) -> int:
+def _time_blank_reason(record: benchmark_pb2.BenchmarkRecord, actual_time_s: float | None) -> int:
     """Returns why the time cannot be priced; 0 where it can."""
     if actual_time_s is None and (
         record.status not in measured_time.SUCCESSFUL_STATUSES or not record.HasField("timing")
@@ -221,9 +209,7 @@ def _time_blank_reason(
     return roofline_pb2.BLANK_REASON_UNSPECIFIED
 
 
-def _price_blank_reason(
-    traffic: int, unit: profiles.Roof | None, profile: profiles.Profile | None
-) -> int:
+def _price_blank_reason(traffic: int, unit: profiles.Roof | None, profile: profiles.Profile | None) -> int:
     """Returns why a record has no SOL time on the profile; 0 where it has.
 
     Args:
@@ -242,9 +228,7 @@ def _price_blank_reason(
     return roofline_pb2.BLANK_REASON_UNSPECIFIED
 
 
-def _sol_times(
-    flops: int, traffic: int, unit: profiles.Roof, profile: profiles.Profile
-) -> _SolTimes:
+def _sol_times(flops: int, traffic: int, unit: profiles.Roof, profile: profiles.Profile) -> _SolTimes:
     """Returns the times of a record that `_price_blank_reason` passed."""
     memory_time_s = traffic / profile.bandwidth.effective_per_s
     compute_time_s = flops / unit.effective_per_s
@@ -252,17 +236,10 @@ def _sol_times(
         bound = roofline_pb2.BOUND_COMPUTE
     else:
         bound = roofline_pb2.BOUND_MEMORY
-    return _SolTimes(
-        memory_time_s, compute_time_s, max(memory_time_s, compute_time_s), bound
-    )
+    return _SolTimes(memory_time_s, compute_time_s, max(memory_time_s, compute_time_s), bound)
 
 
-def _verdict(
-    sol_time_s: float,
-    actual_time_s: float,
-    efficiency: float,
-    profile: profiles.Profile,
-) -> int:
+def _verdict(sol_time_s: float, actual_time_s: float, efficiency: float, profile: profiles.Profile) -> int:
     """Returns the verdict on a possible, priced row: the first of `Verdict` that holds."""
     floor_s = profile.latency_floor_s
     # The larger of the two decides: both have to lie below the floor.

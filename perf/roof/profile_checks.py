@@ -8,10 +8,7 @@ from tileops.proto import gpu_profile_pb2
 # Every key that an op's `roof_key()` may return.
 ROOF_KEYS = frozenset(
     [f"cuda_core.{kind}" for kind in ("fp32", "fp64", "fp16", "bf16", "int32")]
-    + [
-        f"tensor_core.{kind}"
-        for kind in ("bf16", "fp16", "tf32", "fp8", "int8", "fp64", "fp4", "int4")
-    ]
+    + [f"tensor_core.{kind}" for kind in ("bf16", "fp16", "tf32", "fp8", "int8", "fp64", "fp4", "int4")]
 )
 
 # A figure outside of these was written in another unit (GB/s, TFLOPS).
@@ -29,27 +26,16 @@ def validate(message: gpu_profile_pb2.GpuProfile) -> list[str]:
     if not message.gpu.strip():
         defects.append("gpu is missing")
     if message.HasField("assumed_calibration"):
-        defects.append(
-            "assumed_calibration belongs to a report: give --assume_calibration to it"
-        )
+        defects.append("assumed_calibration belongs to a report: give --assume_calibration to it")
     measured = _check_memory(message, defects) + _check_units(message, defects)
     if message.HasField("latency_floor_s"):
         measured += 1
-        _check_range(
-            "latency_floor_s",
-            message.latency_floor_s,
-            _PLAUSIBLE_LATENCY_FLOOR_S,
-            "seconds",
-            defects,
-        )
+        _check_range("latency_floor_s", message.latency_floor_s, _PLAUSIBLE_LATENCY_FLOOR_S, "seconds", defects)
     if message.HasField("l2_bytes"):
         _check_range("l2_bytes", message.l2_bytes, _PLAUSIBLE_L2_BYTES, "bytes", defects)
     provenance = message.provenance
     if measured and not (provenance.tool.strip() and _is_date(provenance.date)):
-        defects.append(
-            "measured values need provenance with the tool and the date of measurement,"
-            " as in 2026-01-31"
-        )
+        defects.append("measured values need provenance with the tool and the date of measurement, as in 2026-01-31")
     return defects
 
 
@@ -83,15 +69,12 @@ def _check_memory(message: gpu_profile_pb2.GpuProfile, defects: list[str]) -> in
         wanted = gpu_profile_pb2.AccessKind.keys()[1:]
         missing = [name for name in wanted if gpu_profile_pb2.AccessKind.Value(name) not in kinds]
         if missing:
-            defects.append(
-                f"hbm.calibration is an envelope over all access mixes; hbm.mix lacks {', '.join(missing)}"
-            )
+            defects.append(f"hbm.calibration is an envelope over all access mixes; hbm.mix lacks {', '.join(missing)}")
     if hbm.mix:
         envelope = max(mix.fraction for mix in hbm.mix)
         if abs(hbm.calibration - envelope) > _ENVELOPE_TOLERANCE:
             defects.append(
-                f"hbm.calibration is {hbm.calibration:g}, not the largest fraction of"
-                f" its mixes, {envelope:g}"
+                f"hbm.calibration is {hbm.calibration:g}, not the largest fraction of its mixes, {envelope:g}"
             )
     return len(hbm.mix) + hbm.HasField("calibration")
 
@@ -104,9 +87,7 @@ def _check_units(message: gpu_profile_pb2.GpuProfile, defects: list[str]) -> int
     for unit in message.unit:
         name = f"unit {unit.key!r}"
         if unit.key not in ROOF_KEYS:
-            defects.append(
-                f"{name} is no roof key; these are: {', '.join(sorted(ROOF_KEYS))}"
-            )
+            defects.append(f"{name} is no roof key; these are: {', '.join(sorted(ROOF_KEYS))}")
         if not unit.HasField("theoretical_flops_per_s"):
             defects.append(f"{name} has no theoretical_flops_per_s")
         else:
@@ -137,22 +118,12 @@ def _check_fraction(name: str, message, field: str, defects: list[str]) -> None:
             defects.append(f"{name} is {value:g}, not a fraction in (0, 1]")
 
 
-def _check_range(
-    name: str,
-    value: float,
-    plausible: tuple[float, float],
-    unit: str,
-    defects: list[str],
-) -> None:
+def _check_range(name: str, value: float, plausible: tuple[float, float], unit: str, defects: list[str]) -> None:
     low, high = plausible
     if not (math.isfinite(value) and low <= value <= high):
-        defects.append(
-            f"{name} is {value:g}; in {unit} it would lie between {low:g} and {high:g}"
-        )
+        defects.append(f"{name} is {value:g}; in {unit} it would lie between {low:g} and {high:g}")
 
 
-def _check_source(
-    name: str, source: str, message: gpu_profile_pb2.GpuProfile, defects: list[str]
-) -> None:
+def _check_source(name: str, source: str, message: gpu_profile_pb2.GpuProfile, defects: list[str]) -> None:
     if not (source.strip() or any(text.strip() for text in message.source)):
         defects.append(f"{name} has a theoretical figure and no source")

@@ -110,23 +110,11 @@ OPERATIONS = {
         "cuda_core.int32": 128,
         **_tensor(2048, 4096, 8192, 8192, fp64=256),
     },
-    "10.0": {
-        "cuda_core.fp32": 256,
-        "cuda_core.fp64": 128,
-        **_tensor(4096, 8192, 16384, 16384, fp64=128, fp4=32768),
-    },
+    "10.0": {"cuda_core.fp32": 256, "cuda_core.fp64": 128, **_tensor(4096, 8192, 16384, 16384, fp64=128, fp4=32768)},
     GEFORCE + "12.0": {"cuda_core.fp32": 256, **_tensor(256, 512, 1024, 2048, fp4=4096)},
     "gfx90a": {"cuda_core.fp32": 128, "cuda_core.fp64": 128, **_tensor(0, 1024, 0, 1024, fp64=256)},
-    "gfx942": {
-        "cuda_core.fp32": 256,
-        "cuda_core.fp64": 128,
-        **_tensor(1024, 2048, 4096, 4096, fp64=256),
-    },
-    "gfx950": {
-        "cuda_core.fp32": 256,
-        "cuda_core.fp64": 128,
-        **_tensor(0, 4096, 8192, 8192, fp64=128, fp4=16384),
-    },
+    "gfx942": {"cuda_core.fp32": 256, "cuda_core.fp64": 128, **_tensor(1024, 2048, 4096, 4096, fp64=256)},
+    "gfx950": {"cuda_core.fp32": 256, "cuda_core.fp64": 128, **_tensor(0, 4096, 8192, 8192, fp64=128, fp4=16384)},
 }
 
 # Parts with units switched off, whose figures relate to none of the counts above;
@@ -174,10 +162,13 @@ def compare(profile: gpu_profile_pb2.GpuProfile, known: gpu_profile_pb2.GpuProfi
     here = {unit.key: unit.theoretical_flops_per_s for unit in profile.unit}
     here["hbm"] = profile.hbm.theoretical_bytes_per_s
     return [
-        Finding(f"{key} is {rate:g}, and {pairs[key]:g} in the project's profile of {known.gpu!r}{_cause(key, rate / pairs[key])}", False)
+        Finding(
+            f"{key} is {rate:g}, and {pairs[key]:g} in the project's profile of {known.gpu!r}{_cause(key, rate / pairs[key])}",
+            False,
+        )
         for key, rate in here.items()
         if key in pairs and not 1 / _ANOTHER_KIND < rate / pairs[key] < _ANOTHER_KIND
-    ]  # fmt: skip
+    ]
 
 
 def _cause(key: str, ratio: float) -> str:

@@ -109,8 +109,7 @@ def select(profiles: Iterable[Profile], device_name: str) -> Profile | None:
     if len(candidates) > 1:
         names = ", ".join(repr(profile.gpu) for profile in candidates)
         raise ProfileError(
-            f"several profiles name the device {device_name!r}: those of {names};"
-            " remove the alias from all but one"
+            f"several profiles name the device {device_name!r}: those of {names}; remove the alias from all but one"
         )
     return candidates[0] if candidates else None
 
@@ -232,12 +231,8 @@ def _model(message: gpu_profile_pb2.GpuProfile, warnings: tuple[str, ...] = ()) 
         gpu=message.gpu,
         names=frozenset(_normalized(name) for name in (message.gpu, *message.alias)),
         bandwidth=roof(message.hbm.theoretical_bytes_per_s, message.hbm),
-        units={
-            unit.key: roof(unit.theoretical_flops_per_s, unit) for unit in message.unit
-        },
-        latency_floor_s=(
-            message.latency_floor_s if message.HasField("latency_floor_s") else None
-        ),
+        units={unit.key: roof(unit.theoretical_flops_per_s, unit) for unit in message.unit},
+        latency_floor_s=(message.latency_floor_s if message.HasField("latency_floor_s") else None),
         l2_bytes=message.l2_bytes if message.HasField("l2_bytes") else None,
         message=message,
         warnings=warnings,

@@ -86,10 +86,7 @@ def records(reader: runfile.RunReader, choice: str | None = None) -> Iterator[be
             )
         return
     left_out = {
-        each.number
-        for found in _duplicates(reader).values()
-        for each in found
-        if each != _CHOICES[choice](found)
+        each.number for found in _duplicates(reader).values() for each in found if each != _CHOICES[choice](found)
     }
     for number, _, record in reader.numbered_records():
         if number not in left_out:

@@ -22,8 +22,7 @@ from tileops.proto import benchmark_pb2
 
 _WIRE_TYPE_BYTES = 2
 _ENTRY_TAGS = frozenset(
-    field.number << 3 | _WIRE_TYPE_BYTES
-    for field in benchmark_pb2.RunEntry.DESCRIPTOR.oneofs_by_name["entry"].fields
+    field.number << 3 | _WIRE_TYPE_BYTES for field in benchmark_pb2.RunEntry.DESCRIPTOR.oneofs_by_name["entry"].fields
 )
 _CHECKSUM_FIELD = benchmark_pb2.RunEntry.DESCRIPTOR.fields_by_name["checksum"]
 _WIRE_TYPE_FIXED32 = 5
@@ -178,11 +177,7 @@ def _read_entry(buffer, start: int, size: int) -> Whole | Broken:
 
 def _is_checksum_last(buffer, inner_end: int, end: int, size: int) -> bool:
     """Whether a checksum stands between a member and the end of its entry."""
-    return (
-        inner_end + _CHECKSUM.size == end
-        and inner_end < size
-        and buffer[inner_end] == _CHECKSUM_TAG
-    )
+    return inner_end + _CHECKSUM.size == end and inner_end < size and buffer[inner_end] == _CHECKSUM_TAG
 
 
 def _mended_header(stretch: bytes) -> Whole | None:

@@ -50,9 +50,7 @@ def holds_json(path: pathlib.Path, head: bytes) -> bool:
 
 def line(entry: benchmark_pb2.RunEntry) -> bytes:
     """Returns an entry as the line that it takes in a `.jsonl` file."""
-    text = json_format.MessageToJson(
-        entry, preserving_proto_field_name=True, indent=None, sort_keys=True
-    )
+    text = json_format.MessageToJson(entry, preserving_proto_field_name=True, indent=None, sort_keys=True)
     return text.encode() + b"\n"
 
 

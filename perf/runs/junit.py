@@ -156,7 +156,9 @@ class JUnitReader:
                 is_root = False
             _, brace, local = each.tag.partition("}")
             if brace and local in _ELEMENTS:
-                raise self._refusal(f"<{local}> is of the namespace {each.tag[1:-len(local) - 1]!r}; JUnit XML has none")
+                raise self._refusal(
+                    f"<{local}> is of the namespace {each.tag[1 : -len(local) - 1]!r}; JUnit XML has none"
+                )
             if each.tag == "testcase":
                 test_depth += 1 if event == "start" else -1
                 if event == "end":
@@ -277,11 +279,7 @@ def _set_once(properties: dict[str, str], name: str, value: str) -> None:
 def _records(test: ElementTree.Element, properties: dict[str, str]) -> Iterator[benchmark_pb2.BenchmarkRecord]:
     """Yields the records of a test with these properties."""
     status, message = _outcome(test)
-    tags = [
-        name.removesuffix(_BUSY_SUFFIX)
-        for name in properties
-        if name.endswith(_BUSY_SUFFIX)
-    ]
+    tags = [name.removesuffix(_BUSY_SUFFIX) for name in properties if name.endswith(_BUSY_SUFFIX)]
     for tag in tags or [""]:
         record = benchmark_pb2.BenchmarkRecord(
             op=properties["op"],
@@ -319,9 +317,7 @@ def _case(name: str) -> str:
     return parameters.removesuffix("]") if bracket else name
 
 
-def _fill_timing(
-    timing: benchmark_pb2.Timing, properties: dict[str, str], tag: str
-) -> None:
+def _fill_timing(timing: benchmark_pb2.Timing, properties: dict[str, str], tag: str) -> None:
     timing.device_busy_ns = _nanoseconds(properties, tag + _BUSY_SUFFIX)
     for end in ("p10", "p90"):
         name = f"{tag}_device_busy_{end}_ms"
@@ -329,9 +325,7 @@ def _fill_timing(
             setattr(timing, f"device_busy_{end}_ns", _nanoseconds(properties, name))
     clock = properties.get(f"{tag}_timing", "")
     if clock.lower() not in _CLOCKS:
-        raise ValueError(
-            f"{tag}_timing is {clock!r}; clocks are {', '.join(sorted(_CLOCKS))}"
-        )
+        raise ValueError(f"{tag}_timing is {clock!r}; clocks are {', '.join(sorted(_CLOCKS))}")
     timing.source = _CLOCKS[clock.lower()]
 
 

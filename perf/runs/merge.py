@@ -10,12 +10,10 @@ import pathlib
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from tileops.perf.runs import (
-    duplicates as run_duplicates,
-    parts as run_parts,
-    plugins as run_plugins,
-    reader as runfile,
-)
+from tileops.perf.runs import duplicates as run_duplicates
+from tileops.perf.runs import parts as run_parts
+from tileops.perf.runs import plugins as run_plugins
+from tileops.perf.runs import reader as runfile
 from tileops.proto import benchmark_pb2
 
 # What shards of one run may differ in.
@@ -52,9 +50,7 @@ class Reader(Protocol):
         """Yields the records."""
 
 
-def merged_header(
-    readers: Sequence[Reader], allowed: Allowed = Allowed()
-) -> benchmark_pb2.RunHeader:
+def merged_header(readers: Sequence[Reader], allowed: Allowed = Allowed()) -> benchmark_pb2.RunHeader:
     """Returns the header of the runs as one: begun when the first of them began.
 
     Raises:
@@ -80,8 +76,7 @@ def merged_header(
         plugins = run_plugins.difference(header.plugins, reader.header.plugins)
         if plugins is not None:
             raise MergeError(
-                f"{first.path} and {reader.path} are no shards of one run: {plugins}; measure one of"
-                " them again"
+                f"{first.path} and {reader.path} are no shards of one run: {plugins}; measure one of them again"
             )
         environment.device_count += other.device_count
         if other.hostname_hash != environment.hostname_hash:
@@ -90,9 +85,7 @@ def merged_header(
     header.notes.extend(dict.fromkeys(note for reader in readers for note in reader.header.notes))
     _check_revision(header, len(readers), allowed)
     _merge_parts(header, readers, allowed)
-    started = [
-        reader.header.started_at for reader in readers if reader.header.HasField("started_at")
-    ]
+    started = [reader.header.started_at for reader in readers if reader.header.HasField("started_at")]
     if started:
         header.started_at.CopyFrom(min(started, key=_moment))
     return header
@@ -116,9 +109,7 @@ def _check_revision(header: benchmark_pb2.RunHeader, count: int, allowed: Allowe
     header.notes.append(f"merged of {count} runs of {doubt}: that they are the same was not checked")
 
 
-def _merge_parts(
-    header: benchmark_pb2.RunHeader, readers: Sequence[Reader], allowed: Allowed
-) -> None:
+def _merge_parts(header: benchmark_pb2.RunHeader, readers: Sequence[Reader], allowed: Allowed) -> None:
     """Sets which parts the merged run holds: none to speak of where they are all there, or no run says so.
 
     Raises:
@@ -155,10 +146,7 @@ def _merge_parts(
         )
 
 
-def merged_records(
-    readers: Sequence[Reader],
-    duplicates: str | None = None,
-) -> Iterator[benchmark_pb2.BenchmarkRecord]:
+def merged_records(readers: Sequence[Reader], duplicates: str | None = None) -> Iterator[benchmark_pb2.BenchmarkRecord]:
     """Yields the records of all runs, run after run.
 
     Args:
@@ -178,10 +166,7 @@ def merged_records(
             key = (record.op, record.case_id, record.implementation)
             owner = owners.setdefault(key, reader.path) if len(readers) > 1 else reader.path
             if owner != reader.path:
-                raise MergeError(
-                    f"{owner} and {reader.path} both hold {' '.join(key)}: no shards of"
-                    " one run"
-                )
+                raise MergeError(f"{owner} and {reader.path} both hold {' '.join(key)}: no shards of one run")
             yield record
 
 

@@ -114,16 +114,10 @@ class RunReader:
                 self._report(piece.start, piece.note)
             kind = piece.entry.WhichOneof("entry")
             if kind == "header" and piece.start > 0:
-                self._report(
-                    piece.start,
-                    "a second header: what follows belongs to another run and is"
-                    " not read",
-                )
+                self._report(piece.start, "a second header: what follows belongs to another run and is not read")
                 return
             if self.footer is not None:
-                self._report(
-                    piece.start, f"a {kind} behind a footer; read all the same"
-                )
+                self._report(piece.start, f"a {kind} behind a footer; read all the same")
                 self.footer = None
             if kind == "header":
                 self._take_header(piece.entry.header)
@@ -138,11 +132,7 @@ class RunReader:
                 self._check_count(piece.start)
             yield piece.start, piece.entry
         if self.footer is None and end:
-            self._report(
-                end,
-                "no footer: the run was interrupted after"
-                f" {records_counted(self._count)}",
-            )
+            self._report(end, f"no footer: the run was interrupted after {records_counted(self._count)}")
 
     def records(self) -> Iterator[benchmark_pb2.BenchmarkRecord]:
         """Yields the records alone."""

@@ -6,7 +6,8 @@ import os
 import pathlib
 from collections.abc import Iterator
 
-from tileops.perf.runs import framing, json as run_json
+from tileops.perf.runs import framing
+from tileops.perf.runs import json as run_json
 
 # How much of a mapped file is read before its pages are given back.
 _WINDOW_BYTES = 16 * 2**20
@@ -16,9 +17,7 @@ class RunFileError(Exception):
     """A run file that cannot be read or written; the message says which and why."""
 
 
-def scan(
-    path: pathlib.Path, is_json: bool | None = None
-) -> Iterator[framing.Whole | framing.Broken]:
+def scan(path: pathlib.Path, is_json: bool | None = None) -> Iterator[framing.Whole | framing.Broken]:
     """Yields the pieces of a run file, whole and broken, in order.
 
     Args:
@@ -41,16 +40,12 @@ def scan(
         raise RunFileError(f"cannot read {path}: {error.strerror}") from error
 
 
-def scan_bytes(
-    path: pathlib.Path, content: bytes, is_json: bool | None
-) -> Iterator[framing.Whole | framing.Broken]:
+def scan_bytes(path: pathlib.Path, content: bytes, is_json: bool | None) -> Iterator[framing.Whole | framing.Broken]:
     """Yields the pieces of a run that was read already; `path` is where from."""
     yield from _scan_open(path, io.BytesIO(content), content, is_json)
 
 
-def _scan_open(
-    path: pathlib.Path, file, buffer, is_json: bool | None
-) -> Iterator[framing.Whole | framing.Broken]:
+def _scan_open(path: pathlib.Path, file, buffer, is_json: bool | None) -> Iterator[framing.Whole | framing.Broken]:
     """Yields the pieces of a run, given as an open file and as its bytes."""
     if is_json is None:
         is_json = run_json.holds_json(path, buffer[: run_json.HEAD_BYTES])

@@ -33,21 +33,12 @@ _RECORD_FIELDS = (
     "device_index",
 )
 _MAPS = ("bindings", "dtypes", "data_terms")
-_CSV_FIELDS = (
-    *_RECORD_FIELDS,
-    "status",
-    "source",
-    *_TIMING_FIELDS,
-    "checked",
-    "max_relative_error",
-    *_MAPS,
-)
+_CSV_FIELDS = (*_RECORD_FIELDS, "status", "source", *_TIMING_FIELDS, "checked", "max_relative_error", *_MAPS)
 
 
 def write_jsonl(entries: Iterable[benchmark_pb2.RunEntry], out: TextIO) -> None:
     """Writes one entry a line, in protobuf's JSON mapping."""
-    for entry in entries:
-        out.write(run_json.line(entry).decode())
+    out.writelines(run_json.line(entry).decode() for entry in entries)
 
 
 def write_textproto(entries: Iterable[benchmark_pb2.RunEntry], out: TextIO) -> None:
@@ -67,9 +58,7 @@ def write_csv(entries: Iterable[benchmark_pb2.RunEntry], out: TextIO) -> None:
         out.write(csv_text.line([values.get(field) for field in _CSV_FIELDS]))
 
 
-def records(
-    entries: Iterable[benchmark_pb2.RunEntry],
-) -> Iterator[benchmark_pb2.BenchmarkRecord]:
+def records(entries: Iterable[benchmark_pb2.RunEntry]) -> Iterator[benchmark_pb2.BenchmarkRecord]:
     """Yields the records among the entries."""
     for entry in entries:
         if entry.HasField("record"):
@@ -81,9 +70,7 @@ def _csv_values(record: benchmark_pb2.BenchmarkRecord) -> dict[str, Any]:
     values = {name: _set_value(record, name) for name in _RECORD_FIELDS}
     values["status"] = _enum_name(benchmark_pb2.Status, record.status, "STATUS_")
     if record.HasField("timing"):
-        values["source"] = _enum_name(
-            benchmark_pb2.TimingSource, timing.source, "TIMING_SOURCE_"
-        )
+        values["source"] = _enum_name(benchmark_pb2.TimingSource, timing.source, "TIMING_SOURCE_")
         values |= {name: _set_value(timing, name) for name in _TIMING_FIELDS}
     if record.HasField("correctness"):
         values["checked"] = str(correctness.checked).lower()

@@ -7,15 +7,11 @@ import pathlib
 
 from google.protobuf import timestamp_pb2
 
-from tileops.perf.runs import (
-    framing,
-    json as run_json,
-    lock as run_lock,
-    parts,
-    plugins as run_plugins,
-    reader as runfile,
-    scan,
-)
+from tileops.perf.runs import framing, parts, scan
+from tileops.perf.runs import json as run_json
+from tileops.perf.runs import lock as run_lock
+from tileops.perf.runs import plugins as run_plugins
+from tileops.perf.runs import reader as runfile
 from tileops.perf.runs.scan import RunFileError
 from tileops.proto import benchmark_pb2
 
@@ -184,17 +180,13 @@ class RunWriter:
             )
         _refuse_other_environment(self.path, reader.header, header)
         with open(self.path, "rb") as file:
-            self._is_json = run_json.holds_json(
-                self.path, file.read(run_json.HEAD_BYTES)
-            )
+            self._is_json = run_json.holds_json(self.path, file.read(run_json.HEAD_BYTES))
         end = 0
         places = []
         footer = None
         for piece in scan.scan(self.path):
             if end < piece.start:
-                raise RunFileError(
-                    f"cannot continue {self.path}: there is more behind its footer"
-                )
+                raise RunFileError(f"cannot continue {self.path}: there is more behind its footer")
             if isinstance(piece, framing.Broken):
                 if piece.torn:
                     break
@@ -212,9 +204,7 @@ class RunWriter:
         return end
 
 
-def count_record(
-    counts: benchmark_pb2.RunFooter, record: benchmark_pb2.BenchmarkRecord
-) -> None:
+def count_record(counts: benchmark_pb2.RunFooter, record: benchmark_pb2.BenchmarkRecord) -> None:
     """Adds a record to the counts of a footer."""
     counts.records += 1
     counter = _COUNTER_OF_STATUS.get(record.status)
@@ -223,9 +213,7 @@ def count_record(
 
 
 def _refuse_other_environment(
-    path: pathlib.Path,
-    there: benchmark_pb2.RunHeader,
-    here: benchmark_pb2.RunHeader,
+    path: pathlib.Path, there: benchmark_pb2.RunHeader, here: benchmark_pb2.RunHeader
 ) -> None:
     """Raises RunFileError unless both headers name the same environment, plugins and part."""
     for field in there.environment.DESCRIPTOR.fields:

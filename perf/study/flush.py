@@ -127,7 +127,13 @@ def _write(device: torch.device, size_mb: float) -> Callable[[], object]:
 # How to make a call that moves so many 1e6 bytes, and which share of the lines that it touches it writes: of a scaling in
 # place, which reads and writes each of its lines, all.
 _ACCESSES: dict[str, tuple[Callable[[torch.device, float], Callable[[], object]], float]] = {
-    "read": (_read, 0.0), "compare": (_compare, 1 / 9), "add": (_add, 1 / 3), "copy": (_copy, 1 / 2),
-    "widen": (_widen, 2 / 3), "scale": (_scale, 1.0), "write": (_write, 1.0), "hinted": (_add_with_hints, 1 / 3),
-}  # fmt: skip
+    "read": (_read, 0.0),
+    "compare": (_compare, 1 / 9),
+    "add": (_add, 1 / 3),
+    "copy": (_copy, 1 / 2),
+    "widen": (_widen, 2 / 3),
+    "scale": (_scale, 1.0),
+    "write": (_write, 1.0),
+    "hinted": (_add_with_hints, 1 / 3),
+}
 _NEED_GPU = frozenset({"hinted"})

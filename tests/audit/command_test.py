@@ -37,11 +37,20 @@ def start(tmp_path, ncu):
         environment["PYTHONPATH"] = os.pathsep.join(sys.path)
         return subprocess.Popen(
             [
-                sys.executable, "-m", "tileops.audit.bytes", f"--generated_dir={toys.GENERATED}",
-                f"--plugin={toys.plugin(plugin)}", f"--ncu={program}", *flags,
+                sys.executable,
+                "-m",
+                "tileops.audit.bytes",
+                f"--generated_dir={toys.GENERATED}",
+                f"--plugin={toys.plugin(plugin)}",
+                f"--ncu={program}",
+                *flags,
             ],
-            env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-        )  # fmt: skip
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
 
     return started
 
@@ -113,7 +122,10 @@ def test_a_run_that_measures_nothing_leaves_the_last_measurement_alone(audit, tm
     assert [(tmp_path / name).read_bytes() for name in ("keep.txt", "tileops-audit.binpb")] == kept
     # A file that the user names gets what happened.
     audit(*ROW, "--out=tileops-audit.binpb", program="no-such-ncu")
-    assert audit_pb2.AuditReport.FromString((tmp_path / "tileops-audit.binpb").read_bytes()).rows[0].verdict == audit_pb2.VERDICT_ERROR
+    assert (
+        audit_pb2.AuditReport.FromString((tmp_path / "tileops-audit.binpb").read_bytes()).rows[0].verdict
+        == audit_pb2.VERDICT_ERROR
+    )
 
 
 def test_ncu_by_a_relative_path_is_found_where_the_user_stands(audit, ncu):
@@ -189,7 +201,9 @@ def test_bad_usage_is_status_2_and_one_line(audit, flag, said):
 
 
 def test_ctrl_c_keeps_what_was_measured_and_skips_the_rest(start, tmp_path):
-    process = start("--op=ScaleFwdOp", "--label=small,middle", "--rows=all", fake={"sleep": 30, "read": READ, "write": 0})
+    process = start(
+        "--op=ScaleFwdOp", "--label=small,middle", "--rows=all", fake={"sleep": 30, "read": READ, "write": 0}
+    )
     time.sleep(0.5)
     deadline = time.monotonic() + 60
     children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children")

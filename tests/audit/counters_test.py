@@ -35,7 +35,9 @@ def test_a_replayed_kernel_counts_once_however_many_passes_print_it():
 
 def test_passes_that_disagree_are_refused():
     text = details(ONE) + details([(ONE[0][0], "268455456", "0")]).partition("\n")[2]
-    with pytest.raises(counters.CounterError, match=r"line 4: kernel 0 has .*268455456 byte here and 268455424 byte on line 2"):
+    with pytest.raises(
+        counters.CounterError, match=r"line 4: kernel 0 has .*268455456 byte here and 268455424 byte on line 2"
+    ):
         counters.parse(text)
 
 
@@ -132,7 +134,12 @@ def test_lines_of_the_vendor_and_of_the_program_are_passed_over():
 
 
 def test_a_file_saved_without_quotes_is_read_all_the_same():
-    assert counters.parse(raw([("k", "64", "0")]).replace('"', "").replace("(256, 1, 1)", "x").replace("(1024, 1, 1)", "y")).read_bytes == 64
+    assert (
+        counters.parse(
+            raw([("k", "64", "0")]).replace('"', "").replace("(256, 1, 1)", "x").replace("(1024, 1, 1)", "y")
+        ).read_bytes
+        == 64
+    )
 
 
 @pytest.mark.parametrize(
@@ -160,10 +167,17 @@ def test_what_is_no_measurement_is_refused_with_the_reason(text, said):
 @pytest.mark.parametrize(
     ("text", "unit"),
     [
-        ("1.5.25", "Mbyte"), ("36,900.5.1", "Mbyte"), ("1,23,456", "Mbyte"), ("1.234,567.8", "Mbyte"),
-        ("3,69098752", "byte"), ("369098752.5", "byte"), ("1 23", "byte"), ("1'234 567", "byte"), ("3.69e8", "byte"),
+        ("1.5.25", "Mbyte"),
+        ("36,900.5.1", "Mbyte"),
+        ("1,23,456", "Mbyte"),
+        ("1.234,567.8", "Mbyte"),
+        ("3,69098752", "byte"),
+        ("369098752.5", "byte"),
+        ("1 23", "byte"),
+        ("1'234 567", "byte"),
+        ("3.69e8", "byte"),
     ],
-)  # fmt: skip
+)
 def test_groups_that_are_not_of_three_digits_and_broken_bytes_are_refused(text, unit):
     with pytest.raises(counters.CounterError, match="is no number"):
         counters.parse(raw([("k", text, "0")], unit=unit))

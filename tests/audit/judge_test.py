@@ -7,9 +7,14 @@ from tileops.proto import audit_pb2
 from tileops.tests.audit.ncu_output import raw
 
 FAIL, WARN, EXEMPT, SKIPPED, ERROR, NO_VERDICT, PASS = (
-    audit_pb2.VERDICT_FAIL, audit_pb2.VERDICT_WARN, audit_pb2.VERDICT_EXEMPT, audit_pb2.VERDICT_SKIPPED,
-    audit_pb2.VERDICT_ERROR, audit_pb2.VERDICT_NO_VERDICT, audit_pb2.VERDICT_PASS,
-)  # fmt: skip
+    audit_pb2.VERDICT_FAIL,
+    audit_pb2.VERDICT_WARN,
+    audit_pb2.VERDICT_EXEMPT,
+    audit_pb2.VERDICT_SKIPPED,
+    audit_pb2.VERDICT_ERROR,
+    audit_pb2.VERDICT_NO_VERDICT,
+    audit_pb2.VERDICT_PASS,
+)
 READ = 100_000_000
 EXEMPT_BY = "rows past the k-th are predicated away"
 

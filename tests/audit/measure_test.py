@@ -87,9 +87,13 @@ def _measured(row, profile, monkeypatch, save_csv=None):
     """The row that a measurement makes of which ncu gives what `profile` returns or raises."""
     monkeypatch.setattr(ncu, "profile", lambda *arguments: profile())
     settings = measure.Settings(
-        program=ncu.Program(path="ncu", version="1"), sources=catalogue.Sources(), device="cuda:0",
-        implementation="", timeout_s=1.0, save_csv=save_csv,
-    )  # fmt: skip
+        program=ncu.Program(path="ncu", version="1"),
+        sources=catalogue.Sources(),
+        device="cuda:0",
+        implementation="",
+        timeout_s=1.0,
+        save_csv=save_csv,
+    )
     (made,) = measure.measure([row], (), settings, audit_pb2.AuditReport())
     return made
 
@@ -108,11 +112,14 @@ def test_a_read_half_that_depends_on_more_than_the_checked_call_is_no_measuremen
 @pytest.mark.parametrize(
     ("script", "said"),
     [
-        ("import pathlib, sys; pathlib.Path(sys.argv[-1][8:]).write_text('{}'); print('ValueError: late'); sys.exit(3)", "ValueError: late"),
+        (
+            "import pathlib, sys; pathlib.Path(sys.argv[-1][8:]).write_text('{}'); print('ValueError: late'); sys.exit(3)",
+            "ValueError: late",
+        ),
         ("pass", "ended without a word and without having run the call: is it Nsight Compute's ncu"),
     ],
     ids=["fails after the call", "is no ncu"],
-)  # fmt: skip
+)
 def test_a_profiler_that_fails_or_does_nothing_gives_no_measurement(script, said, tmp_path):
     path = tmp_path / "ncu"
     path.write_text(f"#!{sys.executable}\n{script}\n")
@@ -177,7 +184,9 @@ def test_a_call_that_writes_its_inputs_finds_them_as_a_first_call_does():
             found.append(total.clone())
             return super().forward(total, ids, x)
 
-    profiled_call.run(Seen, toys.case(scatter, "few"), "torch", torch.device("cpu"), lambda device: contextlib.nullcontext())
+    profiled_call.run(
+        Seen, toys.case(scatter, "few"), "torch", torch.device("cpu"), lambda device: contextlib.nullcontext()
+    )
     assert torch.equal(found[-1], found[0])
     assert not torch.equal(found[1], found[0])
 

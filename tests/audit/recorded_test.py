@@ -18,12 +18,9 @@ from tileops.tools.cli import paths
 IMPLEMENTED = {name: op_class for name, op_class in catalogue.load().items() if op_class.STATUS == "implemented"}
 # Ops and branches of a price that the newest record lacks, and why. An op that is implemented without an H200 at hand is
 # named here until it is measured.
-UNMEASURED = {
-    "AlibiFwdOp": "its formula declares no read",
-    "SinusoidalFwdOp": "its formula declares no read",
-}
+UNMEASURED = {"AlibiFwdOp": "its formula declares no read", "SinusoidalFwdOp": "its formula declares no read"}
 UNMEASURED_BRANCHES = {
-    ("DropoutFwdOp", "flops: training = False"): "a copy that the driver makes, which counters do not see",
+    ("DropoutFwdOp", "flops: training = False"): "a copy that the driver makes, which counters do not see"
 }
 ROWS = {(name, case.case_id) for name, op_class in IMPLEMENTED.items() for case in op_class.CASES}
 RECORDED = sorted(paths.data_path("audit", "recorded", "h200").glob("*.binpb"))
@@ -35,14 +32,19 @@ def test_todays_formulas_pass_the_recorded_counters(path, tmp_path):
     out = tmp_path / "audit.json"
     done = subprocess.run(
         [
-            sys.executable, "-m", "tileops.audit.bytes", f"--from_csv={path.with_suffix('.counters.txt')}",
-            "--format=json", f"--out={out}",
+            sys.executable,
+            "-m",
+            "tileops.audit.bytes",
+            f"--from_csv={path.with_suffix('.counters.txt')}",
+            "--format=json",
+            f"--out={out}",
         ],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     then = {
-        (row.op, row.case_id): audit_pb2.Verdict.Name(row.verdict).removeprefix("VERDICT_")
-        for row in recorded.rows
+        (row.op, row.case_id): audit_pb2.Verdict.Name(row.verdict).removeprefix("VERDICT_") for row in recorded.rows
     }
     # Rows that the manifest has no more are told, and are no failure of today's formulas.
     gone = {key for key in then if key not in ROWS}

@@ -33,8 +33,9 @@ def judge(*files, cases=None, classes=None):
     found = report.new_report()
     chosen = saved_rows.Chosen(
         classes=classes or {"ScaleFwdOp": SCALE},
-        cases={"ScaleFwdOp": SCALE.CASES if cases is None else cases}, implementation="",
-    )  # fmt: skip
+        cases={"ScaleFwdOp": SCALE.CASES if cases is None else cases},
+        implementation="",
+    )
     cut = saved_rows.judge(files, chosen, (), found)
     return list(found.rows), list(found.notes), cut
 
@@ -124,13 +125,18 @@ def test_one_row_by_two_implementations_is_two_rows(path):
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
-        ({"op": ["x"]}, r"op is \['x'\]"), ({"op": 5}, "op is 5"), ({"case_id": None}, "case_id is None"),
-        ({"implementation": 5}, "implementation is 5"), ({"device_name": None}, "device_name is None"),
-        ({"torch_version": None}, "torch_version is None"), ({"copies": 5}, "copies is 5"),
-        ({"copies": "Memcpy"}, "copies is 'Memcpy'"), ({"copies": [1]}, r"copies is \[1\]"),
+        ({"op": ["x"]}, r"op is \['x'\]"),
+        ({"op": 5}, "op is 5"),
+        ({"case_id": None}, "case_id is None"),
+        ({"implementation": 5}, "implementation is 5"),
+        ({"device_name": None}, "device_name is None"),
+        ({"torch_version": None}, "torch_version is None"),
+        ({"copies": 5}, "copies is 5"),
+        ({"copies": "Memcpy"}, "copies is 'Memcpy'"),
+        ({"copies": [1]}, r"copies is \[1\]"),
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_a_damaged_line_that_names_a_call_is_refused_with_its_place(path, damage, said):
     write(path, (FACTS | damage, CSV))
     with pytest.raises(saved.SavedError, match=f"counters.txt:1: the line that names the call is damaged: {said}"):

@@ -9,9 +9,7 @@ QUERIES = pathlib.Path("tests/bazel")
 
 def judge(query: str) -> tuple[int, str]:
     done = subprocess.run(
-        [sys.executable, "-S", "bazel/layering_main.py", QUERIES / query, "of a reason"],
-        capture_output=True,
-        text=True,
+        [sys.executable, "-S", "bazel/layering_main.py", QUERIES / query, "of a reason"], capture_output=True, text=True
     )
     return done.returncode, done.stderr
 

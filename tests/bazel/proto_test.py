@@ -4,8 +4,8 @@ import importlib
 import pathlib
 import re
 
-from google import protobuf
 import pytest
+from google import protobuf
 
 STEMS = ("audit", "benchmark", "gpu_profile", "roofline")
 

@@ -95,8 +95,11 @@ def test_bazelw_installs_bazelisk_with_npm(machine):
     real = machine.add_bazel("bazel-7.7.1", "7.7.1")
     wrapper = machine.add("wrapper", CALLS_TOOLS_BAZEL.format(real=real))
     # npm install --silent --no-fund --no-audit --prefix DIR @bazel/bazelisk
-    machine.add("npm", f'#!/bin/bash\nmkdir -p $6/node_modules/.bin && cat {wrapper} >$6/node_modules/.bin/bazelisk && '
-                       f"chmod +x $6/node_modules/.bin/bazelisk\n")
+    machine.add(
+        "npm",
+        f"#!/bin/bash\nmkdir -p $6/node_modules/.bin && cat {wrapper} >$6/node_modules/.bin/bazelisk && "
+        f"chmod +x $6/node_modules/.bin/bazelisk\n",
+    )
     done = machine.run("bazelw", "build", "//a")
     assert done.stdout == "build --noenable_bzlmod //a\n"
     assert "bazelw: installing @bazel/bazelisk with npm" in done.stderr
@@ -111,8 +114,11 @@ def test_bazelw_installs_debians_packages(machine):
     machine.add("sudo", '#!/bin/bash\nshift; exec "$@"\n')
     machine.add("dpkg-query", '#!/bin/bash\necho "bazel-skylib installed"; exit 1\n')
     plain_bazel = '[[ $1 == --version ]] && echo bazel 7.7.1 || echo "$@"'
-    machine.add("apt-get", f"#!/bin/bash\necho \"$@\" >>$HOME/apt.log\n"
-                           f"echo '{plain_bazel}' >{machine.bin}/bazel; chmod +x {machine.bin}/bazel\n")
+    machine.add(
+        "apt-get",
+        f'#!/bin/bash\necho "$@" >>$HOME/apt.log\n'
+        f"echo '{plain_bazel}' >{machine.bin}/bazel; chmod +x {machine.bin}/bazel\n",
+    )
     done = machine.run("bazelw", "build", "//a")
     assert done.stdout == "build --noenable_bzlmod //a\n"
     assert "bazelw: installing with apt-get: bazel-bootstrap bazel-platforms bazel-rules-java" in done.stderr

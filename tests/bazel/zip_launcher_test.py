@@ -21,9 +21,7 @@ def run_zip(tmp_path, environment=None, **sources):
         archive.writestr("main_module.txt", "prog.main")
         for name, source in sources.items():
             archive.writestr(f"prog/{name}.py", source)
-    return subprocess.run(
-        [sys.executable, path], capture_output=True, text=True, env=os.environ | (environment or {})
-    )
+    return subprocess.run([sys.executable, path], capture_output=True, text=True, env=os.environ | (environment or {}))
 
 
 def test_missing_packages_are_one_line(tmp_path):

@@ -25,9 +25,7 @@ def test_each_number_of_both_is_compared():
     assert list(found) == ["hbm.COPY", "hbm.READ", "cuda_core.fp32", "tensor_core.bf16"]
     assert round(found["hbm.READ"].change, 6) == -0.01
     assert str(found["hbm.READ"]) == "hbm.READ 0.9600 before, 0.9504 now (-1.00%)"
-    assert str(found["tensor_core.bf16"]) == (
-        "tensor_core.bf16 0.8000 before, 0.8200 now (+2.50%, MORE than 2%)"
-    )
+    assert str(found["tensor_core.bf16"]) == ("tensor_core.bf16 0.8000 before, 0.8200 now (+2.50%, MORE than 2%)")
 
 
 def test_the_largest_change_of_each_kind_is_what_a_profile_says():

@@ -4,9 +4,9 @@ import os
 import subprocess
 import sys
 
-from absl import app
 import pytest
 import torch
+from absl import app
 
 from tileops.perf import calibrate
 from tileops.perf.roof import profiles
@@ -76,9 +76,7 @@ def test_a_quick_calibration_is_a_profile(tmp_path):
         calibrate.find_base("", torch.cuda.get_device_name())
     except app.UsageError as error:
         pytest.skip(f"this GPU: {error}")
-    done = subprocess.run(
-        [*_COMMAND, "--quick", f"--out={out}"], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([*_COMMAND, "--quick", f"--out={out}"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     profile = profiles.load_profile(out)
     assert profile.bandwidth.calibration > 0.5

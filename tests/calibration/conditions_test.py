@@ -11,11 +11,15 @@ def test_ranges_and_reasons():
         [
             DeviceReading(sm_clock_mhz=1980, memory_clock_mhz=3201, power_w=412.3, temperature_c=48),
             DeviceReading(
-                sm_clock_mhz=1755, memory_clock_mhz=3201, power_w=699.6, temperature_c=61,
-                throttle_reasons=("sw_power_cap",), other_processes=1,
+                sm_clock_mhz=1755,
+                memory_clock_mhz=3201,
+                power_w=699.6,
+                temperature_c=61,
+                throttle_reasons=("sw_power_cap",),
+                other_processes=1,
             ),
         ]
-    )  # fmt: skip
+    )
     assert text == (
         "SM 1755-1980 (median 1755) MHz, memory 3201 MHz, 412-700 W, 48-61 C, sw_power_cap,"
         " 1 other process(es) on the device"

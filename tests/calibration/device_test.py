@@ -4,7 +4,9 @@ import pytest
 import torch
 
 from tileops.perf import calibrate
-from tileops.perf.calibration import device as calibrate_device, kernels, matrix, model as model, plan
+from tileops.perf.calibration import device as calibrate_device
+from tileops.perf.calibration import kernels, matrix, plan
+from tileops.perf.calibration import model as model
 from tileops.perf.clock.activities import ClockError
 from tileops.perf.clock.measurement import DeviceReading, Flush, Measurement, TimingSource
 from tileops.perf.roof import profiles
@@ -21,10 +23,16 @@ _DEVICE = plan.Device(
 
 def _measurement(**changes):
     settings = {
-        "source": TimingSource.CUPTI, "device_busy_ns": 2e6, "device_busy_p10_ns": 2e6,
-        "device_busy_p90_ns": 2e6, "wall_ns": 3e6, "samples": 12, "activities": 1,
-        "sample_ns": (), "warmup_calls": 3,
-    }  # fmt: skip
+        "source": TimingSource.CUPTI,
+        "device_busy_ns": 2e6,
+        "device_busy_p10_ns": 2e6,
+        "device_busy_p90_ns": 2e6,
+        "wall_ns": 3e6,
+        "samples": 12,
+        "activities": 1,
+        "sample_ns": (),
+        "warmup_calls": 3,
+    }
     return Measurement(**{**settings, **changes})
 
 
@@ -97,10 +105,7 @@ class FakeMeter:
     """A device with 4.5 TB/s, 60% of every unit's peak, and 1 us to start."""
 
     def __init__(self, device, facts):
-        self._peaks = {
-            key: roof.theoretical_per_s
-            for key, roof in profiles.find_profile("NVIDIA H200").units.items()
-        }
+        self._peaks = {key: roof.theoretical_per_s for key, roof in profiles.find_profile("NVIDIA H200").units.items()}
 
     def reserve(self, array_bytes):
         pass
@@ -147,9 +152,7 @@ def test_a_whole_calibration(monkeypatch, quick):
     units = {unit.key: unit for unit in profile.unit}
     assert units["tensor_core.bf16"].calibration == 0.6
     checked = {o.quantity.name: o.cross_check_per_s for o in outcomes if o.cross_check_per_s}
-    assert set(checked) == {"hbm.COPY"} | {
-        f"tensor_core.{kind}" for kind in ("bf16", "fp16", "tf32", "fp64")
-    }
+    assert set(checked) == {"hbm.COPY"} | {f"tensor_core.{kind}" for kind in ("bf16", "fp16", "tf32", "fp64")}
     assert "98.3% of the best" in units["tensor_core.bf16"].calibration_method
     assert profile.provenance.agreement.startswith("against the calibration of 2026-")
     # The base's own calibration of what could not be measured does not stay.

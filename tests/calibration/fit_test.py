@@ -4,7 +4,8 @@ import math
 
 import pytest
 
-from tileops.perf.calibration import fit, model as model
+from tileops.perf.calibration import fit
+from tileops.perf.calibration import model as model
 
 _SIZES = [64 << 10 << step for step in range(9)]
 

@@ -28,6 +28,8 @@ def test_the_product_is_exact():
     done = subprocess.run(
         [sys.executable, "-c", _CHECK],
         env={**os.environ, "TRITON_INTERPRET": "1"},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr

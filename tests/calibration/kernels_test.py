@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from tileops.perf.calibration import kernels as calibrate_kernels, model as model
+from tileops.perf.calibration import kernels as calibrate_kernels
+from tileops.perf.calibration import model as model
 
 _CPU = torch.device("cpu")
 _BYTES = model.MIB
@@ -153,9 +154,8 @@ def _arithmetic(monkeypatch, steps_done):
 def _arithmetic_trial(kernel):
     lanes = 2 if kernel.endswith("x2") else 1
     return model.ArithmeticTrial(
-        key="key", kernel=kernel, lanes=lanes,
-        block=32, blocks=2, chains=16, steps=32, iterations=4,
-    )  # fmt: skip
+        key="key", kernel=kernel, lanes=lanes, block=32, blocks=2, chains=16, steps=32, iterations=4
+    )
 
 
 @pytest.mark.parametrize("kernel", sorted(calibrate_kernels._VALUE_TYPES))

@@ -4,7 +4,8 @@ import dataclasses
 
 import pytest
 
-from tileops.perf.calibration import model as model, plan as plan
+from tileops.perf.calibration import model as model
+from tileops.perf.calibration import plan as plan
 
 H200 = plan.Device(
     name="NVIDIA H200",
@@ -56,7 +57,7 @@ def test_every_mix_tries_every_access_width(effort):
 
 @pytest.mark.parametrize("effort", EFFORTS)
 def test_tensor_units_are_held_against_the_librarys_product_of_8192_cubed(effort):
-    theoretical = {key: 1e14 for key in plan.MATRIX_KEYS}
+    theoretical = dict.fromkeys(plan.MATRIX_KEYS, 100000000000000.0)
     for quantity in plan.peaks(H200, theoretical, effort):
         check = quantity.cross_check
         assert (check.m, check.n, check.k, check.tile) == (8192, 8192, 8192, ())
@@ -84,9 +85,8 @@ def test_work_counts_every_array_and_both_halves_of_a_multiply_add():
     assert [moved(m) for m in ("COPY", "TRIAD", "READ", "WRITE")] == [200, 300, 100, 100]
     assert model.MatrixTrial(key="tensor_core.bf16", m=2, n=3, k=5).work == 60
     packed = model.ArithmeticTrial(
-        key="cuda_core.fp16", kernel="fma_fp16x2", lanes=2,
-        block=4, blocks=3, chains=2, steps=5, iterations=7,
-    )  # fmt: skip
+        key="cuda_core.fp16", kernel="fma_fp16x2", lanes=2, block=4, blocks=3, chains=2, steps=5, iterations=7
+    )
     assert packed.work == 2 * (2 * 5 * 7) * 2 * 12
 
 
@@ -117,7 +117,7 @@ def test_register_kernels_fill_the_device_for_milliseconds():
 
 @pytest.mark.parametrize(("effort", "limit_s"), [(plan.FULL, 240), (plan.QUICK, 60)])
 def test_budgets_leave_time_for_the_start(effort, limit_s):
-    theoretical = {key: 1e14 for key in [*plan._ARITHMETIC, *sorted(plan.MATRIX_KEYS)]}
+    theoretical = dict.fromkeys([*plan._ARITHMETIC, *sorted(plan.MATRIX_KEYS)], 100000000000000.0)
     quantities = plan.bandwidth(H200, 4.8e12, effort) + plan.peaks(H200, theoretical, effort)
     assert sum(q.budget_s for q in quantities) <= 0.9 * limit_s
 

@@ -3,10 +3,12 @@
 import dataclasses
 import os
 
-from google.protobuf import text_format
 import pytest
+from google.protobuf import text_format
 
-from tileops.perf.calibration import fit, model as model, profile as calibrate_profile
+from tileops.perf.calibration import fit
+from tileops.perf.calibration import model as model
+from tileops.perf.calibration import profile as calibrate_profile
 from tileops.perf.roof import profiles
 from tileops.proto import gpu_profile_pb2
 from tileops.tools.cli import output
@@ -40,9 +42,14 @@ def _outcome(name, fraction, theoretical=100.0, stable=True, conditions="700 W")
     else:
         trial = model.MatrixTrial(key=name, m=8, n=8, k=8)
     quantity = model.Quantity(
-        name=name, theoretical_per_s=theoretical, sweep=(trial,), finalists=1,
-        tolerance=0.01, max_rounds=3, budget_s=1.0,
-    )  # fmt: skip
+        name=name,
+        theoretical_per_s=theoretical,
+        sweep=(trial,),
+        finalists=1,
+        tolerance=0.01,
+        max_rounds=3,
+        budget_s=1.0,
+    )
     best = model.Reading(trial=trial, rate_per_s=fraction * theoretical, samples=20)
     slower = dataclasses.replace(best, rate_per_s=best.rate_per_s / 2)
     return model.Outcome(
@@ -111,8 +118,7 @@ def test_each_width_and_size_stands_beside_the_envelope():
         for size, width in ((model.GIB, 16), (2 * model.GIB, 8), (model.GIB, 8))
     ]
     readings = [
-        model.Reading(trial=trial, rate_per_s=rate, samples=10)
-        for trial, rate in zip(trials, (4.1e12, 4.3e12, 4.2e12))
+        model.Reading(trial=trial, rate_per_s=rate, samples=10) for trial, rate in zip(trials, (4.1e12, 4.3e12, 4.2e12))
     ]
     copy = dataclasses.replace(copy, readings=tuple(readings), best=readings[1])
     method = _merge([copy] + _outcomes()[1:]).hbm.calibration_method

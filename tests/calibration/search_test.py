@@ -4,7 +4,8 @@ import itertools
 
 import pytest
 
-from tileops.perf.calibration import model as model, search
+from tileops.perf.calibration import model as model
+from tileops.perf.calibration import search
 
 
 class FakeDevice:
@@ -30,9 +31,7 @@ def _quantity(**changes):
     settings = {
         "name": "tensor_core.bf16",
         "theoretical_per_s": 100.0,
-        "sweep": tuple(
-            model.MatrixTrial(key="tensor_core.bf16", m=m, n=1, k=1) for m in range(1, 9)
-        ),
+        "sweep": tuple(model.MatrixTrial(key="tensor_core.bf16", m=m, n=1, k=1) for m in range(1, 9)),
         "finalists": 2,
         "tolerance": 0.01,
         "max_rounds": 6,
@@ -107,10 +106,7 @@ def test_time_bounds_sweep_and_rounds():
 
 
 def test_finalists_are_measured_at_every_size():
-    sweep = tuple(
-        model.BandwidthTrial(mix="COPY", array_bytes=1, block=256, unroll=unroll)
-        for unroll in (1, 2, 4)
-    )
+    sweep = tuple(model.BandwidthTrial(mix="COPY", array_bytes=1, block=256, unroll=unroll) for unroll in (1, 2, 4))
     quantity = _quantity(sweep=sweep, finalists=1, final_array_bytes=(1, 2, 4))
     device = FakeDevice(lambda trial: trial.unroll * 10 + trial.array_bytes)
     outcome = _search(quantity, device)

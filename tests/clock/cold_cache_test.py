@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from tileops.ops import workloads
 from tileops.perf.clock import cold_cache
 from tileops.perf.clock.measurement import Flush
-from tileops.perf.harness import flush as bench_flush, records
+from tileops.perf.harness import flush as bench_flush
+from tileops.perf.harness import records
 from tileops.tests.harness import toys
 
 WORDS = 24 * cold_cache._RUN
@@ -24,10 +25,19 @@ def test_a_sweep_never_leaves_fewer_written_lines_than_the_call_but_for_rounding
 @pytest.mark.parametrize(
     ("share", "wanted"),
     [
-        (0, (1, 0)), (1 / 17, (16, 1)), (1 / 9, (8, 1)), (1 / 5, (3, 1)), (1 / 4, (3, 1)), (1 / 3, (2, 1)), (0.34, (2, 1)),
-        (0.36, (1, 1)), (1 / 2, (1, 1)), (2 / 3, (1, 2)), (1, (0, 1)),
+        (0, (1, 0)),
+        (1 / 17, (16, 1)),
+        (1 / 9, (8, 1)),
+        (1 / 5, (3, 1)),
+        (1 / 4, (3, 1)),
+        (1 / 3, (2, 1)),
+        (0.34, (2, 1)),
+        (0.36, (1, 1)),
+        (1 / 2, (1, 1)),
+        (2 / 3, (1, 2)),
+        (1, (0, 1)),
     ],
-)  # fmt: skip
+)
 def test_what_reads_so_much_for_each_write_is_matched_exactly(share, wanted):
     assert cold_cache.shares(share) == wanted
 

@@ -14,9 +14,14 @@ CPU, CUDA = torch.autograd.DeviceType.CPU, torch.autograd.DeviceType.CUDA
 
 def event(device, name, start, duration, correlation, resource, is_annotation=False):
     values = dict(
-        device_type=device, name=name, start_ns=start, duration_ns=duration, correlation_id=correlation,
-        device_resource_id=resource, is_user_annotation=is_annotation,
-    )  # fmt: skip
+        device_type=device,
+        name=name,
+        start_ns=start,
+        duration_ns=duration,
+        correlation_id=correlation,
+        device_resource_id=resource,
+        is_user_annotation=is_annotation,
+    )
     return types.SimpleNamespace(**{key: (lambda value=value: value) for key, value in values.items()})
 
 

@@ -51,7 +51,17 @@ def test_size_follows_the_dtype_of_this_call():
 
 @pytest.mark.parametrize(
     ("dtype", "size"),
-    [("bool", 1), ("uint8", 1), ("float8_e4m3fn", 1), ("float16", 2), ("bfloat16", 2), ("int32", 4), ("float64", 8), ("complex64", 8), ("complex128", 16)],
+    [
+        ("bool", 1),
+        ("uint8", 1),
+        ("float8_e4m3fn", 1),
+        ("float16", 2),
+        ("bfloat16", 2),
+        ("int32", 4),
+        ("float64", 8),
+        ("complex64", 8),
+        ("complex128", 16),
+    ],
 )
 def test_size_is_prod_of_shape_times_bits_over_eight(dtype, size):
     entry = demo(outputs={"y": {"dtype": dtype, "shape": "[M, N]"}})
@@ -61,9 +71,12 @@ def test_size_is_prod_of_shape_times_bits_over_eight(dtype, size):
 def test_packed_dtypes_are_charged_by_carrier():
     """Two four-bit values a byte: [N, K // 2] of uint8 is N * K / 2 bytes."""
     entry = demo(
-        forall={"N": "Dim", "K": "Dim"}, let={"packed": "K // 2"},
+        forall={"N": "Dim", "K": "Dim"},
+        let={"packed": "K // 2"},
         inputs={"x": {"dtype": "float16", "shape": "[K]"}, "q": {"dtype": "uint8", "shape": "[N, packed]"}},
-        outputs={"y": {"dtype": "float16", "shape": "[N]"}}, rows=[{"label": "row", "N": 4, "K": 6}], roofline={"flops": "0"},
+        outputs={"y": {"dtype": "float16", "shape": "[N]"}},
+        rows=[{"label": "row", "N": 4, "K": 6}],
+        roofline={"flops": "0"},
     )
     assert moved(called(entry, meta(6), meta(4, 3, dtype=torch.uint8))) == (12 + 12 + 8, 24)
 
@@ -77,7 +90,8 @@ def test_an_absent_tensor_is_charged_nothing():
 def test_a_nullable_output_is_written_where_it_is_there():
     entry = demo(
         params={"save": {"type": "bool", "default": False}},
-        outputs={"y": X, "s": {"dtype": "float32", "shape": "[M]", "nullable": "save"}}, rows=rows({}, {"save": True}),
+        outputs={"y": X, "s": {"dtype": "float32", "shape": "[M]", "nullable": "save"}},
+        rows=rows({}, {"save": True}),
     )
     assert moved(called(entry, meta(3, 5))) == (60, 30)
     assert moved(called(entry, meta(3, 5), save=True)) == (72, 30)
@@ -86,7 +100,8 @@ def test_a_nullable_output_is_written_where_it_is_there():
 def test_a_tensor_with_a_shared_presence_tag_is_read_where_its_condition_holds():
     entry = demo(
         params={"mode": {"type": "'plain' | 'scaled'", "default": "plain"}},
-        inputs={"x": X, "w": {"dtype": "T", "shape": "[N]", "optional": "mode == 'scaled'"}}, rows=rows({}, {"mode": "scaled"}),
+        inputs={"x": X, "w": {"dtype": "T", "shape": "[N]", "optional": "mode == 'scaled'"}},
+        rows=rows({}, {"mode": "scaled"}),
     )
     assert moved(called(entry, meta(3, 5))) == (60, 30)
     assert moved(called(entry, meta(3, 5), meta(5), mode="scaled")) == (70, 40)
@@ -100,7 +115,8 @@ def test_a_mutated_input_is_read_and_written():
 def test_a_conditionally_mutated_input_is_both_where_it_is_written_and_a_read_elsewhere():
     entry = demo(
         params={"train": {"type": "bool", "default": False}},
-        inputs={"x": X, "s": {"dtype": "float32", "shape": "[N]", "mutated": "train"}}, rows=rows({}, {"train": True}),
+        inputs={"x": X, "s": {"dtype": "float32", "shape": "[N]", "mutated": "train"}},
+        rows=rows({}, {"train": True}),
     )
     s = meta(5, dtype=torch.float32)
     assert moved(called(entry, meta(3, 5), s)) == (30 + 20 + 30, 50)
@@ -115,7 +131,8 @@ def test_a_write_only_input_is_one_write():
 def test_a_conditionally_write_only_input_is_one_write_where_it_is_written_and_one_read_elsewhere():
     entry = demo(
         params={"fill": {"type": "bool", "default": False}},
-        inputs={"x": X, "s": {"dtype": "float32", "shape": "[N]", "mutated": "fill", "write_only": True}}, rows=rows({}, {"fill": True}),
+        inputs={"x": X, "s": {"dtype": "float32", "shape": "[N]", "mutated": "fill", "write_only": True}},
+        rows=rows({}, {"fill": True}),
     )
     s = meta(5, dtype=torch.float32)
     assert moved(called(entry, meta(3, 5), s)) == (80, 50)
@@ -130,7 +147,9 @@ def test_a_declared_alias_is_one_storage():
 def test_an_alias_is_an_output_of_its_own_where_its_input_is_not_written():
     entry = demo(
         params={"inplace": {"type": "bool", "default": False}},
-        inputs={"x": {**X, "mutated": "inplace"}, "r": X}, outputs={"y": {**X, "alias": "x"}}, rows=rows({}, {"inplace": True}),
+        inputs={"x": {**X, "mutated": "inplace"}, "r": X},
+        outputs={"y": {**X, "alias": "x"}},
+        rows=rows({}, {"inplace": True}),
     )
     assert moved(called(entry, meta(3, 5), meta(3, 5))) == (30 + 30 + 30, 60)  # reads x and r, writes y
     assert moved(called(entry, meta(3, 5), meta(3, 5), inplace=True)) == (30 + 30 + 30, 60)  # reads x and r, writes x
@@ -163,7 +182,11 @@ def test_an_empty_tensor_moves_nothing_and_a_scalar_one_element():
 
 def test_an_op_without_inputs_writes_alone():
     entry = demo(
-        {"flops": "0"}, forall={}, params={"n": {"type": "int"}}, inputs={}, outputs={"y": {"dtype": "int64", "shape": "[n]"}},
+        {"flops": "0"},
+        forall={},
+        params={"n": {"type": "int"}},
+        inputs={},
+        outputs={"y": {"dtype": "int64", "shape": "[n]"}},
         rows=[{"label": "row", "n": 4}],
     )
     torch.set_default_device("meta")
@@ -185,7 +208,9 @@ def test_an_entry_whose_traffic_differs_writes_bytes_and_those_stand():
 # ---- the read half: only where the bytes are derived
 
 
-@pytest.mark.parametrize("block", [{"flops": "0", "bytes": "2 * bytes(x)"}, {"func": "tileops.perf.formulas.moe_permute_nopad_roofline"}])
+@pytest.mark.parametrize(
+    "block", [{"flops": "0", "bytes": "2 * bytes(x)"}, {"func": "tileops.perf.formulas.moe_permute_nopad_roofline"}]
+)
 def test_an_entry_with_bytes_or_func_of_its_own_has_no_read_half(block):
     assert "eval_roofline_read_bytes" not in source_of(demo(block))
     with pytest.raises(OpNotAvailableError, match="DemoFwdOp: no read half is declared"):

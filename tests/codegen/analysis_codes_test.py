@@ -38,7 +38,11 @@ DEFECTS = [
     ("R001", "needs flops, or func", "  roofline:  # <-\n    bytes: bytes(x)"),
     ("R001", "func excludes flops and bytes", "  roofline:  # <-\n    flops: M\n    func: acme.prices.frexp"),
     ("R001", "func excludes flops and bytes", "  roofline:  # <-\n    func: acme.prices.frexp\n    bytes: bytes(x)"),
-    ("R001", "unknown field 'traffic'; known are flops, bytes, func", "  roofline:\n    flops: M\n    traffic: N  # <-"),
+    (
+        "R001",
+        "unknown field 'traffic'; known are flops, bytes, func",
+        "  roofline:\n    flops: M\n    traffic: N  # <-",
+    ),
     ("R001", "unknown field 'flop'", "  roofline:\n    flop: M  # <-"),
     ("R002", "must be non-empty text", '  roofline:\n    flops: ""  # <-'),
     ("R002", "must be non-empty text", '  roofline:\n    flops: "  "  # <-'),
@@ -52,17 +56,33 @@ DEFECTS = [
     ("R010", "", "  roofline:\n    flops: M +  # <-"),
     ("R010", "", '  roofline:\n    flops: "lambda: M"  # <-'),
     ("R010", "", "  roofline:\n    flops: (M := 3)  # <-"),
-    ("R010", "runs over range(M) at each step of range(N)", '  roofline:\n    flops: "sum(sum(log2_floor(i + j + 1) for j in range(M)) for i in range(N))"  # <-'),
-    ("R010", "makes repeat(2, M) at each step of range(N)", '  roofline:\n    flops: "sum(i for i in range(N) if sum(repeat(2, M)) > i)"  # <-'),
-    ("R010", "runs over range(33) at each step of range(N)", '  roofline:\n    flops: "sum(log2_floor(i + sum(i for j in range(33)) + 1) for i in range(N))"  # <-'),
+    (
+        "R010",
+        "runs over range(M) at each step of range(N)",
+        '  roofline:\n    flops: "sum(sum(log2_floor(i + j + 1) for j in range(M)) for i in range(N))"  # <-',
+    ),
+    (
+        "R010",
+        "makes repeat(2, M) at each step of range(N)",
+        '  roofline:\n    flops: "sum(i for i in range(N) if sum(repeat(2, M)) > i)"  # <-',
+    ),
+    (
+        "R010",
+        "runs over range(33) at each step of range(N)",
+        '  roofline:\n    flops: "sum(log2_floor(i + sum(i for j in range(33)) + 1) for i in range(N))"  # <-',
+    ),
     ("R010", "write the shape's indices", "  roofline:\n    flops: len(x.shape)  # <-"),
     ("R010", "write present(t) or not present(t)", "  roofline:\n    flops: M if w is None else N  # <-"),
-    ("R010", "", '  roofline:\n    flops: "f\'{M}\'"  # <-'),
+    ("R010", "", "  roofline:\n    flops: \"f'{M}'\"  # <-"),
     ("R010", "", "  roofline:\n    flops: max(*(M, N))  # <-"),
     ("R010", "", "  roofline:\n    flops: __import__('os').system('true')  # <-"),
     ("R011", "unknown function 'x.element_size'", "  roofline:\n    flops: M\n    bytes: x.element_size() * M  # <-"),
     ("R011", "unknown name 'Q'; allowed are ", "  roofline:\n    flops: Q * N  # <-"),
-    ("R011", "'x' is a tensor; it may stand only inside present(...) and bytes(...)", "  roofline:\n    flops: x * 2  # <-"),
+    (
+        "R011",
+        "'x' is a tensor; it may stand only inside present(...) and bytes(...)",
+        "  roofline:\n    flops: x * 2  # <-",
+    ),
     ("R011", "unknown function 'power'; allowed are ", "  roofline:\n    flops: power(N, 2)  # <-"),
     ("R011", "is no tensor; the tensors are x, w, y", "  roofline:\n    flops: bytes(M)  # <-"),
     ("R011", "hides a name of the entry", "  roofline:\n    flops: sum(M for M in (1, N))  # <-"),
@@ -72,7 +92,11 @@ DEFECTS = [
     ("R012", "", "  roofline:\n    flops: M + flag  # <-"),
     ("R012", "", "  roofline:\n    flops: M // 0  # <-"),
     ("R012", "", "  roofline:\n    flops: prod(M)  # <-"),
-    ("R013", "bytes(w) is read where present(w) is not known to hold", "  roofline:\n    flops: M\n    bytes: bytes(x) + bytes(w)  # <-"),
+    (
+        "R013",
+        "bytes(w) is read where present(w) is not known to hold",
+        "  roofline:\n    flops: M\n    bytes: bytes(x) + bytes(w)  # <-",
+    ),
     ("R013", "bytes(w)", "  roofline:\n    flops: 0 if present(w) else bytes(w)  # <-"),
     ("R014", "is -1", "  roofline:\n    flops: -1 if flag else M  # <-"),
     ("R014", "is 0.5", '  roofline:\n    flops: "0.5"  # <-'),
@@ -82,13 +106,18 @@ DEFECTS = [
     ("R020", "is no module path", "  roofline:\n    func: tileops..price  # <-"),
     ("R021", "has no function 'no_such'", "  roofline:\n    func: tileops.perf.formulas.no_such  # <-"),
     ("R021", "cannot be imported: ModuleNotFoundError", "  roofline:\n    func: no_such_package.price  # <-"),
-]  # fmt: skip
+]
 
 
 def found_in(block: str, status: str = "implemented"):
     """What the validator says of the entry with this block, and the marked line."""
     text = HEAD.format(missing="" if block else "  # <-").replace("implemented", status) + block + "\n"
-    text = re.sub(r'^(    (?:flops|bytes): )([^"\[{\d\n]+?)(  # <-)$', lambda m: m[1] + _quoted(m[2]) + m[3], text, flags=re.MULTILINE)
+    text = re.sub(
+        r'^(    (?:flops|bytes): )([^"\[{\d\n]+?)(  # <-)$',
+        lambda m: m[1] + _quoted(m[2]) + m[3],
+        text,
+        flags=re.MULTILINE,
+    )
     entries, defects = analysed(text)
     later = Diagnostics()
     for checked, analysis in entries.values():
@@ -110,13 +139,16 @@ def test_a_minimal_entry_yields_exactly_its_code_at_the_right_line(code, words, 
     assert analysis.emittable is (code == "R021")  # whether a path resolves is no question of the entry
 
 
-@pytest.mark.parametrize(("source", "words"), [
-    ("raise SystemExit(3)", "cannot be imported: SystemExit: 3"),
-    ("import torch.nn as nn\ndef price(call):\n    return 1, 1", "imports torch (line 1)"),
-    ("def price(call):\n    from torch import ones\n    return 1, 1", "imports torch (line 2)"),
-    ("async def price(call):\n    return 1, 1", "is a coroutine or a generator"),
-    ("def price(call):\n    yield 1, 1", "is a coroutine or a generator"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("raise SystemExit(3)", "cannot be imported: SystemExit: 3"),
+        ("import torch.nn as nn\ndef price(call):\n    return 1, 1", "imports torch (line 1)"),
+        ("def price(call):\n    from torch import ones\n    return 1, 1", "imports torch (line 2)"),
+        ("async def price(call):\n    return 1, 1", "is a coroutine or a generator"),
+        ("def price(call):\n    yield 1, 1", "is a coroutine or a generator"),
+    ],
+)
 def test_a_module_that_ends_the_program_or_holds_no_formula_is_R021(tmp_path, monkeypatch, source, words):
     name = f"formulas_{abs(hash(source))}"
     (tmp_path / f"{name}.py").write_text(source)

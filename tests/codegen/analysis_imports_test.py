@@ -18,13 +18,24 @@ from tileops.tools.cli import paths
 
 # What only the build may load: the reader of YAML, the language's parser and checks, the analysis, the emission.
 BUILD_TIME = ("yaml", "tileops.codegen", "tileops.manifest")
-RUN_TIME = {"tileops.manifest", "tileops.manifest.language", "tileops.manifest.language.primitives", "tileops.manifest.language.dtypes", "tileops.manifest.language.adt", "tileops.manifest.language.generators", "tileops.manifest.language.extents"}
+RUN_TIME = {
+    "tileops.manifest",
+    "tileops.manifest.language",
+    "tileops.manifest.language.primitives",
+    "tileops.manifest.language.dtypes",
+    "tileops.manifest.language.adt",
+    "tileops.manifest.language.generators",
+    "tileops.manifest.language.extents",
+}
 
 
 def python(code: str, *path: str, **environment: str) -> str:
     """What a program prints in a process of its own."""
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env={"PYTHONPATH": ":".join([*path, *sys.path]), **environment}
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": ":".join([*path, *sys.path]), **environment},
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -50,7 +61,7 @@ def test_4_4_analysing_and_emitting_the_whole_manifest_loads_no_tensor_library_n
         "analysed = pipeline.analyse_files(pipeline.chosen_spec_files())\n"
         "assert analysed.entries and not len(analysed.diagnostics)\n"
         "assert analysed.modules()"
-    )  # fmt: skip
+    )
     assert not {"torch", "triton"} & found
     assert not [name for name in found if name.startswith(("tileops.ops", "tileops.perf.formulas"))]
 
@@ -62,9 +73,11 @@ def test_4_4_the_validator_imports_a_func_path_for_an_implemented_entry_alone(tm
     for status in ("spec-only", "implemented"):
         (tmp_path / "spec" / "demo.yaml").write_text(text_of(demo({"func": "noisy_formulas.price"}, status=status)))
         done = subprocess.run(
-            [sys.executable, "-m", "tileops.codegen.validate", f"--spec_dir={tmp_path}/spec"], capture_output=True, text=True,
+            [sys.executable, "-m", "tileops.codegen.validate", f"--spec_dir={tmp_path}/spec"],
+            capture_output=True,
+            text=True,
             env={"PYTHONPATH": ":".join([str(tmp_path), *sys.path])},
-        )  # fmt: skip
+        )
         assert done.returncode == 0, done.stdout + done.stderr
         said[status] = "imported" in done.stderr
     assert said == {"spec-only": False, "implemented": True}
@@ -97,7 +110,7 @@ def test_4_4_5_calling_and_pricing_every_row_loads_no_parser_and_no_analysis():
         "        op = workloads.construct(made, case, device='meta')\n"
         "        op(**workloads.build_inputs(made, case, 'meta'))\n"
         "        op.eval_roofline(), op.eval_roofline_read_bytes(), op.roof_key(), op.roofline_data_terms()"
-    )  # fmt: skip
+    )
     assert {name for name in found if name.startswith(BUILD_TIME)} <= RUN_TIME
 
 
@@ -133,7 +146,7 @@ def test_verdicts_are_the_same_under_every_order_of_hashing(tmp_path):
             PYTHONHASHSEED=seed,
         )
         for seed in ("0", "1", "7", "4242")
-    }  # fmt: skip
+    }
     assert len(said) == 1 and "[R010]" in next(iter(said))
 
 
@@ -142,11 +155,13 @@ def test_verdicts_are_the_same_under_every_order_of_hashing(tmp_path):
 
 def test_generated_modules_of_all_families_import_in_under_a_second_once_torch_is_there():
     """Processor time, so that other load on the machine counts little; torch, which they check, is loaded before."""
-    seconds = float(python(
-        "import importlib, time\nimport torch\n"
-        "before = time.process_time()\n"
-        "from tileops.ops.generated.families import FAMILIES\n"
-        "for family in FAMILIES: importlib.import_module(f'tileops.ops.generated.{family}')\n"
-        "print(time.process_time() - before)"
-    ))  # fmt: skip
+    seconds = float(
+        python(
+            "import importlib, time\nimport torch\n"
+            "before = time.process_time()\n"
+            "from tileops.ops.generated.families import FAMILIES\n"
+            "for family in FAMILIES: importlib.import_module(f'tileops.ops.generated.{family}')\n"
+            "print(time.process_time() - before)"
+        )
+    )
     assert seconds < 1

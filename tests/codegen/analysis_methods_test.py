@@ -32,9 +32,10 @@ def pricing_methods() -> list:
         for node in ast.parse(source).body:
             if isinstance(node, ast.ClassDef):
                 found += [
-                    pytest.param(one, id=f"{node.name}.{one.name}") for one in node.body
+                    pytest.param(one, id=f"{node.name}.{one.name}")
+                    for one in node.body
                     if isinstance(one, ast.FunctionDef) and one.name.startswith("eval_roofline")
-                ]  # fmt: skip
+                ]
     return found
 
 
@@ -94,7 +95,7 @@ def test_4_4_1_terms_that_no_expression_relates_are_decided_apart_and_added():
     """Sixteen flags are 65,536 points, and sixteen small branches."""
     flags = [f"flag{number}" for number in range(16)]
     entry = demo(
-        {"flops": " + ".join(["M", *(f"({3 ** number} if {flag} else 0)" for number, flag in enumerate(flags))])},
+        {"flops": " + ".join(["M", *(f"({3**number} if {flag} else 0)" for number, flag in enumerate(flags))])},
         params={flag: {"type": "bool", "default": False} for flag in flags},
     )
     assert len(source_of(entry).partition("def eval_roofline(self)")[2].splitlines()) < 200
@@ -145,8 +146,11 @@ def test_4_4_4_the_dtype_is_bound_by_the_call():
 
 def test_4_4_4_an_arbitrary_rank_ops_dims_are_bound_by_the_call():
     entry = demo(
-        {"flops": "prod(S) * len(S)"}, forall={"S": "Shape", "T": "DType[float16]"}, inputs={"x": {"dtype": "T", "shape": "[*S]"}},
-        outputs={"y": {"dtype": "T", "shape": "[*S]"}}, rows=[{"label": "row", "S": [2], "dtype_cases": [{"T": "float16"}]}],
+        {"flops": "prod(S) * len(S)"},
+        forall={"S": "Shape", "T": "DType[float16]"},
+        inputs={"x": {"dtype": "T", "shape": "[*S]"}},
+        outputs={"y": {"dtype": "T", "shape": "[*S]"}},
+        rows=[{"label": "row", "S": [2], "dtype_cases": [{"T": "float16"}]}],
     )
     op = op_class(entry)()
     for shape, flops in (((), 0), ((4,), 4), ((2, 3, 4), 72)):
@@ -175,11 +179,17 @@ def test_4_4_4_a_func_is_asked_each_time(monkeypatch):
 def test_4_4_4_a_price_holds_no_cache(method):
     """Its body keeps nothing: it assigns plain local names alone, and nothing decorates it."""
     targets = [
-        target for node in ast.walk(method) if isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.NamedExpr))
+        target
+        for node in ast.walk(method)
+        if isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.NamedExpr))
         for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
-    ]  # fmt: skip
+    ]
     assert all(isinstance(target, ast.Name) for target in targets) and not method.decorator_list
-    assert not [node for node in ast.walk(method) if isinstance(node, (ast.Global, ast.Nonlocal, ast.FunctionDef)) and node is not method]
+    assert not [
+        node
+        for node in ast.walk(method)
+        if isinstance(node, (ast.Global, ast.Nonlocal, ast.FunctionDef)) and node is not method
+    ]
 
 
 def test_4_4_4_a_call_on_meta_holds_no_values_and_a_formula_that_reads_them_raises(monkeypatch):
@@ -188,10 +198,15 @@ def test_4_4_4_a_call_on_meta_holds_no_values_and_a_formula_that_reads_them_rais
     monkeypatch.setitem(sys.modules, "demo_formulas", made)
     entry = demo(
         {"func": "demo_formulas.price"},
-        inputs={"x": {"dtype": "T", "shape": "[M, N]"}, "ids": {"dtype": "int32", "shape": "[M, 2]", "values": "topk_ids(M, 2, 8)"}},
+        inputs={
+            "x": {"dtype": "T", "shape": "[M, N]"},
+            "ids": {"dtype": "int32", "shape": "[M, 2]", "values": "topk_ids(M, 2, 8)"},
+        },
     )
     op = called(entry, meta(3, 5), meta(3, 2, dtype=torch.int32))
-    with pytest.raises(OpNotAvailableError, match="DemoFwdOp: the values of 'ids' decide the price.* pass it on the cpu"):
+    with pytest.raises(
+        OpNotAvailableError, match="DemoFwdOp: the values of 'ids' decide the price.* pass it on the cpu"
+    ):
         op.eval_roofline()
     op(meta(3, 5), torch.ones(3, 2, dtype=torch.int32))
     assert op.eval_roofline() == (6, 0)
@@ -203,7 +218,9 @@ def test_4_4_4_a_call_on_meta_holds_no_values_and_a_formula_that_reads_them_rais
 @pytest.mark.parametrize("method", pricing_methods())
 def test_4_4_5_a_price_is_plain_python_and_holds_no_expression_string(method):
     """Every string in a body is a name or a place: nothing in it could be parsed as a formula."""
-    strings = [node.value for node in ast.walk(method) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    strings = [
+        node.value for node in ast.walk(method) if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
     for text in strings:
         if text == ast.get_docstring(method, clean=False):
             continue
@@ -246,5 +263,9 @@ def test_4_4_5_the_formula_of_an_entry_is_priced_by_its_class_alone():
     """No module of the project gives (flops, bytes) of an entry by name or by text: what is public there takes entries apart."""
     for name, found in list(sys.modules.items()):
         if name.startswith(("tileops.codegen", "tileops.manifest")) and found is not None:
-            public = [one for one in vars(found) if "roofline" in one.lower() and not one.startswith("_") and callable(getattr(found, one))]
+            public = [
+                one
+                for one in vars(found)
+                if "roofline" in one.lower() and not one.startswith("_") and callable(getattr(found, one))
+            ]
             assert set(public) <= {"RooflineField"}, (name, public)

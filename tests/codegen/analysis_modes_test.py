@@ -44,7 +44,9 @@ def test_2_1_a_real_valued_formula_yields_an_int_or_an_error_that_names_it():
     entry = demo({"flops": "M * N * 0.5"})
     assert called(entry, meta(3, 4)).eval_roofline()[0] == 6
     assert type(called(entry, meta(3, 4)).eval_roofline()[0]) is int
-    with pytest.raises(OpCallError, match=r"DemoFwdOp: flops \(demo.yaml:\d+\) gave 7.5, and a price is a finite non-negative"):
+    with pytest.raises(
+        OpCallError, match=r"DemoFwdOp: flops \(demo.yaml:\d+\) gave 7.5, and a price is a finite non-negative"
+    ):
         called(entry, meta(3, 5)).eval_roofline()
 
 
@@ -63,14 +65,17 @@ def test_2_1_the_compute_roof_is_not_part_of_the_field():
 
 
 def test_2_2_an_entry_uses_one_of_two_modes():
-    assert codes(demo({"flops": "M"})) == codes(demo({"flops": "M", "bytes": "N"})) == codes(demo({"func": "a.b"})) == []
+    assert (
+        codes(demo({"flops": "M"})) == codes(demo({"flops": "M", "bytes": "N"})) == codes(demo({"func": "a.b"})) == []
+    )
     assert codes(demo({"flops": "M", "func": "a.b"})) == ["R001"]
 
 
 def test_2_2_formulas_read_indices_parameters_and_lets():
     entry = demo(
         {"flops": "M * N + k + L", "bytes": "L * k"},
-        params={"k": {"type": "int"}}, let={"L": "2 * N"},
+        params={"k": {"type": "int"}},
+        let={"L": "2 * N"},
         rows=[{"label": "row", "M": 3, "N": 5, "k": 7, "dtype_cases": [{"T": "float16"}]}],
     )
     assert called(entry, meta(3, 5), k=7).eval_roofline() == (15 + 7 + 10, 70)
@@ -97,7 +102,11 @@ def test_2_2_a_cost_that_varies_with_presence_reads_present():
     entry = demo({"flops": "M * (2 if present(w) else 1)"}, inputs=inputs, rows=rows)
     assert called(entry, meta(3, 5)).eval_roofline()[0] == 3
     assert called(entry, meta(3, 5), meta(5)).eval_roofline()[0] == 6
-    for formula, code in (("M if w is None else N", "R010"), ("M if w == None else N", "R011"), ("M if w else N", "R011")):
+    for formula, code in (
+        ("M if w is None else N", "R010"),
+        ("M if w == None else N", "R011"),
+        ("M if w else N", "R011"),
+    ):
         assert codes(demo({"flops": formula}, inputs=inputs, rows=rows)) == [code], formula
 
 
@@ -112,11 +121,16 @@ def test_2_2_a_value_list_of_forall_is_not_in_indices():
     assert codes(entry) == []
     entry["roofline"]["flops"] = "sum(lens)"
     ((found),) = verdict(entry)[1]
-    assert found.code == "R011" and "lens" not in found.message.partition("allowed are")[2].partition(" and the functions")[0]
+    assert (
+        found.code == "R011"
+        and "lens" not in found.message.partition("allowed are")[2].partition(" and the functions")[0]
+    )
 
 
 def test_2_2_bytes_of_t_is_the_byte_size_of_tensor_t():
-    entry = demo({"flops": "0", "bytes": "bytes(x) + 3 * bytes(y)"}, outputs={"y": {"dtype": "float64", "shape": "[N]"}})
+    entry = demo(
+        {"flops": "0", "bytes": "bytes(x) + 3 * bytes(y)"}, outputs={"y": {"dtype": "float64", "shape": "[N]"}}
+    )
     assert called(entry, meta(3, 5)).eval_roofline() == (0, 2 * 15 + 3 * 8 * 5)
 
 
@@ -136,9 +150,18 @@ def test_2_2_bytes_of_an_optional_tensor_needs_a_guard():
 def test_2_2_bytes_of_a_tensor_with_a_condition_may_be_read_where_that_or_its_presence_is_shown_to_hold():
     sections = {
         "params": {"mode": {"type": "'plain' | 'scaled'", "default": "plain"}},
-        "inputs": {"x": {"dtype": "T", "shape": "[M, N]"}, "w": {"dtype": "T", "shape": "[N]", "optional": "mode == 'scaled'"}},
-        "outputs": {"y": {"dtype": "T", "shape": "[M, N]"}, "s": {"dtype": "int32", "shape": "[M]", "nullable": "mode == 'scaled'"}},
-        "rows": [{"label": mode, "M": 3, "N": 5, "mode": mode, "dtype_cases": [{"T": "float16"}]} for mode in ("plain", "scaled")],
+        "inputs": {
+            "x": {"dtype": "T", "shape": "[M, N]"},
+            "w": {"dtype": "T", "shape": "[N]", "optional": "mode == 'scaled'"},
+        },
+        "outputs": {
+            "y": {"dtype": "T", "shape": "[M, N]"},
+            "s": {"dtype": "int32", "shape": "[M]", "nullable": "mode == 'scaled'"},
+        },
+        "rows": [
+            {"label": mode, "M": 3, "N": 5, "mode": mode, "dtype_cases": [{"T": "float16"}]}
+            for mode in ("plain", "scaled")
+        ],
     }
     for name, size in (("w", 10), ("s", 12)):
         for guard in ("mode == 'scaled'", f"present({name})", "not mode == 'plain'"):
@@ -157,15 +180,32 @@ def test_2_2_formulas_call_the_built_in_primitives():
 @pytest.mark.parametrize(
     ("formula", "value"),
     [
-        ("M + N * 2", 3 + 10), ("(M + N) * 2", 16), ("N - M - 1", 1), ("N - (M - 1)", 3), ("N // 2 * 2", 4),
-        ("N // (2 * 2)", 1), ("N % 3 + 1", 3), ("N % (3 + 1)", 1), ("1 if M < N < 6 else 2", 1), ("1 if not M == 3 else 2", 2),
-        ("1 if M == 3 and N == 5 or M == 9 else 2", 1), ("1 if M == 9 and (N == 5 or M == 3) else 2", 2),
-        ("(1 if M == 3 else 2) + 1", 2), ("1 if M == 3 else 2 + 1", 1), ("abs(M - N) * 2", 4), ("-(M - N) * 2", 4),
-        ("(0 - N) // 2 + 10", 7), ("(0 - N) % 3", 1), ("M if M in (1, 3) else 0", 3), ("(M, N)[1]", 5),
-        ("sum(i * 2 for i in (M, N) if i > 3) * 3", 30), ("max(i - 1 for i in (M, N))", 4),
-        ("sum(sum(i * j for j in range(3)) for i in range(M))", 9), ("sum(sum(j for j in range(i)) for i in (M, N))", 13),
+        ("M + N * 2", 3 + 10),
+        ("(M + N) * 2", 16),
+        ("N - M - 1", 1),
+        ("N - (M - 1)", 3),
+        ("N // 2 * 2", 4),
+        ("N // (2 * 2)", 1),
+        ("N % 3 + 1", 3),
+        ("N % (3 + 1)", 1),
+        ("1 if M < N < 6 else 2", 1),
+        ("1 if not M == 3 else 2", 2),
+        ("1 if M == 3 and N == 5 or M == 9 else 2", 1),
+        ("1 if M == 9 and (N == 5 or M == 3) else 2", 2),
+        ("(1 if M == 3 else 2) + 1", 2),
+        ("1 if M == 3 else 2 + 1", 1),
+        ("abs(M - N) * 2", 4),
+        ("-(M - N) * 2", 4),
+        ("(0 - N) // 2 + 10", 7),
+        ("(0 - N) % 3", 1),
+        ("M if M in (1, 3) else 0", 3),
+        ("(M, N)[1]", 5),
+        ("sum(i * 2 for i in (M, N) if i > 3) * 3", 30),
+        ("max(i - 1 for i in (M, N))", 4),
+        ("sum(sum(i * j for j in range(3)) for i in range(M))", 9),
+        ("sum(sum(j for j in range(i)) for i in (M, N))", 13),
     ],
-)  # fmt: skip
+)
 def test_2_2_the_emitted_expression_keeps_the_formulas_own_precedence(formula, value):
     assert called(demo({"flops": formula}), meta(3, 5)).eval_roofline()[0] == value
 
@@ -220,11 +260,18 @@ def test_2_2_a_formula_never_reads_the_op(formulas):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (3, "gave 3, and a formula gives"), ((1,), "gave"), ((1, 2, 3), "gave"), ([1, 2], "gave"),
-        ((-1, 2), "flops of demo_formulas.price gave -1"), ((1, 2.5), "bytes of demo_formulas.price gave 2.5"),
-        ((1, float("inf")), "gave inf"), ((float("nan"), 1), "gave nan"), ((True, 1), "gave True"), ((1, None), "gave None"),
+        (3, "gave 3, and a formula gives"),
+        ((1,), "gave"),
+        ((1, 2, 3), "gave"),
+        ([1, 2], "gave"),
+        ((-1, 2), "flops of demo_formulas.price gave -1"),
+        ((1, 2.5), "bytes of demo_formulas.price gave 2.5"),
+        ((1, float("inf")), "gave inf"),
+        ((float("nan"), 1), "gave nan"),
+        ((True, 1), "gave True"),
+        ((1, None), "gave None"),
     ],
-)  # fmt: skip
+)
 def test_2_2_a_func_gives_two_finite_non_negative_integers_or_an_error_names_it(formulas, given, message):
     formulas.price = lambda call: given
     with pytest.raises(OpCallError, match=f"DemoFwdOp: .*{message}"):
@@ -241,5 +288,8 @@ def test_2_2_a_func_introduces_no_signature_dependency(formulas):
     formulas.price = lambda call: (1, 1)
     with_func, without = (op_class(demo(block)) for block in ({"func": "demo_formulas.price"}, {"flops": "0"}))
     assert with_func.INPUT_NAMES == without.INPUT_NAMES and len(with_func.CASES) == len(without.CASES)
-    made = [source_of(demo(block)).partition("def check")[2].partition("def eval_roofline")[0] for block in ({"func": "demo_formulas.price"}, {"flops": "0"})]
+    made = [
+        source_of(demo(block)).partition("def check")[2].partition("def eval_roofline")[0]
+        for block in ({"func": "demo_formulas.price"}, {"flops": "0"})
+    ]
     assert made[0] == made[1]

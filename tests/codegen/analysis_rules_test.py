@@ -38,7 +38,9 @@ def test_4_1_inline_has_flops_and_func_has_func():
     assert codes(demo({"flops": "M"})) == [] and codes(demo({"func": "a.b"})) == []
 
 
-@pytest.mark.parametrize("block", [{"flops": "M", "func": "a.b"}, {"bytes": "M", "func": "a.b"}, {"flops": "M", "bytes": "M", "func": "a.b"}])
+@pytest.mark.parametrize(
+    "block", [{"flops": "M", "func": "a.b"}, {"bytes": "M", "func": "a.b"}, {"flops": "M", "bytes": "M", "func": "a.b"}]
+)
 def test_4_1_flops_and_bytes_do_not_coexist_with_func(block):
     assert codes(demo(block)) == ["R001"]
 
@@ -70,7 +72,9 @@ def test_4_1_whether_a_func_path_resolves_is_checked_for_implemented_entries(mon
         for checked, analysis in entries.values():
             check_func(checked.entry, analysis, found)
         assert [one.code for one in found] == wanted
-        assert ("tileops.perf.formulas" in imported) is (status == "implemented")  # a spec-only entry's module is not even imported
+        assert ("tileops.perf.formulas" in imported) is (
+            status == "implemented"
+        )  # a spec-only entry's module is not even imported
 
 
 def test_4_1_adding_a_primitive_changes_no_code_of_validator_or_analysis(monkeypatch):
@@ -119,17 +123,25 @@ def test_4_4_emission_decides_nothing_and_so_imports_nothing_that_judges():
 # ---- 4.4 Total
 
 _SCALARS = st.one_of(
-    st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=20),
-    st.sampled_from(["flops", "bytes", "func", "M * N", "bytes(x)", "tileops.perf.formulas.f", "M **", "𝐌", "x.shape", "\x00"]),
-)  # fmt: skip
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=20),
+    st.sampled_from(
+        ["flops", "bytes", "func", "M * N", "bytes(x)", "tileops.perf.formulas.f", "M **", "𝐌", "x.shape", "\x00"]
+    ),
+)
 _YAML = st.recursive(
-    _SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(_SCALARS, inner, max_size=4), max_leaves=12,
-)  # fmt: skip
+    _SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(_SCALARS, inner, max_size=4), max_leaves=12
+)
 _BLOCKS = _YAML | st.dictionaries(st.sampled_from(["flops", "bytes", "func"]), _YAML, max_size=3)
 _PIECES = st.lists(
-    st.sampled_from("M N T x y w 0 1 2.5 inf None True ( ) [ ] , . : + - * / // % ** == < <= in not and or if else for bytes present sum max prod len kind value lambda 'a' \" := ~ @ é ２".split()),
+    st.sampled_from(
+        "M N T x y w 0 1 2.5 inf None True ( ) [ ] , . : + - * / // % ** == < <= in not and or if else for bytes present sum max prod len kind value lambda 'a' \" := ~ @ é ２".split()
+    ),
     max_size=14,
-).map(" ".join)  # fmt: skip
+).map(" ".join)
 
 
 @settings(max_examples=400, deadline=None)
@@ -239,8 +251,10 @@ def test_4_4_accumulating_one_entrys_defects_do_not_hide_anothers():
         ("inputs", {"x": {"dtype": "T", "shape": "[M, N"}}, "signature.inputs.x"),
         ("let", {"L": "M +"}, "signature.let.L"),
     ],
-)  # fmt: skip
-def test_4_4_accumulating_a_judgment_that_a_missing_fact_keeps_out_of_reach_is_unreached_naming_the_fact(section, value, path):
+)
+def test_4_4_accumulating_a_judgment_that_a_missing_fact_keeps_out_of_reach_is_unreached_naming_the_fact(
+    section, value, path
+):
     analysis, found = verdict(demo({"flops": "M * unknown"}, **{section: value}))
     assert not any(one.code == "R011" for one in found)
     assert not analysis.emittable and path in " ".join(analysis.unreached)
@@ -252,7 +266,11 @@ def test_4_4_accumulating_the_form_of_a_formula_is_judged_though_the_signature_i
 
 
 def test_4_4_accumulating_an_entry_that_accepts_no_call_leaves_its_price_unreached():
-    entry = demo({"flops": "M if flag else N"}, params={"flag": {"type": "bool", "default": False}}, shape_rules=["flag and not flag"])
+    entry = demo(
+        {"flops": "M if flag else N"},
+        params={"flag": {"type": "bool", "default": False}},
+        shape_rules=["flag and not flag"],
+    )
     analysis, _ = verdict(entry)
     assert not analysis.emittable and analysis.unreached
 
@@ -270,11 +288,31 @@ def test_4_4_2_an_inline_body_is_folded_at_each_point():
     (tree,) = analysis.flops.trees
     found = {tuple(value for _, value in path): expr.to_source(leaf) for path, leaf in trees.paths(tree)}
     assert found == {
-        (False, False): "M * 3", (False, True): "M * 3 + N", (True, False): "M * 2", (True, True): "M * 2 + N",
+        (False, False): "M * 3",
+        (False, True): "M * 3 + N",
+        (True, False): "M * 2",
+        (True, True): "M * 2 + N",
     }
 
 
-@pytest.mark.parametrize("name", ["open", "eval", "getattr", "int", "float", "round", "sorted", "print", "math.sqrt", "torch.numel", "primitives.prod", "M", "x"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "open",
+        "eval",
+        "getattr",
+        "int",
+        "float",
+        "round",
+        "sorted",
+        "print",
+        "math.sqrt",
+        "torch.numel",
+        "primitives.prod",
+        "M",
+        "x",
+    ],
+)
 def test_4_4_3_the_primitive_set_is_the_only_list_of_names_that_a_formula_may_call(name):
     ((found),) = verdict(demo({"flops": f"{name}(M)"}))[1]
     assert found.code == "R011"
@@ -284,7 +322,9 @@ def test_4_4_3_the_primitive_set_is_the_only_list_of_names_that_a_formula_may_ca
 
 def test_4_4_3_every_primitive_may_be_called_by_name():
     for name in declarations.PRIMITIVES:
-        assert "unknown function" not in " ".join(one.message for one in verdict(demo({"flops": f"{name}(M)"}))[1]), name
+        assert "unknown function" not in " ".join(one.message for one in verdict(demo({"flops": f"{name}(M)"}))[1]), (
+            name
+        )
 
 
 def test_4_4_3_a_refusal_states_the_allowed_names():

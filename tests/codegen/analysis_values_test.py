@@ -21,9 +21,10 @@ from tileops.tests.codegen.small_entries import OP, called, demo, meta, module, 
 
 IDS = {"dtype": "int32", "shape": "[M, 2]", "values": "topk_ids(M, 2, 8)", "requires": ["in_range(0, 8)"]}
 ROUTED = demo(
-    {"func": "demo_formulas.distinct"}, inputs={"x": {"dtype": "T", "shape": "[M, N]"}, "ids": IDS},
+    {"func": "demo_formulas.distinct"},
+    inputs={"x": {"dtype": "T", "shape": "[M, N]"}, "ids": IDS},
     outputs={"y": {"dtype": "T", "shape": "[M, N]"}, "seen": {"dtype": "int32", "shape": "[8]"}},
-)  # fmt: skip
+)
 
 
 @pytest.fixture(autouse=True)
@@ -103,9 +104,11 @@ def test_4_7_a_rows_deciding_values_come_from_a_generator_of_their_own_and_not_t
 
 def test_4_7_a_draw_added_upstream_moves_no_values():
     """A tensor's stream is its own: named by op, case and tensor, whatever stands before it in the signature."""
-    before = demo(ROUTED["roofline"], inputs={
-        "x": {"dtype": "T", "shape": "[M, N]"}, "early": {**IDS, "values": "topk_ids(M, 2, 8)"}, "ids": IDS,
-    }, outputs=ROUTED["signature"]["outputs"])  # fmt: skip
+    before = demo(
+        ROUTED["roofline"],
+        inputs={"x": {"dtype": "T", "shape": "[M, N]"}, "early": {**IDS, "values": "topk_ids(M, 2, 8)"}, "ids": IDS},
+        outputs=ROUTED["signature"]["outputs"],
+    )
     both = []
     for entry in (ROUTED, before):
         made = getattr(module(text_of(entry)), OP)
@@ -141,7 +144,10 @@ def test_4_7_every_project_op_with_deciding_values_states_its_terms():
         case = made.CASES[0]
         op = workloads.construct(made, case, device="meta")
         inputs = workloads.build_inputs(made, case, "meta")
-        unvalued = {name: tensor.to("meta") if name in made.METADATA_NAMES and tensor is not None else tensor for name, tensor in inputs.items()}
+        unvalued = {
+            name: tensor.to("meta") if name in made.METADATA_NAMES and tensor is not None else tensor
+            for name, tensor in inputs.items()
+        }
         op(**unvalued)
         try:
             op.eval_roofline()
@@ -177,7 +183,10 @@ def test_4_2_a_row_is_instantiated_as_it_says():
     assert [case.case_id for case in made.CASES] == ["bare-float32", "bare-float16", "with-float16"]
     assert [workloads.construct(made, case).params for case in made.CASES] == [{"k": 7}, {"k": 7}, {"k": 4}]
     shown = [
-        {name: None if tensor is None else (tuple(tensor.shape), str(tensor.dtype)) for name, tensor in workloads.build_inputs(made, case, "cpu").items()}
+        {
+            name: None if tensor is None else (tuple(tensor.shape), str(tensor.dtype))
+            for name, tensor in workloads.build_inputs(made, case, "cpu").items()
+        }
         for case in made.CASES
     ]
     assert shown == [

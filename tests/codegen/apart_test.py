@@ -52,7 +52,11 @@ def test_each_family_applies_by_its_own_flag(classes):
 
 def test_an_index_is_bound_where_its_input_is_there(classes):
     call = classes[WAYS[4]](p1=True).check(meta(3, 5), t1=meta(7, 3))
-    assert call.indices == {"N": 3, "M": 5, "K1": 7} and call.tensors["z1"].shape == (8,) and call.tensors["z2"].shape == (5,)
+    assert (
+        call.indices == {"N": 3, "M": 5, "K1": 7}
+        and call.tensors["z1"].shape == (8,)
+        and call.tensors["z2"].shape == (5,)
+    )
 
 
 def test_an_output_is_the_input_that_is_written(classes):
@@ -75,9 +79,11 @@ def test_a_buffer_for_an_output_that_the_call_lacks_is_refused(tmp_path):
 def test_an_index_that_a_flag_lets_one_tensor_solve_and_another_always_does_is_compared(tmp_path):
     inputs = {"w": {"dtype": "float32", "shape": "[K if p else 1]"}, "v": {"dtype": "float32", "shape": "[K]"}}
     entry = small(
-        forall={"N": "Dim", "K": "Dim"}, params={"p": {"type": "bool", "default": False}},
-        inputs={"x": {"dtype": "float32", "shape": "[N]"}, **inputs}, workloads=[{"label": "row", "N": 3, "K": 4}],
-    )  # fmt: skip
+        forall={"N": "Dim", "K": "Dim"},
+        params={"p": {"type": "bool", "default": False}},
+        inputs={"x": {"dtype": "float32", "shape": "[N]"}, **inputs},
+        workloads=[{"label": "row", "N": 3, "K": 4}],
+    )
     op = build(tmp_path, {OP: entry})[OP]
     assert op(p=True).check(meta(3), meta(4), meta(4)).indices["K"] == 4
     assert op().check(meta(3), meta(1), meta(5)).indices["K"] == 5
@@ -87,11 +93,12 @@ def test_an_index_that_a_flag_lets_one_tensor_solve_and_another_always_does_is_c
 
 def test_a_rule_may_read_a_dtype_that_only_calls_of_one_branch_have(tmp_path):
     entry = small(
-        forall={"N": "Dim", "T": "DType[float16 | float32]"}, params={"p": {"type": "bool", "default": False}},
+        forall={"N": "Dim", "T": "DType[float16 | float32]"},
+        params={"p": {"type": "bool", "default": False}},
         inputs={"x": {"dtype": "float32", "shape": "[N]"}, "w": {"dtype": "T", "shape": "[N]", "optional": "p"}},
         shape_rules=["(N > 4 if T == 'float16' else True) if p else True"],
         workloads=[{"label": "row", "N": 3}, {"label": "with", "N": 5, "p": True, "dtype_cases": [{"T": "float16"}]}],
-    )  # fmt: skip
+    )
     op = build(tmp_path, {OP: entry})[OP]
     assert op().check(meta(3)).indices == {"N": 3}
     assert op(p=True).check(meta(3), meta(3)).indices == {"N": 3, "T": "float32"}
@@ -102,10 +109,13 @@ def test_a_rule_may_read_a_dtype_that_only_calls_of_one_branch_have(tmp_path):
 def test_steps_that_all_branches_share_are_written_once(tmp_path):
     tensors = {"w": "[K if p else 1]", "v": "[K]", "u": "[N]"}
     entry = small(
-        forall={"N": "Dim", "K": "Dim"}, params={"p": {"type": "bool", "default": False}},
-        inputs={"x": {"dtype": "float32", "shape": "[N]"}} | {name: {"dtype": "float32", "shape": shape} for name, shape in tensors.items()},
-        outputs={"y": {"dtype": "float32", "shape": "[K if p else N]"}}, workloads=[{"label": "row", "N": 3, "K": 4}],
-    )  # fmt: skip
+        forall={"N": "Dim", "K": "Dim"},
+        params={"p": {"type": "bool", "default": False}},
+        inputs={"x": {"dtype": "float32", "shape": "[N]"}}
+        | {name: {"dtype": "float32", "shape": shape} for name, shape in tensors.items()},
+        outputs={"y": {"dtype": "float32", "shape": "[K if p else N]"}},
+        workloads=[{"label": "row", "N": 3, "K": 4}],
+    )
     build(tmp_path, {OP: entry})
     (text,) = [path.read_text() for path in tmp_path.glob("demo_*.py")]
     body = text.partition("def check(")[2].partition("def eval_roofline")[0]

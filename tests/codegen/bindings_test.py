@@ -19,9 +19,12 @@ def op(tmp_path):
         signature = {"forall": {"N": "Dim"}, "outputs": {"y": {"dtype": "float32", "shape": "[N]"}}} | signature
         workload = {"label": "a", "N": 5} | dict(row)
         entry = {
-            "family": "demo", "status": "spec-only", "signature": signature, "workloads": [workload],
+            "family": "demo",
+            "status": "spec-only",
+            "signature": signature,
+            "workloads": [workload],
             "roofline": {"flops": flops},
-        }  # fmt: skip
+        }
         return build(tmp_path, {"DemoFwdOp": entry})["DemoFwdOp"]
 
     return made
@@ -173,8 +176,11 @@ def test_a_run_that_is_a_conditional_is_compared_as_a_whole(op):
 
 def test_the_variable_of_a_comprehension_is_no_name_outside_it(op):
     """Neither the argument that a family is given nor a parameter that a branch decides."""
-    cases = {"params": {"n": "Dim", "on": "Bool"}, "match": ["on"],
-             "cases": {False: "[n]", True: "[sum(n + N for N in range(2)), sum(n for flag in range(3))]"}}  # fmt: skip
+    cases = {
+        "params": {"n": "Dim", "on": "Bool"},
+        "match": ["on"],
+        "cases": {False: "[n]", True: "[sum(n + N for N in range(2)), sum(n for flag in range(3))]"},
+    }
     outputs = {"y": {"dtype": "float32", "shape": "Summed[N, flag]"}}
     found = op(params={"flag": FLAG}, types={"Summed": cases}, inputs=X, outputs=outputs)
     assert found(flag=True)(meta(5)).shape == (5 + 0 + 5 + 1, 15)

@@ -41,7 +41,9 @@ def test_a_row_is_in_one_branch_of_flops_effects_presence_and_shape():
 
 
 def test_points_that_fold_to_the_same_formula_are_one_branch():
-    texts, rows = taken(variant("roofline", {"flops": "N if flip else N", "bytes": "4 if flip or present(scale) else 8"}))
+    texts, rows = taken(
+        variant("roofline", {"flops": "N if flip else N", "bytes": "4 if flip or present(scale) else 8"})
+    )
     assert "flops: every call" in texts
     assert [text for text in texts if text.startswith("bytes")] == [
         "bytes: flip = False, present(scale) = False",

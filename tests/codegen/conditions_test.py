@@ -50,7 +50,9 @@ def test_a_write_under_a_chosen_condition_is_charged_on_its_branch(value, tmp_pa
 def test_a_rule_that_chooses_between_facts_is_a_domain_restriction():
     family = {"R": {"params": {"b": "Bool", "n": "Dim"}, "match": ["b"], "cases": {False: "[n]"}}}
     entry = _entry(
-        {name: BOOLS[name] for name in "fg"}, {"x": {"dtype": "float32", "shape": "R[f, N]"}}, types=family,
+        {name: BOOLS[name] for name in "fg"},
+        {"x": {"dtype": "float32", "shape": "R[f, N]"}},
+        types=family,
         shape_rules=["not (f if g else f)"],
     )
     assert _codes(entry) == []

@@ -13,9 +13,17 @@ ROW = {"label": "row", "M": 4, "dtype_cases": [{"T": "float16"}]}
 
 def entry(params, row=None, **signature):
     return demo(
-        {"flops": "M"}, [{**ROW, **(row or {})}], status="spec-only", forall={"M": "Dim", "T": "DType[float16 | float32]"}, params=params,
-        **{"inputs": {"x": {"dtype": "T", "shape": "[M]"}}, "outputs": {"y": {"dtype": "T", "shape": "[M]"}}, **signature},
-    )  # fmt: skip
+        {"flops": "M"},
+        [{**ROW, **(row or {})}],
+        status="spec-only",
+        forall={"M": "Dim", "T": "DType[float16 | float32]"},
+        params=params,
+        **{
+            "inputs": {"x": {"dtype": "T", "shape": "[M]"}},
+            "outputs": {"y": {"dtype": "T", "shape": "[M]"}},
+            **signature,
+        },
+    )
 
 
 @pytest.mark.parametrize("rules", [["k > 2"], ["half > 0"], ["12 // half > 0"]])

@@ -28,7 +28,14 @@ def _acme() -> None:
         return dataclasses.make_dataclass(name, fields, frozen=True)
 
     layouts, formulas = types.ModuleType("acme.layouts"), types.ModuleType("acme.formulas")
-    for name, fields in (("Nopad", ()), ("Padded", ("block", "zeroed")), ("Masked", ("capacity",)), ("PerTensor", ()), ("PerRow", ()), ("PerBlock", ("rows", "columns", "order"))):
+    for name, fields in (
+        ("Nopad", ()),
+        ("Padded", ("block", "zeroed")),
+        ("Masked", ("capacity",)),
+        ("PerTensor", ()),
+        ("PerRow", ()),
+        ("PerBlock", ("rows", "columns", "order")),
+    ):
         setattr(layouts, name, constructor(name, *fields))
 
     def formula(name):
@@ -60,8 +67,9 @@ def ops(tmp_path_factory):
 
 CASES = [
     pytest.param(op, position, id=f"{op}-{case.case_id}")
-    for op, (checked, _) in ANALYSED.entries.items() for position, case in enumerate(checked.cases)
-]  # fmt: skip
+    for op, (checked, _) in ANALYSED.entries.items()
+    for position, case in enumerate(checked.cases)
+]
 
 
 def _call(ops, op, position, device="meta", **changed):
@@ -90,7 +98,9 @@ def test_a_row_on_meta_binds_what_it_says_and_is_priced_as_its_formula(ops, op, 
     text = checked.entry.roofline["flops"].value
     assert flops == evaluate(expr_parser.parse(text), case.values, case.present, sizes)
     if analysis.bytes is not None:
-        assert nbytes == evaluate(expr_parser.parse(checked.entry.roofline["bytes"].value), case.values, case.present, sizes)
+        assert nbytes == evaluate(
+            expr_parser.parse(checked.entry.roofline["bytes"].value), case.values, case.present, sizes
+        )
     else:
         assert nbytes == _recounted(checked.entry.signature, case, sizes)
 
@@ -162,7 +172,10 @@ def test_an_alias_must_be_the_written_input_itself_on_its_branch_alone(ops):
 
 def test_an_argument_of_a_family_tells_apart_only_what_names_it():
     signature = ANALYSED.entries["GroupedGemmFwdOp"][0].entry.signature
-    found = {name: [one.name for one in discriminants(signature, [tensor.shape.expr])] for name, tensor in signature.inputs.items()}
+    found = {
+        name: [one.name for one in discriminants(signature, [tensor.shape.expr])]
+        for name, tensor in signature.inputs.items()
+    }
     assert found["a"] == ["layout"] and found["b"] == ["trans_b"] and found["rows"] == []
 
 
@@ -170,7 +183,9 @@ def test_a_passed_buffer_is_checked_and_must_be_returned(ops):
     op, at = "GroupedGemmFwdOp", position_of("GroupedGemmFwdOp", "dense")
     buffer = torch.empty(96, 32, dtype=torch.float16)
     assert _with(ops, op, at, _honest, out=buffer) is buffer
-    with pytest.raises(OpCallError, match=r"buffer for 'd' is float16\[96, 31\] on cpu, and the output is float16\[96, 32\]"):
+    with pytest.raises(
+        OpCallError, match=r"buffer for 'd' is float16\[96, 31\] on cpu, and the output is float16\[96, 32\]"
+    ):
         _with(ops, op, at, _honest, out=buffer[:, 1:].contiguous())
     with pytest.raises(OpCallError, match="share memory"):
         _with(ops, op, at, _honest, out=torch.empty(1, 32, dtype=torch.float16).expand(96, 32))
@@ -191,7 +206,9 @@ def test_a_contiguous_input_or_output_must_be_contiguous(ops):
 
 def test_a_tensor_with_a_shared_tag_is_passed_exactly_where_its_condition_holds(ops):
     softmax, sigmoid = (position_of("RouterFwdOp", label) for label in ("softmax", "sigmoid"))
-    with pytest.raises(OpCallError, match="'correction' is present exactly where .* holds; it does not, and a tensor was passed"):
+    with pytest.raises(
+        OpCallError, match="'correction' is present exactly where .* holds; it does not, and a tensor was passed"
+    ):
         _with(ops, "RouterFwdOp", softmax, _honest, correction=torch.zeros(8))
     with pytest.raises(OpCallError, match="it does, and None was passed"):
         _with(ops, "RouterFwdOp", sigmoid, _honest, correction=None)

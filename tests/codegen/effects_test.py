@@ -12,7 +12,8 @@ from tileops.tests.codegen.emitted import build
 def _entry(**state):
     """y is `state` where that is written; T[N] float32 of N = 5 is 20 bytes."""
     return {
-        "family": "demo", "status": "spec-only",
+        "family": "demo",
+        "status": "spec-only",
         "signature": {
             "forall": {"N": "Dim"},
             "params": {"train": {"type": "bool", "default": False}, "keep": {"type": "bool", "default": False}},
@@ -25,7 +26,7 @@ def _entry(**state):
         },
         "workloads": [{"label": "a", "N": 5}],
         "roofline": {"flops": "N"},
-    }  # fmt: skip
+    }
 
 
 def _call(op, present, **params):
@@ -73,7 +74,9 @@ def test_an_alias_that_is_no_output_of_its_own_must_be_returned(tmp_path):
         op()(torch.zeros(5), None, torch.zeros(5))
 
 
-@pytest.mark.parametrize("others", [{}, {"z": {"dtype": "float32", "shape": "[N]", "buffer": "out"}}], ids=["alone", "of several"])
+@pytest.mark.parametrize(
+    "others", [{}, {"z": {"dtype": "float32", "shape": "[N]", "buffer": "out"}}], ids=["alone", "of several"]
+)
 def test_a_buffer_for_an_output_that_the_call_lacks_is_refused(tmp_path, others):
     entry = _entry()
     signature = entry["signature"]
@@ -118,12 +121,15 @@ def test_an_input_whose_elements_share_memory_is_refused_exactly_where_it_is_wri
         signature["outputs"]["y"] = {"dtype": "float32", "shape": "[N]"}
     op = build(tmp_path, {"StepFwdOp": entry})["StepFwdOp"](**params)
     extra = torch.zeros(5) if params.get("keep") else None
+
     def check(held):
         op.check(x=torch.zeros(1).expand(5), extra=extra, state=held)
 
     for shared in (torch.zeros(1).expand(5), torch.zeros(5).as_strided((5,), (0,))):
         if is_written:
-            with pytest.raises(OpCallError, match=r"StepFwdOp: the call writes 'state', and its elements may share memory"):
+            with pytest.raises(
+                OpCallError, match=r"StepFwdOp: the call writes 'state', and its elements may share memory"
+            ):
                 check(shared)
         else:
             check(shared)

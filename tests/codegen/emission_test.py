@@ -37,7 +37,8 @@ def test_emission_is_the_same_under_every_order_of_hashing(tmp_path):
     for seed in ("0", "1", "99"):
         folder = tmp_path / seed
         subprocess.run(
-            [sys.executable, "-m", "tileops.codegen.emit", f"--out_dir={folder}"], check=True,
+            [sys.executable, "-m", "tileops.codegen.emit", f"--out_dir={folder}"],
+            check=True,
             env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path)},
         )
         outputs.add(tuple((path.name, path.read_bytes()) for path in sorted(folder.iterdir())))
@@ -48,12 +49,21 @@ def test_emission_is_the_same_under_every_order_of_hashing(tmp_path):
 def test_generated_code_holds_no_parser_and_no_expression_string(family):
     tree = ast.parse(SOURCES[family])
     imported = {
-        name for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom))
+        name
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.Import, ast.ImportFrom))
         for name in ([node.module] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names])
     }
     assert imported <= {
-        "__future__", "builtins", "math", "tileops.manifest.language", "tileops.ops", "tileops.ops.cases", "tileops.ops.checked_call",
-        "tileops.ops.op", "tileops.perf.formulas",
+        "__future__",
+        "builtins",
+        "math",
+        "tileops.manifest.language",
+        "tileops.ops",
+        "tileops.ops.cases",
+        "tileops.ops.checked_call",
+        "tileops.ops.op",
+        "tileops.perf.formulas",
         "torch",  # says where a call without a tensor is
     }
     called = {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
@@ -63,7 +73,11 @@ def test_generated_code_holds_no_parser_and_no_expression_string(family):
 @pytest.mark.parametrize("family", sorted(SOURCES))
 def test_generated_code_keeps_the_line_length(family):
     lines = SOURCES[family].splitlines()
-    code = [line for line in lines if "transposed, rows, columns" not in line and not line.startswith("        _WorkloadCase(")]
+    code = [
+        line
+        for line in lines
+        if "transposed, rows, columns" not in line and not line.startswith("        _WorkloadCase(")
+    ]
     assert max(len(line) for line in code) <= LINE_LENGTH
 
 
@@ -78,7 +92,7 @@ def test_a_case_is_one_line(family):
     assert found == cases
 
 
-GEMM_CHECK = '''\
+GEMM_CHECK = """\
         # a: T Mat[trans_a, M, K]
         T = _a_dtype
         if T not in ("float16", "bfloat16"):
@@ -117,7 +131,7 @@ GEMM_CHECK = '''\
         _indices = {"M": M, "N": N, "K": K, "T": T}
         _outputs = {"d": _TensorRecord((M, N), T)}
         return _CheckedCall("GemmFwdOp", self.params, _indices, _inputs, _outputs, _device, {})
-'''
+"""
 
 
 def test_two_flags_that_nothing_relates_are_branched_on_one_after_the_other():
@@ -134,7 +148,8 @@ def test_points_that_fold_alike_share_a_branch():
     (tree,) = analysis.flops.trees
     assert isinstance(tree, Split) and tree.discriminant.key == "present(scale)"
     assert [(value, expr.to_source(leaf.value)) for value, leaf in tree.branches] == [
-        (False, "prod(B) * N"), (True, "prod(B) * N * 2"),
+        (False, "prod(B) * N"),
+        (True, "prod(B) * N * 2"),
     ]
     same = check(variant("roofline.flops", "prod(B) * (3 if present(scale) else 3)"))[1]
     assert expr.to_source(same.flops.trees[0].value) == "prod(B) * 3"
@@ -151,9 +166,12 @@ def test_derived_bytes_follow_the_effects():
 
 
 def test_a_write_only_input_is_written_and_not_read():
-    _, analysis, found = check(variant("signature.inputs.state", {
-        "dtype": "float32", "shape": "Pair[flip, N, 3]", "mutated": True, "write_only": True,
-    }))
+    _, analysis, found = check(
+        variant(
+            "signature.inputs.state",
+            {"dtype": "float32", "shape": "Pair[flip, N, 3]", "mutated": True, "write_only": True},
+        )
+    )
     assert found == []
     assert analysis.traffic == (Leaf(Traffic(read=("x", "ids", "scale"), written=("state", "y"))),)
 
@@ -200,7 +218,10 @@ def _emit(*arguments: str) -> subprocess.CompletedProcess:
 
 @pytest.mark.parametrize(
     ("text", "place"),
-    [("A: [1", "demo.yaml:1: not YAML"), (yaml.safe_dump({OP: variant("roofline.flops", "Q * 2")}, sort_keys=False), "unknown name 'Q'")],
+    [
+        ("A: [1", "demo.yaml:1: not YAML"),
+        (yaml.safe_dump({OP: variant("roofline.flops", "Q * 2")}, sort_keys=False), "unknown name 'Q'"),
+    ],
 )
 def test_a_defect_fails_the_emission_with_file_and_line_and_writes_nothing(tmp_path, text, place):
     spec = pathlib.Path(tmp_path, "demo.yaml")

@@ -95,20 +95,24 @@ def test_each_part_of_the_checks_says_what_it_is_of():
     comments = [line.strip() for line in body.splitlines() if line.strip().startswith("#")]
     line = text_of(ENTRY).splitlines().index("      L: N + 1") + 1
     assert comments == [
-        "# x: T[*B, 2 * N]", "# w: float32[N, L]", f"# demo.yaml:{line}: let L", "# w: float32[N, L]",
+        "# x: T[*B, 2 * N]",
+        "# w: float32[N, L]",
+        f"# demo.yaml:{line}: let L",
+        "# w: float32[N, L]",
         "# What this call binds, and what it promises to return.",
-    ]  # fmt: skip
+    ]
 
 
 def test_a_tensor_that_is_absent_on_a_branch_is_not_said_to_be_charged_there():
     entry = demo(
-        {"flops": "M"}, params={"upd": {"type": "bool", "default": False}},
+        {"flops": "M"},
+        params={"upd": {"type": "bool", "default": False}},
         inputs={
             "x": {"dtype": "T", "shape": "[M, N]"},
             "st": {"dtype": "T", "shape": "[M, N]", "optional": True, "mutated": "upd and present(st)"},
         },
         rows=[{"label": "some", "M": 3, "N": 5, "dtype_cases": [{"T": "float16"}]}],
-    )  # fmt: skip
+    )
     checked, analysis = analysed(text_of(entry))[0][OP]
     lines = [line for line in explanation(checked, analysis) if "from the signature where" in line]
     charged = {line.partition(" where ")[2].partition(": ")[0]: line.partition(": ")[2] for line in lines}

@@ -28,12 +28,15 @@ def in_formula(text: str) -> dict:
         (CAUSAL, LONG * (LONG + 1) // 2),
         (WINDOWED, WINDOW * (WINDOW + 1) // 2 + (LONG - WINDOW) * WINDOW),
         ("sum(1 + min((i, M - 1 - i)) for i in range(M) if i % 2 == 0)", (LONG // 2) * (LONG // 2 + 1) // 2),
-        ("sum(sum(1 for j in range(M) if i - 4096 < j <= i) for i in range(M))", WINDOW * (WINDOW + 1) // 2 + (LONG - WINDOW) * WINDOW),
+        (
+            "sum(sum(1 for j in range(M) if i - 4096 < j <= i) for i in range(M))",
+            WINDOW * (WINDOW + 1) // 2 + (LONG - WINDOW) * WINDOW,
+        ),
     ],
 )
 def test_pair_counts_of_a_million_tokens_validate_and_price(made, text, pairs):
     entry = made(text)
-    (checked, _), = analysed(text_of(entry))[0].values()
+    ((checked, _),) = analysed(text_of(entry))[0].values()
     assert [case.label for case in checked.cases] == ["long"]
     assert called(entry, meta(LONG, 1)).eval_roofline()[0] == pairs
 
@@ -47,7 +50,9 @@ def test_what_is_too_long_for_a_let_is_too_long_for_a_formula(text):
 def test_a_range_that_is_written_out_may_be_of_any_length():
     entry = demo({"flops": "sum(i * N for i in range(5000000000))"})
     assert called(entry, meta(3, 5)).eval_roofline()[0] == 5 * 5_000_000_000 * 4_999_999_999 // 2
-    assert [defect.code for defect in verdict(demo({"flops": "sum(log2_floor(i + N) for i in range(5000000000))"}))[1]] == ["R012"]
+    assert [
+        defect.code for defect in verdict(demo({"flops": "sum(log2_floor(i + N) for i in range(5000000000))"}))[1]
+    ] == ["R012"]
 
 
 def test_generated_code_calls_the_closed_form():

@@ -16,36 +16,114 @@ from tileops.tests.codegen.emitted import build
 
 # What generated code calls or once called, Python's own functions, and what stands for something in its base class.
 _NAMES = (
-    "len", "abs", "all", "isinstance", "locals", "super", "type", "str", "int", "float", "tuple", "list", "dict", "print",
-    "object", "ValueError", "ArithmeticError", "IndexError", "Exception", "Op", "TensorCase", "WorkloadCase", "Generated",
-    "CheckedCall", "TensorRecord", "checks", "primitives", "math", "torch", "call", "device", "inputs", "outputs",
-    "metadata", "buffers", "holds", "error", "flops", "nbytes", "bytes", "read", "written", "params", "constants",
-    "forward", "check", "tileops", "builtins", "x_shape", "x_dtype", "y_out", "cls", "args", "kwargs", "name", "op",
-    "prod", "present", "case_id", "indices", "CASES", "ENTRY", "annotations",
-)  # fmt: skip
+    "len",
+    "abs",
+    "all",
+    "isinstance",
+    "locals",
+    "super",
+    "type",
+    "str",
+    "int",
+    "float",
+    "tuple",
+    "list",
+    "dict",
+    "print",
+    "object",
+    "ValueError",
+    "ArithmeticError",
+    "IndexError",
+    "Exception",
+    "Op",
+    "TensorCase",
+    "WorkloadCase",
+    "Generated",
+    "CheckedCall",
+    "TensorRecord",
+    "checks",
+    "primitives",
+    "math",
+    "torch",
+    "call",
+    "device",
+    "inputs",
+    "outputs",
+    "metadata",
+    "buffers",
+    "holds",
+    "error",
+    "flops",
+    "nbytes",
+    "bytes",
+    "read",
+    "written",
+    "params",
+    "constants",
+    "forward",
+    "check",
+    "tileops",
+    "builtins",
+    "x_shape",
+    "x_dtype",
+    "y_out",
+    "cls",
+    "args",
+    "kwargs",
+    "name",
+    "op",
+    "prod",
+    "present",
+    "case_id",
+    "indices",
+    "CASES",
+    "ENTRY",
+    "annotations",
+)
 
 
 def _entry():
     """An entry with every sort of name, each read wherever code is generated for it."""
     return {
-        "family": "demo", "status": "spec-only",
+        "family": "demo",
+        "status": "spec-only",
         "signature": {
             "forall": {"A": "Shape", "N": "Dim", "T": "DType[float16 | float32]"},
-            "params": {"flag": {"type": "bool", "default": False}, "size": {"type": "int | None", "default": None},
-                       "dims": {"type": "list[int]", "default": [1, 2]}, "scale": {"type": "float", "default": float("inf")}},
-            "inputs": {"x": {"dtype": "T", "shape": "[*A, 2 * N]"},
-                       "ids": {"dtype": "int32", "shape": "[4, 2]", "values": "topk_ids(4, 2, 8)"},
-                       "w": {"dtype": "T", "shape": "[ceil_div(N, abs(k))]", "optional": True}},
-            "outputs": {"y": {"dtype": "T", "shape": "[*reduced(A, -1, flag, 'full'), N]", "buffer": "out"},
-                        "z": {"dtype": "T", "shape": "[k]", "buffer": "out"}},
+            "params": {
+                "flag": {"type": "bool", "default": False},
+                "size": {"type": "int | None", "default": None},
+                "dims": {"type": "list[int]", "default": [1, 2]},
+                "scale": {"type": "float", "default": float("inf")},
+            },
+            "inputs": {
+                "x": {"dtype": "T", "shape": "[*A, 2 * N]"},
+                "ids": {"dtype": "int32", "shape": "[4, 2]", "values": "topk_ids(4, 2, 8)"},
+                "w": {"dtype": "T", "shape": "[ceil_div(N, abs(k))]", "optional": True},
+            },
+            "outputs": {
+                "y": {"dtype": "T", "shape": "[*reduced(A, -1, flag, 'full'), N]", "buffer": "out"},
+                "z": {"dtype": "T", "shape": "[k]", "buffer": "out"},
+            },
             "let": {"k": "N + (size.value if present(size) else len(dims))"},
             "shape_rules": ["all(item > 0 for item in dims)", "scale == inf or scale < 3", "ceil_div(N, len(A)) > 0"],
         },
-        "workloads": [{"label": "plain", "A": [3, 2], "N": 4, "dtype_cases": [{"T": "float16"}]},
-                      {"label": "all", "A": [3], "N": 4, "size": 2, "flag": True, "some": ["w"], "dtype_cases": [{"T": "float32"}]}],
-        "roofline": {"flops": "prod(A) * N * (2 if flag else 1) + (k if present(w) else 0) + (size.value if present(size) else 0)"
-                              " + (2 if scale == inf else 0)"},
-    }  # fmt: skip
+        "workloads": [
+            {"label": "plain", "A": [3, 2], "N": 4, "dtype_cases": [{"T": "float16"}]},
+            {
+                "label": "all",
+                "A": [3],
+                "N": 4,
+                "size": 2,
+                "flag": True,
+                "some": ["w"],
+                "dtype_cases": [{"T": "float32"}],
+            },
+        ],
+        "roofline": {
+            "flops": "prod(A) * N * (2 if flag else 1) + (k if present(w) else 0) + (size.value if present(size) else 0)"
+            " + (2 if scale == inf else 0)"
+        },
+    }
 
 
 _PLACES = ("A", "N", "T", "flag", "size", "dims", "scale", "x", "ids", "w", "y", "z", "k", "item")
@@ -109,7 +187,10 @@ Right:
 @pytest.fixture
 def shapes(monkeypatch):
     """Two outside modules of the same last name, with classes of the same names."""
-    for package, classes in {"alpha": (("Op", ["size"]), ("TensorCase", [])), "beta": (("Op", ["width"]), ("checks", []))}.items():
+    for package, classes in {
+        "alpha": (("Op", ["size"]), ("TensorCase", [])),
+        "beta": (("Op", ["width"]), ("checks", [])),
+    }.items():
         module = types.ModuleType(f"{package}.shapes")
         for name, fields in classes:
             setattr(module, name, dataclasses.make_dataclass(name, fields, frozen=True))
@@ -123,23 +204,35 @@ def shapes(monkeypatch):
 
 def _algebraic(**changed):
     return {
-        "family": "demo", "status": "spec-only",
+        "family": "demo",
+        "status": "spec-only",
         "signature": {
             "forall": {"N": "Dim"},
-            "params": {"Op": {"type": "Left", "default": {"Op": {"size": 3}}}, "checks": {"type": "Right | None", "default": None}},
+            "params": {
+                "Op": {"type": "Left", "default": {"Op": {"size": 3}}},
+                "checks": {"type": "Right | None", "default": None},
+            },
             "inputs": {"x": {"dtype": "float32", "shape": "[N]"}},
             "outputs": {"y": {"dtype": "float32", "shape": "[N + (Op.size if Op.kind == 'Op' else 0)]"}},
             "shape_rules": ["Op.size >= 0 if Op.kind == 'Op' else True"],
         },
-        "workloads": [{"label": "a", "N": 4, "Op": {"TensorCase": {}}, "checks": {"Op": {"width": 2}}}, {"label": "b", "N": 4}],
-        "roofline": {"flops": "N * (2 if Op.kind == 'Op' else 1)"}, **changed,
-    }  # fmt: skip
+        "workloads": [
+            {"label": "a", "N": 4, "Op": {"TensorCase": {}}, "checks": {"Op": {"width": 2}}},
+            {"label": "b", "N": 4},
+        ],
+        "roofline": {"flops": "N * (2 if Op.kind == 'Op' else 1)"},
+        **changed,
+    }
 
 
 def test_two_algebraic_types_may_share_a_constructors_name_and_a_helpers(tmp_path, shapes):
     alpha, beta = shapes
     first, second = _algebraic(), _algebraic(roofline={"func": "beta.shapes.price"})
-    ops = build(tmp_path, {"OneFwdOp": first, "TwoFwdOp": second, "ThreeFwdOp": _algebraic(roofline={"func": "alpha.shapes.price"})}, _TYPES)
+    ops = build(
+        tmp_path,
+        {"OneFwdOp": first, "TwoFwdOp": second, "ThreeFwdOp": _algebraic(roofline={"func": "alpha.shapes.price"})},
+        _TYPES,
+    )
     one = ops["OneFwdOp"]
     assert one.CASES[0].params == {"Op": alpha.TensorCase(), "checks": beta.Op(2)}
     assert [prices for _, prices in zip(*[iter(_facts(one))] * 2, strict=True)] == [((4, 32), 16), ((8, 44), 16)]
@@ -175,7 +268,9 @@ Layout:
 def padded(monkeypatch):
     module, outer = types.ModuleType("alpha.shapes"), types.ModuleType("alpha")
     module.Nopad = dataclasses.make_dataclass("Nopad", [], frozen=True)
-    module.Padded = dataclasses.make_dataclass("Padded", ["block", "order", "sizes", ("limit", object, None)], frozen=True)
+    module.Padded = dataclasses.make_dataclass(
+        "Padded", ["block", "order", "sizes", ("limit", object, None)], frozen=True
+    )
     outer.shapes = module
     monkeypatch.setitem(sys.modules, "alpha", outer)
     monkeypatch.setitem(sys.modules, "alpha.shapes", module)
@@ -195,11 +290,21 @@ def test_the_fields_of_an_algebraic_value_are_of_their_types_and_fulfil_the_inva
     for fine in (padded(16, "row", [1, 2]), padded(1, "column", (), 2), None):
         assert op(fine).params["layout"] == fine
     for wrong in (
-        padded("16", "row", []), padded(True, "row", []), padded(16, "diagonal", []), padded(16, "row", 3), padded(16, "row", ["a"]),
-        padded(16, "row", [], "a"), padded(0, "row", []), padded(-16, "row", []), padded(48, "row", []), padded(16, "row", [0]),
+        padded("16", "row", []),
+        padded(True, "row", []),
+        padded(16, "diagonal", []),
+        padded(16, "row", 3),
+        padded(16, "row", ["a"]),
+        padded(16, "row", [], "a"),
+        padded(0, "row", []),
+        padded(-16, "row", []),
+        padded(48, "row", []),
+        padded(16, "row", [0]),
         padded(16, "row", [], 16),
     ):
-        with pytest.raises(OpConstructionError, match="'layout' is declared Layout . None, {Padded: {block: Int, .* where block > 0"):
+        with pytest.raises(
+            OpConstructionError, match="'layout' is declared Layout . None, {Padded: {block: Int, .* where block > 0"
+        ):
             op(wrong)
 
 

@@ -19,13 +19,78 @@ MAX_AXIS = 12
 MAX_POINTS = 48
 # Names of any sort, among them such as generated code and Python use themselves.
 NAMES = (
-    "x", "y", "a", "b", "c", "w", "M", "N", "K", "B", "S", "T", "U", "rows", "scale", "bias", "offset", "count",
-    "mode", "flag", "kind_", "left", "right", "axis", "dim0", "z9", "longer_name_of_something", "Q", "state", "ids",
-    "layout", "alpha", "len", "sum", "max", "prod", "range", "abs", "all", "min", "call", "checks", "primitives",
-    "torch", "math", "super", "int", "isinstance", "type", "str", "Op", "TensorRecord", "Layout", "Nopad", "params",
-    "indices", "tensors", "device_", "x_shape", "x_dtype", "a_shape", "self_", "inputs", "buffers", "error", "read",
-    "written", "flops", "nbytes", "kind", "value",
-)  # fmt: skip
+    "x",
+    "y",
+    "a",
+    "b",
+    "c",
+    "w",
+    "M",
+    "N",
+    "K",
+    "B",
+    "S",
+    "T",
+    "U",
+    "rows",
+    "scale",
+    "bias",
+    "offset",
+    "count",
+    "mode",
+    "flag",
+    "kind_",
+    "left",
+    "right",
+    "axis",
+    "dim0",
+    "z9",
+    "longer_name_of_something",
+    "Q",
+    "state",
+    "ids",
+    "layout",
+    "alpha",
+    "len",
+    "sum",
+    "max",
+    "prod",
+    "range",
+    "abs",
+    "all",
+    "min",
+    "call",
+    "checks",
+    "primitives",
+    "torch",
+    "math",
+    "super",
+    "int",
+    "isinstance",
+    "type",
+    "str",
+    "Op",
+    "TensorRecord",
+    "Layout",
+    "Nopad",
+    "params",
+    "indices",
+    "tensors",
+    "device_",
+    "x_shape",
+    "x_dtype",
+    "a_shape",
+    "self_",
+    "inputs",
+    "buffers",
+    "error",
+    "read",
+    "written",
+    "flops",
+    "nbytes",
+    "kind",
+    "value",
+)
 
 
 class Build:
@@ -64,28 +129,34 @@ class Build:
         """All that is known by now; where `types` may depend on it, without what takes no part in types."""
         apart = (sorts.Number, sorts.Text) if types else ()
         known = {
-            found: sort for found, sort in self.known.items()
+            found: sort
+            for found, sort in self.known.items()
             if not isinstance(sort.item if isinstance(sort, sorts.Maybe) else sort, apart)
-        }  # fmt: skip
+        }
         return Scope(known, dict(self.tags), dict(self.under), sizes)
 
     def finite(self, maybes: bool = True) -> Scope:
         """The facts that decide a branch: finite parameters, dtype indices, presence of optional tensors."""
         names = {
-            found: sort for found, sort in self.known.items()
-            if found not in self.model.lets and (
+            found: sort
+            for found, sort in self.known.items()
+            if found not in self.model.lets
+            and (
                 isinstance(sort, (sorts.Flag, sorts.Word, sorts.Algebraic))
                 or (isinstance(sort, sorts.DTypeName) and len(sort.values) < 6)
                 or (maybes and isinstance(sort, sorts.Maybe) and _finite_item(sort.item))
             )
-        }  # fmt: skip
+        }
         inputs = {tensor.name for tensor in self.model.of_role("constant", "input")}
         return Scope(names, {found: tag for found, tag in self.tags.items() if tag != "always" and found in inputs})
 
     # ---- terms of axes
 
     def accepted(
-        self, make: Callable[[], Term], holds: Callable[[Any], bool], fallback: Callable[[], Term],
+        self,
+        make: Callable[[], Term],
+        holds: Callable[[Any], bool],
+        fallback: Callable[[], Term],
         envs: Sequence[Env] | None = None,
     ) -> Term:
         """A term that fits every call of the rows."""
@@ -125,8 +196,10 @@ class Build:
             return None
         found = self.accepted(
             lambda: self.make.sequence(scope, self.draw.integer(0, 2)),
-            lambda value: len(value) <= 3 and all(0 <= size <= MAX_AXIS for size in value), lambda: literal(None), envs,
-        )  # fmt: skip
+            lambda value: len(value) <= 3 and all(0 <= size <= MAX_AXIS for size in value),
+            lambda: literal(None),
+            envs,
+        )
         if found.text == "None":
             return None
         self.draw.use("run of axes")
@@ -167,9 +240,10 @@ class Build:
             return _constant(draw.choice(DTYPES))
         if form == "coalesce":
             maybes = [
-                found for found, sort in self.known.items()
+                found
+                for found, sort in self.known.items()
                 if isinstance(sort, sorts.Maybe) and isinstance(sort.item, sorts.DTypeName)
-            ]  # fmt: skip
+            ]
             if maybes:
                 fallback = name(draw.choice(plain)[0]) if draw.chance(70) else _constant(draw.choice(DTYPES))
                 return write.call("coalesce_dtype", primitives.coalesce_dtype, name(draw.choice(maybes)), fallback)

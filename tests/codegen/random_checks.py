@@ -147,9 +147,10 @@ class _Checker:
             if not (param.defaulted and params[param.name] == param.default and self._draw.chance(50)):
                 given[param.name] = value
         constants = {
-            tensor.name: tensors.get(tensor.name) for tensor in self._model.of_role("constant")
+            tensor.name: tensors.get(tensor.name)
+            for tensor in self._model.of_role("constant")
             if tensor.presence is None or tensors.get(tensor.name) is not None
-        }  # fmt: skip
+        }
         return self._class(**given, **constants)
 
     def inputs(self, tensors: Mapping[str, Any]) -> list[Any]:

@@ -77,10 +77,13 @@ class Conditions:
     def _given(self, scope: Scope, depth: int) -> Guard | None:
         """`x != None`, or `x == None` with the arms the other way round."""
         maybes = [
-            base for base, sort in scope.names.items()
-            if isinstance(sort, sorts.Maybe) and base not in scope.shown and scope.untouched(base)
+            base
+            for base, sort in scope.names.items()
+            if isinstance(sort, sorts.Maybe)
+            and base not in scope.shown
+            and scope.untouched(base)
             and (depth >= 0 or isinstance(sort.item, (sorts.Flag, sorts.Word, sorts.DTypeName)))
-        ]  # fmt: skip
+        ]
         if not maybes:
             return None
         subject = self._draw.choice(maybes)
@@ -93,9 +96,10 @@ class Conditions:
     def _membership(self, scope: Scope, depth: int) -> Guard | None:
         """`mode == 'a'`, `mode != 'a'`, `T in ('x', 'y')`: both arms know what is left."""
         finite = [
-            (base, text, sort) for base, text, sort in scope.plain()
+            (base, text, sort)
+            for base, text, sort in scope.plain()
             if isinstance(sort, (sorts.Word, sorts.DTypeName)) and len(scope.values_of(base, sort)) > 1
-        ]  # fmt: skip
+        ]
         if not finite:
             return None
         base, text, sort = self._draw.choice(finite)
@@ -137,10 +141,20 @@ class Conditions:
         if depth <= 0:
             flags = scope.of(sorts.Flag)
             return self._draw.choice(flags) if flags and self._draw.chance(60) else self._comparison(scope, 0)
-        form = self._draw.weighted({
-            "comparison": 6, "logic": 4, "negation": 2, "flag": 3, "finite": 3, "member": 2, "primitive": 3,
-            "conditional": 1, "all": 1, "float": 1,
-        })  # fmt: skip
+        form = self._draw.weighted(
+            {
+                "comparison": 6,
+                "logic": 4,
+                "negation": 2,
+                "flag": 3,
+                "finite": 3,
+                "member": 2,
+                "primitive": 3,
+                "conditional": 1,
+                "all": 1,
+                "float": 1,
+            }
+        )
         return getattr(self, f"_{form}")(scope, depth)
 
     def _comparison(self, scope: Scope, depth: int) -> Term:
@@ -193,9 +207,10 @@ class Conditions:
     def _primitive(self, scope: Scope, depth: int) -> Term:
         draw, runs = self._draw, scope.of(sorts.Sequence)
         dtypes = [
-            (base, sort) for base, sort in scope.names.items()
+            (base, sort)
+            for base, sort in scope.names.items()
             if isinstance(sort, sorts.DTypeName) and scope.untouched(base)
-        ]  # fmt: skip
+        ]
         form = draw.choice(("valid_axes", "unique_axes", "category", "representable", "sequences"))
         if form in ("valid_axes", "unique_axes") and runs:
             draw.use(form)

@@ -130,10 +130,13 @@ class _Entry:
     def _output(self) -> None:
         draw, build = self._draw, self._build
         sources = [
-            one for one in build.model.of_role("input")
-            if one.mutated is not None and one.name not in build.under and self._everywhere(one)
+            one
+            for one in build.model.of_role("input")
+            if one.mutated is not None
+            and one.name not in build.under
+            and self._everywhere(one)
             and not any(other.alias == one.name for other in build.model.tensors.values())
-        ]  # fmt: skip
+        ]
         if sources and draw.chance(60):
             source = draw.choice(sources)
             draw.use("alias" if source.presence is None else "alias of an input that may be absent")

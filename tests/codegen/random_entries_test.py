@@ -15,23 +15,66 @@ from tileops.tests.codegen.random_batch import Outcome, dump, run_batch
 
 # What a few hundred entries must have used, or the generator has lost a part of the language.
 FEATURES = (
-    "alias", "axis solved from a linear term", "axis that may be negative", "buffer out", "bytes(t)",
-    "chained comparison", "comprehension with a condition", "conditional", "conv.out", "domain restriction",
-    "dtype coalesce", "dtype promote_types", "dtype_combos", "family case by a finite field",
-    "family case that applies a family", "family that determines indices", "formula made >= 0 by plus",
-    "guard by constructor", "guard by dtype", "guard by enumeration", "guard carried through or", "index DType",
-    "index Shape", "index of a tensor that may be absent", "keyword parameter", "known run beside what is solved",
-    "let boolean", "let sequence", "moe.capacity", "mutated always", "mutated where a condition holds",
-    "negative divisor", "nullable where an input is present", "parameter Maybe", "parameter adt", "parameter axes",
-    "parameter opaque", "rank 0", "requirement prefix_offsets", "roofline bytes derived", "roofline bytes written",
-    "roofline func", "shape rule", "tensor constant always", "tensor constant own", "tensor input own",
-    "tensor input shared", "tensor output shared", "unary sign", "write_only always",
+    "alias",
+    "axis solved from a linear term",
+    "axis that may be negative",
+    "buffer out",
+    "bytes(t)",
+    "chained comparison",
+    "comprehension with a condition",
+    "conditional",
+    "conv.out",
+    "domain restriction",
+    "dtype coalesce",
+    "dtype promote_types",
+    "dtype_combos",
+    "family case by a finite field",
+    "family case that applies a family",
+    "family that determines indices",
+    "formula made >= 0 by plus",
+    "guard by constructor",
+    "guard by dtype",
+    "guard by enumeration",
+    "guard carried through or",
+    "index DType",
+    "index Shape",
+    "index of a tensor that may be absent",
+    "keyword parameter",
+    "known run beside what is solved",
+    "let boolean",
+    "let sequence",
+    "moe.capacity",
+    "mutated always",
+    "mutated where a condition holds",
+    "negative divisor",
+    "nullable where an input is present",
+    "parameter Maybe",
+    "parameter adt",
+    "parameter axes",
+    "parameter opaque",
+    "rank 0",
+    "requirement prefix_offsets",
+    "roofline bytes derived",
+    "roofline bytes written",
+    "roofline func",
+    "shape rule",
+    "tensor constant always",
+    "tensor constant own",
+    "tensor input own",
+    "tensor input shared",
+    "tensor output shared",
+    "unary sign",
+    "write_only always",
     "write_only where a condition holds",
-)  # fmt: skip
+)
 CHECKS = (
-    "calls with a passed buffer", "derived bytes recounted", "other calls accepted", "prices compared",
-    "refused: a call that does not fit", "refused: a parameter of the wrong type",
-)  # fmt: skip
+    "calls with a passed buffer",
+    "derived bytes recounted",
+    "other calls accepted",
+    "prices compared",
+    "refused: a call that does not fit",
+    "refused: a parameter of the wrong type",
+)
 
 
 def _told(outcome: Outcome) -> str:
@@ -68,9 +111,13 @@ def test_rows_that_do_not_fit_are_refused_in_many_ways(seeded):
 
 # Shrinking an entry takes minutes and gives little: what failed is printed as a spec file, which a person shortens.
 @settings(
-    max_examples=20, deadline=None, database=None, phases=[Phase.generate], derandomize=True,  # the long run draws anew
+    max_examples=20,
+    deadline=None,
+    database=None,
+    phases=[Phase.generate],
+    derandomize=True,  # the long run draws anew
     suppress_health_check=list(HealthCheck),
-)  # fmt: skip
+)
 @given(st.randoms(use_true_random=False))
 def test_an_entry_that_hypothesis_draws_is_priced_as_its_model_says(source):
     outcome = run_batch(source, 1)

@@ -10,7 +10,7 @@ from tileops.tests.codegen import random_scope as sorts
 from tileops.tests.codegen.random_conditions import Conditions
 from tileops.tests.codegen.random_draw import Draw
 from tileops.tests.codegen.random_scope import Scope
-from tileops.tests.codegen.random_terms import OutOfBounds, Env, Term, Writer, literal, name
+from tileops.tests.codegen.random_terms import Env, OutOfBounds, Term, Writer, literal, name
 
 VARIABLES = ("i", "d", "item", "int8", "q_")
 
@@ -48,8 +48,14 @@ class Expressions:
         if depth <= 0:
             return self.atom(scope)
         weights = {
-            "atom": 3, "arithmetic": 10, "sign": 2, "conditional": 4, "primitive": 5, "comprehension": 3, "divided": 4,
-        }  # fmt: skip
+            "atom": 3,
+            "arithmetic": 10,
+            "sign": 2,
+            "conditional": 4,
+            "primitive": 5,
+            "comprehension": 3,
+            "divided": 4,
+        }
         form = self.draw.weighted({**weights, "size": 3} if scope.sizes else weights)
         found = getattr(self, f"_{form}")(scope, depth)
         # What reads nothing must have a value: the language works it out at once.
@@ -135,10 +141,23 @@ class Expressions:
 
     def _primitive(self, scope: Scope, depth: int) -> Term:
         call, draw = self.write.call, self.draw
-        form = draw.choice((
-            "abs", "prod", "sum", "len", "max", "min", "max default", "ceil_div", "log2_floor", "per_axis", "conv.out",
-            "pool.out", "moe.capacity",
-        ))  # fmt: skip
+        form = draw.choice(
+            (
+                "abs",
+                "prod",
+                "sum",
+                "len",
+                "max",
+                "min",
+                "max default",
+                "ceil_div",
+                "log2_floor",
+                "per_axis",
+                "conv.out",
+                "pool.out",
+                "moe.capacity",
+            )
+        )
         draw.use(form)
         deeper = depth - 1
         if form == "abs":
@@ -181,10 +200,12 @@ class Expressions:
         where = literal(self.draw.integer(0, count - 1)), literal(count)
         either = scope.of(sorts.Axes, sorts.Sequence, sorts.Integer)
         maybe = [
-            name(base) for base, sort in scope.names.items()
-            if isinstance(sort, sorts.Maybe) and isinstance(sort.item, (sorts.Axes, sorts.Integer))
+            name(base)
+            for base, sort in scope.names.items()
+            if isinstance(sort, sorts.Maybe)
+            and isinstance(sort.item, (sorts.Axes, sorts.Integer))
             and base not in scope.shown
-        ]  # fmt: skip
+        ]
         fallback = literal(self.draw.integer(0, 3))
         if maybe and self.draw.chance(60):
             value = self.draw.choice(maybe)
@@ -261,10 +282,12 @@ class Expressions:
         draw = self.draw
         dims: list[Term] = [literal(draw.choice((0, -1, 1))), literal(None), literal((0, -1)), literal(())]
         dims += scope.of(sorts.Axes) + [
-            name(base) for base, sort in scope.names.items()
-            if isinstance(sort, sorts.Maybe) and isinstance(sort.item, (sorts.Axes, sorts.Integer, sorts.Sequence))
+            name(base)
+            for base, sort in scope.names.items()
+            if isinstance(sort, sorts.Maybe)
+            and isinstance(sort.item, (sorts.Axes, sorts.Integer, sorts.Sequence))
             and base not in scope.shown
-        ]  # fmt: skip
+        ]
         flags = scope.of(sorts.Flag)
         keepdim = draw.choice(flags) if flags and draw.chance(60) else literal(draw.chance(50))
         mode = literal(draw.choice(("full", "noop", "reject")), draw)

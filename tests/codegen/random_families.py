@@ -62,16 +62,21 @@ def _algebraic(build: Build, param: str, argument: Term, sort: sorts.Algebraic) 
     """A case for each constructor; at times for each value of a finite field."""
     keys: list[tuple[str, Callable[[Any], bool]]] = []
     for constructor, fields in sort.constructors.items():
-        finite = [(field, (False, True) if isinstance(one, sorts.Flag) else one.values)
-                  for field, one in fields.items() if isinstance(one, (sorts.Flag, sorts.Word))]
+        finite = [
+            (field, (False, True) if isinstance(one, sorts.Flag) else one.values)
+            for field, one in fields.items()
+            if isinstance(one, (sorts.Flag, sorts.Word))
+        ]
         if finite and build.draw.chance(50):
             build.draw.use("family case by a finite field")
             field, values = finite[0]
             for value in values:
-                keys.append((
-                    f"{constructor}({field}={value!r})",
-                    lambda v, c=constructor, f=field, w=value: type(v).__name__ == c and getattr(v, f) == w,
-                ))  # fmt: skip
+                keys.append(
+                    (
+                        f"{constructor}({field}={value!r})",
+                        lambda v, c=constructor, f=field, w=value: type(v).__name__ == c and getattr(v, f) == w,
+                    )
+                )
         else:
             keys.append((constructor, lambda v, c=constructor: type(v).__name__ == c))
     return Match(param, sort.type, argument, tuple(keys), sort.constructors)
@@ -113,9 +118,10 @@ def _family(build: Build, arguments: Sequence[tuple[str, Term]], hosting: bool) 
     family = build.name("Family", plain=False)
     order = draw.shuffled(list(declared))
     build.families[family] = {
-        "params": {param: declared[param] for param in order}, "match": [match.param for match in matches],
+        "params": {param: declared[param] for param in order},
+        "match": [match.param for match in matches],
         "cases": cases,
-    }  # fmt: skip
+    }
     given = {match.param: match.argument for match in matches} | params
     text = f"{family}[{', '.join(given[param].text for param in order)}]"
 
@@ -131,6 +137,7 @@ def _family(build: Build, arguments: Sequence[tuple[str, Term]], hosting: bool) 
 
 def _applied(term: Term, given: Mapping[str, Term]) -> Term:
     """A case's axis over the family's arguments."""
+
     def value(env: Env) -> Any:
         return term.of(Env({read: given[read].of(env) for read in term.reads}, {}))
 
@@ -185,9 +192,9 @@ def _case(
             draw.use("family case that reads a field")
             field = draw.choice(numbers)
             read = frozenset({match.param})
-            axes.append(Axis(Term(
-                f"{match.param}.{field}", ATOM, lambda env, p=match.param, f=field: getattr(env[p], f), read,
-            )))  # fmt: skip
+            axes.append(
+                Axis(Term(f"{match.param}.{field}", ATOM, lambda env, p=match.param, f=field: getattr(env[p], f), read))
+            )
         elif match.kind == "Layout" and draw.chance(40):
             build.draw.use("moe.capacity in a family case")
             arguments = name(match.param), names[0], literal(2)
@@ -201,8 +208,10 @@ def _nested(build: Build, param: str) -> tuple[str, list[Axis]]:
     family = build.name("Inner", plain=False)
     chosen = build.draw.chance(50)
     build.families[family] = {
-        "params": {"n": "Dim", "swapped": "Bool"}, "match": ["swapped"], "cases": {False: "[n, 2]", True: "[2, n + 1]"},
-    }  # fmt: skip
+        "params": {"n": "Dim", "swapped": "Bool"},
+        "match": ["swapped"],
+        "cases": {False: "[n, 2]", True: "[2, n + 1]"},
+    }
     one = name(param, True)
     wide = build.write.arithmetic("+", one, literal(1))
     return f"{family}[{param}, {chosen}]", [Axis(literal(2)), Axis(wide)] if chosen else [Axis(one), Axis(literal(2))]

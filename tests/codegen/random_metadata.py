@@ -54,14 +54,18 @@ def filled_by_list(build: Build) -> Tensor:
     tensor.generator = (
         f"{function}({', '.join(argument.text for argument in arguments)})",
         lambda env: contents(*(argument.of(env) for argument in arguments)),
-    )  # fmt: skip
+    )
     tensor.list_index, tensor.generated = values, build.name("G")
     _dtype(build, tensor)
     rows = [len(tensor.generator[1](env)) for env in build.envs]
-    factor, offset = draw.choice([
-        (factor, offset) for factor in (1, 2) for offset in (0, 1)
-        if all(size >= offset and (size - offset) % factor == 0 for size in rows)
-    ])  # fmt: skip
+    factor, offset = draw.choice(
+        [
+            (factor, offset)
+            for factor in (1, 2)
+            for offset in (0, 1)
+            if all(size >= offset and (size - offset) % factor == 0 for size in rows)
+        ]
+    )
     term = name(tensor.generated, True)
     term = build.write.arithmetic("*", literal(factor), term) if factor > 1 else term
     term = build.write.arithmetic("+", term, literal(offset)) if offset else term

@@ -11,9 +11,20 @@ from tileops.tests.codegen.random_draw import Draw
 from tileops.tests.codegen.random_types import ALGEBRAIC, CLASSES
 
 DTYPES = (
-    "bool", "uint8", "int8", "int16", "int32", "int64", "float8_e4m3fn", "float8_e5m2", "float16", "bfloat16",
-    "float32", "float64", "complex64",
-)  # fmt: skip
+    "bool",
+    "uint8",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "float8_e4m3fn",
+    "float8_e5m2",
+    "float16",
+    "bfloat16",
+    "float32",
+    "float64",
+    "complex64",
+)
 MOST_POINTS = 24  # that the parameters of one entry span: a branch of the emitted code is cheap, hundreds are not
 WORDS = ("mean", "sum", "nchw", "row major", "a-b", "None ", "x1", "True", "é")
 
@@ -64,10 +75,24 @@ def _algebraic(sort: sorts.Algebraic) -> Callable[[Draw], Any]:
 
 def _kinds(draw: Draw) -> tuple[str, sorts.Sort, Callable[[Draw], Any], Any]:
     """(type, sort, make, wrong) of a drawn kind."""
-    form = draw.weighted({
-        "int": 6, "bool": 7, "enum": 6, "list": 3, "tuple": 2, "pair": 2, "flags": 1, "axes": 2, "float": 2, "str": 1,
-        "opaque": 1, "dtype": 2, "adt": 4, "any dtype": 1,
-    })  # fmt: skip
+    form = draw.weighted(
+        {
+            "int": 6,
+            "bool": 7,
+            "enum": 6,
+            "list": 3,
+            "tuple": 2,
+            "pair": 2,
+            "flags": 1,
+            "axes": 2,
+            "float": 2,
+            "str": 1,
+            "opaque": 1,
+            "dtype": 2,
+            "adt": 4,
+            "any dtype": 1,
+        }
+    )
     draw.use(f"parameter {form}")
     if form == "int":
         return "int", sorts.Integer(), _ints, "1"

@@ -74,7 +74,7 @@ def finite(model: Model, term: Term) -> bool:
     return all(
         _values(model, name) or name in model.tensors or (name in model.lets and finite(model, model.lets[name]))
         for name in term.reads
-    )  # fmt: skip
+    )
 
 
 def _values(model: Model, name: str) -> tuple[Any, ...]:

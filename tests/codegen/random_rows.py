@@ -61,9 +61,11 @@ def _row(build: Build, env: Env, label: str) -> Row:
     if dtypes:
         row["dtype_cases"] = [dict(draw.shuffled(list(dtypes.items())))]
     named = [
-        str(env[name]) for name in row if name in written
+        str(env[name])
+        for name in row
+        if name in written
         and isinstance(_unmaybe(next(p.sort for p in model.params if p.name == name)), sorts.DTypeName)
-    ]  # fmt: skip
+    ]
     return Row(env, label, row, dtypes, "-".join([label, *dtypes.values(), *named]))
 
 
@@ -96,9 +98,11 @@ def write_entry(build: Build) -> dict[str, Any]:
     for tensor in constants:
         optional = tensor.presence == "own"
         declared[tensor.name] = {
-            "type": f"torch.Tensor{' | None' if optional else ''}", "dtype": tensor.dtype.text,
-            "shape": tensor.shape_text, **({"default": None} if optional else {}),
-        }  # fmt: skip
+            "type": f"torch.Tensor{' | None' if optional else ''}",
+            "dtype": tensor.dtype.text,
+            "shape": tensor.shape_text,
+            **({"default": None} if optional else {}),
+        }
     # Parameters without a default first, keywords last: the order that Python asks for.
     order = sorted(declared, key=lambda name: (declared[name].get("kw_only", False), "default" in declared[name]))
     if declared:
@@ -117,9 +121,12 @@ def write_entry(build: Build) -> dict[str, Any]:
     if model.bytes is not None:
         block["bytes"] = model.bytes.text
     return {
-        "family": FAMILY, "status": _status(build), "signature": signature,
-        "workloads": list({id(row.yaml): row.yaml for row in model.rows}.values()), "roofline": block,
-    }  # fmt: skip
+        "family": FAMILY,
+        "status": _status(build),
+        "signature": signature,
+        "workloads": list({id(row.yaml): row.yaml for row in model.rows}.values()),
+        "roofline": block,
+    }
 
 
 def _status(build: Build) -> str:

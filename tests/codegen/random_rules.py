@@ -27,8 +27,9 @@ def lets(build: Build) -> None:
         elif form == "sequence":
             term = build.accepted(
                 lambda: build.make.sequence(scope, draw.integer(1, 2)),
-                lambda value: len(value) < 6 and all(abs(item) < _SMALL for item in value), lambda: literal((1, 2)),
-            )  # fmt: skip
+                lambda value: len(value) < 6 and all(abs(item) < _SMALL for item in value),
+                lambda: literal((1, 2)),
+            )
             sort = sorts.Sequence(term.dim, derived=True)
         else:
             condition = build.make.conditions.boolean
@@ -86,9 +87,11 @@ def _leaves_choice(build: Build, *rules: Term) -> bool:
     if any(_bare(rule) in map(_bare, build.model.rules) for rule in rules):
         return False
     conditions = [
-        condition for tensor in build.model.tensors.values() for condition in (tensor.presence, tensor.mutated)
+        condition
+        for tensor in build.model.tensors.values()
+        for condition in (tensor.presence, tensor.mutated)
         if isinstance(condition, Term) and condition.reads
-    ]  # fmt: skip
+    ]
     return all(varies(build.model, condition, [*build.model.rules, *rules]) for condition in conditions)
 
 

@@ -92,8 +92,6 @@ class Opaque(Sort):
     """An object that no expression reads."""
 
 
-
-
 @dataclasses.dataclass(frozen=True)
 class Scope:
     """What may be read.
@@ -159,24 +157,27 @@ class Scope:
     def open(self) -> list[Term]:
         """Integers that no discriminant point decides: indices, parameters, and lets over them."""
         return [
-            _read(base, text, sort) for base, text, sort in self.plain()
+            _read(base, text, sort)
+            for base, text, sort in self.plain()
             if isinstance(sort, Integer) and not sort.decided and base not in self.variables
-        ]  # fmt: skip
+        ]
 
     def indexable(self) -> list[Term]:
         """Sequences whose items may be read by number: those whose length no constant decides."""
         return [
-            _read(base, text, sort) for base, text, sort in self.plain()
+            _read(base, text, sort)
+            for base, text, sort in self.plain()
             if isinstance(sort, Sequence) and not sort.derived
-        ]  # fmt: skip
+        ]
 
     def algebraic(self) -> list[tuple[str, Algebraic]]:
         """Algebraic names that are known to have a value."""
         found = [(base, sort) for base, sort in self.names.items() if isinstance(sort, Algebraic)]
         found += [
-            (base, sort.item) for base, sort in self.names.items()
+            (base, sort.item)
+            for base, sort in self.names.items()
             if isinstance(sort, Maybe) and isinstance(sort.item, Algebraic) and base in self.shown
-        ]  # fmt: skip
+        ]
         return found
 
     def untouched(self, base: str) -> bool:

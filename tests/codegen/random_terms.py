@@ -169,9 +169,12 @@ class Writer:
         """`then if test else otherwise`."""
         text = f"{self.place(then, OR)} if {self.place(test, OR)} else {self.place(otherwise, IF)}"
         return Term(
-            text, IF, lambda env: then.of(env) if test.of(env) else otherwise.of(env), all_reads(test, then, otherwise),
+            text,
+            IF,
+            lambda env: then.of(env) if test.of(env) else otherwise.of(env),
+            all_reads(test, then, otherwise),
             then.dim and otherwise.dim,
-        )  # fmt: skip
+        )
 
     def call(self, function: str, compute: Callable[..., Any], *args: Term, dim: bool = False) -> Term:
         """`function(args)`; `compute` says what it gives for the arguments' values."""
@@ -195,7 +198,12 @@ class Writer:
         return Term(text, ATOM, lambda env: tuple(sequence.of(env)[start:stop]), sequence.reads, sequence.dim)
 
     def comprehension(
-        self, function: str, reduce: Callable[[list[Any]], Any], element: Term, variable: str, sequence: Term,
+        self,
+        function: str,
+        reduce: Callable[[list[Any]], Any],
+        element: Term,
+        variable: str,
+        sequence: Term,
         condition: Term | None,
     ) -> Term:
         """`function(element for variable in sequence if condition)`."""

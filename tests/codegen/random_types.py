@@ -46,31 +46,40 @@ class Blocked:
 
 
 CLASSES = {one.__name__: one for one in (Nopad, Padded, Masked, Whole, Blocked)}
-LAYOUT = sorts.Algebraic("Layout", {
-    "Nopad": {}, "Padded": {"block": sorts.Integer(), "zeroed": sorts.Flag()}, "Masked": {"capacity": sorts.Integer()},
-})  # fmt: skip
-SCALING = sorts.Algebraic("Scaling", {
-    "Whole": {}, "Blocked": {"rows": sorts.Integer(), "order": sorts.Word(("row", "column"))},
-})  # fmt: skip
+LAYOUT = sorts.Algebraic(
+    "Layout",
+    {
+        "Nopad": {},
+        "Padded": {"block": sorts.Integer(), "zeroed": sorts.Flag()},
+        "Masked": {"capacity": sorts.Integer()},
+    },
+)
+SCALING = sorts.Algebraic(
+    "Scaling", {"Whole": {}, "Blocked": {"rows": sorts.Integer(), "order": sorts.Word(("row", "column"))}}
+)
 ALGEBRAIC = (LAYOUT, SCALING)
 
 
 def types_yaml() -> dict[str, Any]:
     """types.yaml of the random entries."""
+
     def field(sort: sorts.Sort) -> str:
         if isinstance(sort, sorts.Word):
             return " | ".join(f"'{value}'" for value in sort.values)
         return "bool" if isinstance(sort, sorts.Flag) else "int"
 
     return {
-        one.type: {"constructors": {
-            constructor: {
-                "class": f"{MODULE}.{constructor}", "fields": {name: field(sort) for name, sort in fields.items()},
+        one.type: {
+            "constructors": {
+                constructor: {
+                    "class": f"{MODULE}.{constructor}",
+                    "fields": {name: field(sort) for name, sort in fields.items()},
+                }
+                for constructor, fields in one.constructors.items()
             }
-            for constructor, fields in one.constructors.items()
-        }}
+        }
         for one in ALGEBRAIC
-    }  # fmt: skip
+    }
 
 
 def in_yaml(value: Any) -> Any:

@@ -41,7 +41,11 @@ def test_where_one_family_is_built_the_ops_of_others_are_not_missed(tmp_path):
 
 def test_no_op_runs_itself(tmp_path):
     ((op, field, message),) = _defects(tmp_path, OneFwdOp=["ScaleFwdOp", "OneFwdOp"])
-    assert (op, field, message) == ("OneFwdOp", "composition.stages[1]", "'OneFwdOp' runs OneFwdOp, and so would run itself")
+    assert (op, field, message) == (
+        "OneFwdOp",
+        "composition.stages[1]",
+        "'OneFwdOp' runs OneFwdOp, and so would run itself",
+    )
 
 
 def test_no_op_runs_itself_through_others(tmp_path):
@@ -64,10 +68,16 @@ def formulas(monkeypatch):
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("price", ""), ("missing", "has no function 'missing'"), ("NUMBER", "is no function but a int"), ("Price", "is no function but a type"),
-        ("instance", "is no function but a Price"), ("join", "is a function of posixpath; name it there"),
-        ("two", "(call, op) must take the checked call and nothing else"), ("keyword", "must take the checked call"),
-        ("defaulted", "must take the checked call"), ("any_number", "must take the checked call"),
+        ("price", ""),
+        ("missing", "has no function 'missing'"),
+        ("NUMBER", "is no function but a int"),
+        ("Price", "is no function but a type"),
+        ("instance", "is no function but a Price"),
+        ("join", "is a function of posixpath; name it there"),
+        ("two", "(call, op) must take the checked call and nothing else"),
+        ("keyword", "must take the checked call"),
+        ("defaulted", "must take the checked call"),
+        ("any_number", "must take the checked call"),
     ],
 )
 def test_a_formula_is_a_function_of_its_module_that_takes_the_checked_call_and_nothing_else(formulas, name, said):
@@ -82,8 +92,10 @@ def test_a_formula_is_a_function_of_its_module_that_takes_the_checked_call_and_n
 def test_a_command_that_takes_one_folder_refuses_a_second(module):
     arguments = {"tileops.codegen.emit": ["--check"], "tileops.codegen.explain": ["--op=GemmFwdOp"]}.get(module, [])
     done = subprocess.run(
-        [sys.executable, "-m", module, "--spec_dir=a", "--spec_dir=b", *arguments], capture_output=True, text=True,
+        [sys.executable, "-m", module, "--spec_dir=a", "--spec_dir=b", *arguments],
+        capture_output=True,
+        text=True,
         env={"PYTHONPATH": ":".join(sys.path)},
-    )  # fmt: skip
+    )
     assert done.returncode == 2
     assert done.stderr.endswith("--spec_dir takes one folder, and 2 are named: a, b\n")

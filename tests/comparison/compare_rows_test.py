@@ -23,9 +23,7 @@ def timed(ns, spread=0.0, **fields):
 
 
 def compared(base, new, threshold=0.05):
-    return compare_rows.compare(
-        compare_rows.measured(base), compare_rows.measured(new), threshold
-    )
+    return compare_rows.compare(compare_rows.measured(base), compare_rows.measured(new), threshold)
 
 
 def verdict(base, new, threshold=0.05):
@@ -92,10 +90,7 @@ def test_excluded_copies_are_part_of_the_time_and_its_spread():
 
 def test_rows_of_one_run_alone_appear_and_vanish():
     rows = compared([timed(1, case_id="old")], [timed(1, case_id="new")])
-    assert {row.case_id: row.verdict for row in rows} == {
-        "old": V.VANISHED,
-        "new": V.APPEARED,
-    }
+    assert {row.case_id: row.verdict for row in rows} == {"old": V.VANISHED, "new": V.APPEARED}
     assert not compare_rows.has_regression(rows)
 
 
@@ -118,9 +113,7 @@ def test_times_of_two_clocks_are_not_compared():
     assert verdict(timed(1_000, source=EVENTS), timed(60_000, source=EVENTS)) == V.SLOWER
 
 
-@pytest.mark.parametrize(
-    "field, value", [("flops", 7), ("bytes", 8), ("roof_key", "tensor_core.fp8")]
-)
+@pytest.mark.parametrize("field, value", [("flops", 7), ("bytes", 8), ("roof_key", "tensor_core.fp8")])
 def test_a_changed_price_is_told_apart_from_a_changed_time(field, value):
     base, new = timed(100_000), timed(100_000, **{field: value})
     (row,) = rows = compared([base], [new])
@@ -132,10 +125,7 @@ def test_a_changed_price_is_told_apart_from_a_changed_time(field, value):
 
 def test_means_are_geometric_and_by_family():
     base = [timed(100, case_id=str(i), family="ab"[i // 2]) for i in range(4)]
-    new = [
-        timed(ns, case_id=str(i), family="ab"[i // 2])
-        for i, ns in enumerate((200, 50, 400, 100))
-    ]
+    new = [timed(ns, case_id=str(i), family="ab"[i // 2]) for i, ns in enumerate((200, 50, 400, 100))]
     rows = compared(base, new)
     a, b = compare_rows.families(rows)
     assert (a.family, a.rows) == ("a", 2) and a.ratio == pytest.approx(1.0)

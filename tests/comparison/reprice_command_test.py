@@ -7,7 +7,8 @@ import sys
 import pytest
 
 from tileops.perf.report import runs
-from tileops.perf.runs import reader, writer as run_writer
+from tileops.perf.runs import reader
+from tileops.perf.runs import writer as run_writer
 
 
 def reprice(*flags):

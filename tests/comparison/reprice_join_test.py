@@ -10,14 +10,10 @@ def priced(**fields):
 
 
 def test_times_stay_and_prices_are_todays():
-    recorded = builders.record(
-        flops=1, bytes=2, read_bytes=1, roof_key="a", data_terms={"x": 1}, ns=5.0
-    )
+    recorded = builders.record(flops=1, bytes=2, read_bytes=1, roof_key="a", data_terms={"x": 1}, ns=5.0)
     before = benchmark_pb2.BenchmarkRecord()
     before.CopyFrom(recorded)
-    today = priced(
-        flops=10, bytes=20, read_bytes=15, roof_key="b", data_terms={"y": 2}
-    )
+    today = priced(flops=10, bytes=20, read_bytes=15, roof_key="b", data_terms={"y": 2})
     joined = reprice_join.join([recorded], [today])
     (record,) = joined.records
     assert (record.flops, record.bytes, record.read_bytes) == (10, 20, 15)
@@ -26,13 +22,7 @@ def test_times_stay_and_prices_are_todays():
     assert record.timing == recorded.timing
     assert (record.implementation, record.status) == ("torch", recorded.status)
     assert recorded == before
-    assert {change.field for change in joined.changes} == {
-        "flops",
-        "bytes",
-        "read_bytes",
-        "roof_key",
-        "data_terms",
-    }
+    assert {change.field for change in joined.changes} == {"flops", "bytes", "read_bytes", "roof_key", "data_terms"}
 
 
 def test_an_unchanged_price_gives_the_same_record():
@@ -62,11 +52,7 @@ def test_cases_that_vanished_appeared_or_fail_are_told():
         [
             priced(case_id="kept"),
             priced(case_id="new"),
-            priced(
-                case_id="broken",
-                status=benchmark_pb2.STATUS_ERROR,
-                message="no values on meta",
-            ),
+            priced(case_id="broken", status=benchmark_pb2.STATUS_ERROR, message="no values on meta"),
         ],
     )
     assert [record.case_id for record in joined.records] == ["kept"]
@@ -81,12 +67,8 @@ def test_cases_that_vanished_appeared_or_fail_are_told():
 
 def test_changes_are_told_by_op_and_field_with_an_example():
     recorded = [builders.record(case_id=f"case-{i}", flops=10) for i in range(3)]
-    joined = reprice_join.join(
-        recorded, [priced(case_id=f"case-{i}", flops=20) for i in range(3)]
-    )
-    assert reprice_join.describe(joined) == [
-        "SiluFwdOp: flops changed in 3 cases, as in case-0: 10 -> 20"
-    ]
+    joined = reprice_join.join(recorded, [priced(case_id=f"case-{i}", flops=20) for i in range(3)])
+    assert reprice_join.describe(joined) == ["SiluFwdOp: flops changed in 3 cases, as in case-0: 10 -> 20"]
 
 
 def test_an_op_that_never_was_is_told_apart_from_a_row_that_went():
@@ -111,7 +93,9 @@ def test_many_rows_of_which_there_is_nothing_to_say_are_counted():
 def test_where_nothing_is_priced_a_line_says_what_rows_are_known_by():
     joined = reprice_join.join([builders.record(case_id="test_silu")], [priced()])
     assert joined.records == []
-    assert reprice_join.describe(joined)[-1].startswith("no recorded row could be priced: rows are known by op and case id")
+    assert reprice_join.describe(joined)[-1].startswith(
+        "no recorded row could be priced: rows are known by op and case id"
+    )
 
 
 def test_the_family_is_the_ops():

@@ -5,7 +5,8 @@ import sys
 
 import pytest
 
-from tileops.perf.comparison import rows as compare_rows, stability_rows
+from tileops.perf.comparison import rows as compare_rows
+from tileops.perf.comparison import stability_rows
 from tileops.perf.runs import writer as run_writer
 from tileops.proto import benchmark_pb2
 from tileops.tests.report import builders
@@ -13,8 +14,7 @@ from tileops.tests.report import builders
 
 def _records(times_us, harness_s=0.5):
     return [
-        builders.record(case_id=f"case-{at}", ns=us * 1e3, harness_s=harness_s + at)
-        for at, us in enumerate(times_us)
+        builders.record(case_id=f"case-{at}", ns=us * 1e3, harness_s=harness_s + at) for at, us in enumerate(times_us)
     ]
 
 
@@ -50,7 +50,10 @@ def test_harness_times_are_of_records_that_were_run():
 def run(tmp_path, *flags):
     done = subprocess.run(
         [sys.executable, "-m", "tileops.perf.stability", *flags],
-        cwd=tmp_path, capture_output=True, text=True, env={"PYTHONPATH": ":".join(sys.path)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": ":".join(sys.path)},
     )
     return done.returncode, done.stdout, done.stderr
 
@@ -96,9 +99,11 @@ def test_a_run_tells_nothing_of_itself_under_whatever_name(tmp_path):
     (tmp_path / "copy.binpb").write_bytes((tmp_path / "a.binpb").read_bytes())
     _write(tmp_path / "renamed.binpb", [100.0, 200.0], started_s=2_000)  # another run id, every time the same
     for other, how in (
-        ("a.binpb", "one file"), ("link.binpb", "one file"), ("copy.binpb", "of one run, run-1000"),
+        ("a.binpb", "one file"),
+        ("link.binpb", "one file"),
+        ("copy.binpb", "of one run, run-1000"),
         ("renamed.binpb", "the same in every digit"),
-    ):  # fmt: skip
+    ):
         for more in ([], ["--allow_unlike"]):
             status, out, err = run(tmp_path, "--base=a.binpb", f"--new={other}", *more)
             assert (status, out) == (2, "") and f"are {how}: it takes two runs" in err and len(err.splitlines()) == 1

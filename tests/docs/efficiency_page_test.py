@@ -15,9 +15,16 @@ RUN = {"file": "run.binpb", "device_name": "NVIDIA H200", "driver_version": "580
 
 def _row(op, case_id, label, actual_us, sol_us, family="elementwise"):
     return {
-        "op": op, "family": family, "case_id": case_id, "label": label, "implementation": "triton", "bound": "memory",
-        "actual_time_s": actual_us / 1e6, "sol_time_s": sol_us / 1e6, "efficiency": sol_us / actual_us,
-    }  # fmt: skip
+        "op": op,
+        "family": family,
+        "case_id": case_id,
+        "label": label,
+        "implementation": "triton",
+        "bound": "memory",
+        "actual_time_s": actual_us / 1e6,
+        "sol_time_s": sol_us / 1e6,
+        "efficiency": sol_us / actual_us,
+    }
 
 
 ROWS = [
@@ -64,8 +71,11 @@ def test_a_published_row_is_that_of_the_label_whose_dtype_all_operands_have(page
 def test_the_worst_rows_come_first(page):
     lines = [line for line in page.split("farthest from the limit")[1].splitlines() if line.startswith("| ")][2:]
     assert [line.split(" | ")[1] for line in lines] == [
-        "mixed-float16-float32", "a-big-float32", "big-float16-float16", "loss-bfloat16",
-    ]  # fmt: skip
+        "mixed-float16-float32",
+        "a-big-float32",
+        "big-float16-float16",
+        "loss-bfloat16",
+    ]
     assert "| 40.0 | 20.0 | 0.50 | memory |" in lines[0]
 
 

@@ -31,9 +31,11 @@ def shell(tmp_path):
 
     def run(script, **environment):
         done = subprocess.run(
-            ["sh", "-c", script.replace("/shared", str(tmp_path))], capture_output=True, text=True,
+            ["sh", "-c", script.replace("/shared", str(tmp_path))],
+            capture_output=True,
+            text=True,
             env={"PATH": f"{tmp_path}:{os.environ['PATH']}", **environment},
-        )  # fmt: skip
+        )
         assert done.returncode == 0 and not done.stderr, done.stderr
         return [line.split() for line in done.stdout.splitlines()]
 

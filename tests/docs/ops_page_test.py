@@ -21,14 +21,16 @@ def _line(page, op):
 REPORT = {
     "profile": {"gpu": "NVIDIA H200"},
     "rows": [
-        _row("AddFwdOp", "a-float16", 0.91, "at_ceiling"), _row("AddFwdOp", "b-float16", 0.5),
-        _row("AddFwdOp", "c-float16", 1.2, "anomaly"), _row("AbsFwdOp", "d", None, "latency_bound"),
+        _row("AddFwdOp", "a-float16", 0.91, "at_ceiling"),
+        _row("AddFwdOp", "b-float16", 0.5),
+        _row("AddFwdOp", "c-float16", 1.2, "anomaly"),
+        _row("AbsFwdOp", "d", None, "latency_bound"),
     ],
-}  # fmt: skip
+}
 
 
 def test_every_op_has_a_line_with_its_implementations():
-    page = ops_page.page(ENTRIES, {op: ("torch", "triton") for op in ENTRIES}, REPORT)
+    page = ops_page.page(ENTRIES, dict.fromkeys(ENTRIES, ("torch", "triton")), REPORT)
     for op in ENTRIES:
         assert "torch, triton" in _line(page, op)
     assert ENTRIES["GemmFwdOp"].status in _line(ops_page.page(ENTRIES, {}, REPORT), "GemmFwdOp")

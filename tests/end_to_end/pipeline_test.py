@@ -12,7 +12,8 @@ import pytest
 
 from tileops.perf.comparison import reprice_join
 from tileops.perf.report import runs
-from tileops.perf.runs import reader as runfile, writer as run_writer
+from tileops.perf.runs import reader as runfile
+from tileops.perf.runs import writer as run_writer
 from tileops.tools.cli import paths
 
 
@@ -73,7 +74,12 @@ def _report_at_prices_of(run, tmp_path: pathlib.Path, flags: tuple[str, ...]) ->
     ("file", "op", "old", "new"),
     [
         ("gemm", "GemmFwdOp", '"2 * M * N * K"', '"4 * M * N * K"'),
-        ("elementwise_gated", "SiluAndMulFwdOp", 'flops: "6 * prod(B) * N"', 'flops: "6 * prod(B) * N"\n    bytes: "2 * (bytes(x) + bytes(output))"'),
+        (
+            "elementwise_gated",
+            "SiluAndMulFwdOp",
+            'flops: "6 * prod(B) * N"',
+            'flops: "6 * prod(B) * N"\n    bytes: "2 * (bytes(x) + bytes(output))"',
+        ),
     ],
     ids=["flops doubled", "bytes doubled"],
 )

@@ -181,7 +181,8 @@ def test_a_file_that_may_not_grow_ends_the_run_with_whole_rows_and_is_continued(
     room = path.stat().st_size - 2 * max(record.ByteSize() for record in outcomes(path).values())
     path.unlink()
     kept = _check_full(
-        path, *bench(*rows, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (room, resource.RLIM_INFINITY)))
+        path,
+        *bench(*rows, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (room, resource.RLIM_INFINITY))),
     )
     assert 1 <= len(kept) < 4 and path.stat().st_size <= room
     status, _, err = bench(*rows, "--resume")

@@ -95,7 +95,10 @@ def test_resume_refuses_another_content_of_a_plugin_and_takes_the_old_one_back(t
         "[mine] = [module for name, module in sys.modules.items() if name.startswith('tileops_plugin_mine')]\n"
         "mine.ScaleFwdOp.register('more', lambda op, call, x: x)\n"
     )
-    _refused(bench(*flags, "--resume", "--plugin=more.py"), "--generated_dir brought generated, mine.py, and generated, mine.py, more.py")
+    _refused(
+        bench(*flags, "--resume", "--plugin=more.py"),
+        "--generated_dir brought generated, mine.py, and generated, mine.py, more.py",
+    )
     assert (tmp_path / "run.binpb").read_bytes() == before
     mine.write_text(MINE)
     assert bench(*flags, "--resume")[0] == 0 and whole(tmp_path / "run.binpb")
@@ -125,7 +128,9 @@ def test_a_module_that_is_a_plugin_is_named_with_what_is_loaded_of_its_package(t
 
 def test_a_plugin_that_changes_while_the_run_goes_on_ends_it(tmp_path, start, bench, mine):
     # The first row's process is ended by its op, and the next one finds another plugin.
-    mine.write_text(MINE.replace("    return x * op", "    edit()\n    return x * op") + """
+    mine.write_text(
+        MINE.replace("    return x * op", "    edit()\n    return x * op")
+        + """
 def edit():
     import os, pathlib
     with open(pathlib.Path(__file__), "a") as file:
@@ -134,7 +139,8 @@ def edit():
 
 
 ScaleFwdOp.register("later", lambda op, call, x: x * op.params["factor"])
-""")
+"""
+    )
     before = mine.read_text()
     process = start(*FLAGS, "--plugin=mine.py")
     _, err = process.communicate(timeout=240)
@@ -171,7 +177,7 @@ def test_a_plugin_that_is_not_there_is_said_in_words(bench, tmp_path):
 
 def test_a_roof_that_is_none_is_an_error(tmp_path, bench, mine):
     method = '\n    def roof_key(self):\n        return "warp_drive"\n'
-    mine.write_text(MINE.replace('\n\ndef _mine', f"{method}\n\ndef _mine"))
+    mine.write_text(MINE.replace("\n\ndef _mine", f"{method}\n\ndef _mine"))
     for device in ("cpu", "meta"):
         out = "--rows=all" if device == "cpu" else "--out=prices.binpb"
         status, _, err = bench(f"--device={device}", "--label=small", "--plugin=mine.py", out)

@@ -60,4 +60,6 @@ def test_a_mistake_in_the_kernel_is_told_before_any_time(tmp_path):
     (tmp_path / name).write_text(content.replace("/ length + eps", "/ length * eps"), encoding="utf-8")
     status, _, err = run(tmp_path, COMMANDS[0])
     assert status == command.EXIT_FOUND
-    assert "error: RMSNormFwdOp llama-8b-decode-bfloat16 mine: wrong result: output 'output' has a relative error" in err
+    assert (
+        "error: RMSNormFwdOp llama-8b-decode-bfloat16 mine: wrong result: output 'output' has a relative error" in err
+    )

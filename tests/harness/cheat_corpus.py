@@ -60,23 +60,43 @@ CHEATS = {
     "statistics_cheats": {
         **dict.fromkeys(
             (
-                "no_norm", "first_half_of_rows", "every_other_element_of_rows", "random_half_of_rows", "whole_matrix",
-                "the_row_before", "no_eps", "another_eps", "ignores_the_weight", "weights_near_one_for_one",
-                "half_of_the_batch", "variance_without_eps", "no_mean", "inference_without_eps", "twice_the_half",
-                "no_normalizer", "one_normalizer_for_all_rows", "normalizer_of_half_the_keys", "half_precision",
+                "no_norm",
+                "first_half_of_rows",
+                "every_other_element_of_rows",
+                "random_half_of_rows",
+                "whole_matrix",
+                "the_row_before",
+                "no_eps",
+                "another_eps",
+                "ignores_the_weight",
+                "weights_near_one_for_one",
+                "half_of_the_batch",
+                "variance_without_eps",
+                "no_mean",
+                "inference_without_eps",
+                "twice_the_half",
+                "no_normalizer",
+                "one_normalizer_for_all_rows",
+                "normalizer_of_half_the_keys",
+                "half_precision",
             ),
             "wrong result: .*(relative error|off by|is too (large|small) by)",
         ),
         "one_percent_too_large": "wrong result: .* is too large by 0.0(0[89]|1)",
         "two_per_mille_too_large": "wrong result: .* is too large by 0.00(1[5-9]|2)",
     },
-}  # fmt: skip
+}
 # Whose implementations they are, where not of the toy op.
 OPS = {
     "statistics_cheats": (
-        "RMSNormFwdOp", "BatchNormFwdOp", "SumFwdOp", "GroupedQueryAttentionFwdOp", "GemmFwdOp", "ExpFwdOp"
-    ),
-}  # fmt: skip
+        "RMSNormFwdOp",
+        "BatchNormFwdOp",
+        "SumFwdOp",
+        "GroupedQueryAttentionFwdOp",
+        "GemmFwdOp",
+        "ExpFwdOp",
+    )
+}
 
 
 def judge(plugin: str, records: Iterable[benchmark_pb2.BenchmarkRecord]) -> list[str]:

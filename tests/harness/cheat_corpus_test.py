@@ -46,8 +46,12 @@ def test_no_honest_implementation_of_similar_look_is_an_error(tmp_path, bench):
 def test_whoever_changes_what_measures_leaves_nothing_to_those_after_it(tmp_path, bench):
     """Rows and implementations of an op share a process, the one that a cheat would poison for them."""
     status, _, err = bench(
-        "--device=cpu", "--rows=all", "--op=ScaleFwdOp", "--label=small,middle",
-        "--implementation=replaces_the_statistics,torch", plugin("cheats"),
+        "--device=cpu",
+        "--rows=all",
+        "--op=ScaleFwdOp",
+        "--label=small,middle",
+        "--implementation=replaces_the_statistics,torch",
+        plugin("cheats"),
     )
     records = list(reader.read_run(tmp_path / "tileops-run.binpb").records())
     honest = [record for record in records if record.implementation == "torch"]
@@ -103,9 +107,7 @@ SPOILS = """for found in gc.get_objects():
 )
 def test_whatever_its_error_an_implementation_costs_those_after_it_nothing(tmp_path, bench, what, message):
     (tmp_path / "after.py").write_text(AFTER.replace("WHAT", what))
-    status, _, err = bench(
-        "--device=cpu", *FLAGS, "--implementation=first,honest", f"--plugin={tmp_path}/after.py"
-    )
+    status, _, err = bench("--device=cpu", *FLAGS, "--implementation=first,honest", f"--plugin={tmp_path}/after.py")
     records = {one.implementation: one for one in reader.read_run(tmp_path / "tileops-run.binpb").records()}
     assert records["honest"].status == benchmark_pb2.STATUS_OK, err
     assert records["honest"].correctness.checked
@@ -137,6 +139,11 @@ def test_the_judge_tells_what_passed_and_what_did_not():
     failed = record(op="ScaleFwdOp", implementation="honest_waits", status=benchmark_pb2.STATUS_ERROR, message="no")
     found = cheat_corpus.judge("gpu_cheats", [passed, other, failed])
     assert [line.partition(":")[0] for line in found] == [
-        "side_stream", "background_thread", "other_work_now_and_then", "switches_recording_off", "leaves_recording_off",
-        "waits_for_nothing", "honest_waits is honest",
-    ]  # fmt: skip
+        "side_stream",
+        "background_thread",
+        "other_work_now_and_then",
+        "switches_recording_off",
+        "leaves_recording_off",
+        "waits_for_nothing",
+        "honest_waits is honest",
+    ]

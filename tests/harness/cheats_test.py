@@ -62,11 +62,7 @@ def test_a_patched_timer_is_told_and_no_time_is_recorded(monkeypatch):
 
 @pytest.mark.parametrize(
     ("op", "label", "implementation"),
-    [
-        ("ScaleFwdOp", "small", "honest"),
-        ("ScaleFwdOp", "middle", "honest"),
-        ("ScatterCountFwdOp", "few", "loop"),
-    ],
+    [("ScaleFwdOp", "small", "honest"), ("ScaleFwdOp", "middle", "honest"), ("ScatterCountFwdOp", "few", "loop")],
 )
 def test_an_honest_one_is_timed(op, label, implementation):
     record = run("implementations", op, label, implementation)

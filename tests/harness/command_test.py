@@ -7,7 +7,8 @@ import threading
 
 import pytest
 
-from tileops.perf.runs import reader as runfile, writer as run_writer
+from tileops.perf.runs import reader as runfile
+from tileops.perf.runs import writer as run_writer
 from tileops.proto import benchmark_pb2
 from tileops.tests.harness.runs import ERROR, OK, SKIPPED, TIMEOUT, outcomes, plugin, whole
 
@@ -38,7 +39,9 @@ def test_a_run_on_the_cpu(tmp_path, bench):
 
 
 def test_a_when_that_raises_costs_its_own_row(tmp_path, bench):
-    status, _, err = bench("--device=cpu", "--rows=all", "--op=Scale*", "--label=small", "--label=huge", plugin("fussy"))
+    status, _, err = bench(
+        "--device=cpu", "--rows=all", "--op=Scale*", "--label=small", "--label=huge", plugin("fussy")
+    )
     assert status == 1, err
     found = outcomes(tmp_path / "tileops-run.binpb")
     assert {key: record.status for key, record in found.items()} == {
@@ -49,7 +52,10 @@ def test_a_when_that_raises_costs_its_own_row(tmp_path, bench):
         ("huge-float32", "wb"): SKIPPED,
         ("huge-float32", "honest"): SKIPPED,
     }
-    assert found["small-float32", "wb"].message == "when of 'wb' raised RuntimeError: cannot tell (fussy.py:11, in _unsure)"
+    assert (
+        found["small-float32", "wb"].message
+        == "when of 'wb' raised RuntimeError: cannot tell (fussy.py:11, in _unsure)"
+    )
     assert found["small-float32", "wb"].flops == 2048
 
 
@@ -109,7 +115,14 @@ def test_an_ending_of_no_run_file_is_refused(tmp_path, bench):
 
 def test_samples_are_recorded_unless_a_small_file_is_asked_for(tmp_path, bench):
     for name, flags in (("with", ()), ("without", ("--nosamples",))):
-        bench("--device=cpu", f"--out={name}.binpb", "--label=few", "--implementation=torch", plugin("implementations"), *flags)
+        bench(
+            "--device=cpu",
+            f"--out={name}.binpb",
+            "--label=few",
+            "--implementation=torch",
+            plugin("implementations"),
+            *flags,
+        )
     timings = [
         [record.timing for record in outcomes(tmp_path / f"{name}.binpb").values() if record.status == OK]
         for name in ("with", "without")
@@ -167,9 +180,14 @@ def test_a_terminal_is_shown_the_row_the_errors_and_the_time_left(bench):
     reader = threading.Thread(target=lambda: shown.extend(iter(lambda: _read(ours), b"")))
     reader.start()
     status, _, _ = bench(
-        "--device=cpu", "--rows=all", "--label=small", "--row_timeout_s=60", "--implementation=torch,raises,survivor",
-        plugin("trouble"), stderr=theirs,
-    )  # fmt: skip
+        "--device=cpu",
+        "--rows=all",
+        "--label=small",
+        "--row_timeout_s=60",
+        "--implementation=torch,raises,survivor",
+        plugin("trouble"),
+        stderr=theirs,
+    )
     os.close(theirs)
     reader.join(timeout=60)
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", b"".join(shown).decode())
@@ -188,12 +206,17 @@ def _read(terminal):
 
 def test_entries_without_an_implementation_are_skipped(tmp_path, bench):
     status, _, err = bench("--device=cpu", "--label=few")
-    assert status == 1 and "no implementation: bring one" in err and "nothing was measured: every row was skipped" in err
+    assert (
+        status == 1 and "no implementation: bring one" in err and "nothing was measured: every row was skipped" in err
+    )
     assert [record.status for record in outcomes(tmp_path / "tileops-run.binpb").values()] == [SKIPPED]
 
 
 def test_globs_may_share_a_flag(bench):
-    for flags in (["--op=Scat*,Sca*FwdOp", "--label=small, few"], ["--op=Scatter*", "--op=ScaleFwdOp", "--label=few,small"]):
+    for flags in (
+        ["--op=Scat*,Sca*FwdOp", "--label=small, few"],
+        ["--op=Scatter*", "--op=ScaleFwdOp", "--label=few,small"],
+    ):
         status, out, err = bench("--list", *flags, plugin("implementations"))
         assert status == 0, err
         assert [line.split("\t")[0] for line in out.splitlines()] == ["ScaleFwdOp", "ScatterCountFwdOp"]

@@ -8,7 +8,9 @@ import torch
 
 from tileops.ops import catalogue, workloads
 from tileops.perf.clock.measurement import Budget
-from tileops.perf.harness import correctness, expected as bench_expected, noise as bench_noise, timing
+from tileops.perf.harness import correctness, timing
+from tileops.perf.harness import expected as bench_expected
+from tileops.perf.harness import noise as bench_noise
 from tileops.perf.harness.correctness import relative_error
 from tileops.perf.harness.expected import Wanted, WrongResultError
 from tileops.perf.harness.inputs import RowInputs
@@ -63,7 +65,10 @@ def test_integers_must_be_equal():
 def test_an_absent_output_equals_an_absent_one_alone():
     there = torch.ones(2)
     assert correctness._check_tensor("output 'l'", None, None) == 0.0
-    for found, reference, said in ((None, there, "is absent, and the reference's there"), (there, None, "is there, and the")):
+    for found, reference, said in (
+        (None, there, "is absent, and the reference's there"),
+        (there, None, "is there, and the"),
+    ):
         with pytest.raises(WrongResultError, match=f"output 'l' {said}"):
             wanted = None if reference is None else Wanted(tensor=reference)
             correctness._check_tensor("output 'l'", found, wanted)
@@ -206,7 +211,9 @@ def test_the_tolerance_follows_from_the_arithmetic_of_an_op():
     for name in ("ExpFwdOp", "SiluAndMulFwdOp", "DropoutFwdOp", "SumFwdOp", "RMSNormFwdOp", "GemmFwdOp"):
         op_class = catalogue.load()[name]
         op = workloads.construct(op_class, op_class.CASES[0])
-        found[name] = bench_expected._arithmetic(op, op.check(**workloads.build_inputs(op_class, op_class.CASES[0], "meta")))
+        found[name] = bench_expected._arithmetic(
+            op, op.check(**workloads.build_inputs(op_class, op_class.CASES[0], "meta"))
+        )
     assert list(found.values()) == ["elementwise"] * 3 + ["reduction"] * 2 + ["product"]
     passes = {
         kind: [

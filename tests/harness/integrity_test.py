@@ -9,7 +9,8 @@ import types
 import pytest
 import torch
 
-from tileops.perf.harness import fingerprint as bench_fingerprint, records
+from tileops.perf.harness import fingerprint as bench_fingerprint
+from tileops.perf.harness import records
 from tileops.proto import benchmark_pb2
 from tileops.tests.harness import toys
 
@@ -26,7 +27,7 @@ class _Slotted:
 
 def _module():
     """A module with something of everything."""
-    source = '''
+    source = """
 import functools
 import math
 
@@ -74,7 +75,7 @@ class Thing:
 
 class Other(Thing):
     pass
-'''
+"""
     module = types.ModuleType("ours")
     module.Setting, module.Slotted = _Setting, _Slotted
     exec(source, vars(module))
@@ -112,7 +113,7 @@ def _other(*args, **kwargs):
         (lambda m: setattr(m.Other, "method", _other), "ours.Other.method"),
         (lambda m: setattr(m.Other, "__getattribute__", _other), "ours.Other.__getattribute__"),
     ],
-)  # fmt: skip
+)
 def test_what_changes_what_code_does_is_named(change, named):
     module = _module()
     fingerprint = bench_fingerprint.Fingerprint([module])

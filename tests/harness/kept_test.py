@@ -8,7 +8,8 @@ import torch
 
 from tileops.ops import catalogue
 from tileops.perf.clock.measurement import Budget
-from tileops.perf.harness import kept as bench_kept, timing
+from tileops.perf.harness import kept as bench_kept
+from tileops.perf.harness import timing
 from tileops.proto import benchmark_pb2
 
 BUDGET = Budget(warmup_s=0.0, measure_s=0.0)
@@ -55,9 +56,8 @@ def test_neither_what_was_given_nor_what_came_back_is_what_is_kept():
 def test_the_file_takes_no_write():
     kept = bench_kept.Kept(torch.arange(10.0))
     path = f"/proc/self/fd/{kept._file.fileno()}"
-    with pytest.raises(OSError, match="not permitted"):
-        with open(path, "r+b", buffering=0) as file:
-            file.write(b"xxxx")
+    with pytest.raises(OSError, match="not permitted"), open(path, "r+b", buffering=0) as file:
+        file.write(b"xxxx")
     with pytest.raises(OSError):
         os.truncate(path, 1)
     assert kept.get().tolist() == list(range(10))

@@ -23,15 +23,32 @@ print("torch" if any(name == "torch" or name.startswith("torch.") for name in sy
 sys.exit(status)
 """
 COMMANDS = (
-    "perf.bench", "perf.roofline", "perf.compare", "perf.stability", "perf.records", "perf.reprice", "perf.predict", "perf.calibrate",
-    "perf.clock_study", "audit.bytes", "ops.conformance.conformance", "codegen.emit", "codegen.explain", "codegen.validate", "manifest.schema",
-)  # fmt: skip
+    "perf.bench",
+    "perf.roofline",
+    "perf.compare",
+    "perf.stability",
+    "perf.records",
+    "perf.reprice",
+    "perf.predict",
+    "perf.calibrate",
+    "perf.clock_study",
+    "audit.bytes",
+    "ops.conformance.conformance",
+    "codegen.emit",
+    "codegen.explain",
+    "codegen.validate",
+    "manifest.schema",
+)
 
 
 def run(command: str, *flags: str) -> tuple[int, list[str], str, str]:
     """(status, lines of stdout, stderr, what of torch was imported)."""
     done = subprocess.run(
-        [sys.executable, "-c", _RUN, f"tileops.{command}", *flags], capture_output=True, text=True, check=False, timeout=240
+        [sys.executable, "-c", _RUN, f"tileops.{command}", *flags],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
     )
     *lines, imported = done.stdout.splitlines()
     return done.returncode, lines, done.stderr, imported
@@ -51,7 +68,11 @@ def test_help_and_wrong_flags_import_no_torch(command):
         ("perf.bench", ["--op=Gemm"], "--op=Gemm fits no op; the nearest are GemmFwdOp, "),
         ("perf.bench", ["--family=gem"], "--family=gem fits no family; there are: attention, "),
         ("perf.bench", ["--label=nowhere", "--list"], "--label=nowhere fits no label; the nearest are "),
-        ("perf.bench", ["--implementation=tritn"], "--implementation=tritn: no selected op has one of that name; there are: cudnn, "),
+        (
+            "perf.bench",
+            ["--implementation=tritn"],
+            "--implementation=tritn: no selected op has one of that name; there are: cudnn, ",
+        ),
         ("perf.bench", ["--device=gpu"], "--device=gpu: "),
         ("perf.bench", ["--shard=3/2"], "--shard=3/2: "),
         ("perf.bench", ["--plugin=nowhere.py"], "--plugin=nowhere.py: there is no file"),
@@ -64,7 +85,11 @@ def test_help_and_wrong_flags_import_no_torch(command):
         ("perf.roofline", ["--op=Gem"], "of --op the nearest are GemmFwdOp, "),
         ("perf.roofline", ["--profile=H2OO"], "no profile of that name: 'H2OO' (the nearest are "),
         ("audit.bytes", ["--op=Gemm"], "--op=Gemm fits no op; the nearest are GemmFwdOp, "),
-        ("audit.bytes", ["--op=Gemm*", "--case=nowhere"], "--case=nowhere fits none of the selected rows; the nearest are "),
+        (
+            "audit.bytes",
+            ["--op=Gemm*", "--case=nowhere"],
+            "--case=nowhere fits none of the selected rows; the nearest are ",
+        ),
         ("audit.bytes", ["--device=cpu"], "--device=cpu: "),
         ("ops.conformance.conformance", ["--op=Gemm"], "no entry matches 'Gemm'; the nearest are GemmFwdOp, "),
         ("codegen.explain", ["--op=Gemm"], "no op 'Gemm'; the nearest are GemmFwdOp, "),
@@ -85,12 +110,18 @@ def test_the_list_is_what_the_ops_themselves_say():
     classes = catalogue.load().values()
     status, lines, _, imported = run("perf.bench", "--list")
     assert (status, imported) == (0, "none")
-    assert lines == ["\t".join((op.ENTRY, case.case_id, ",".join(op.implementation_names()))) for op in classes for case in op.CASES]
+    assert lines == [
+        "\t".join((op.ENTRY, case.case_id, ",".join(op.implementation_names()))) for op in classes for case in op.CASES
+    ]
     parts = [run("perf.bench", "--list", f"--shard={at}/2") for at in (1, 2)]
     assert sorted(parts[0][1] + parts[1][1]) == sorted(lines) and {part[3] for part in parts} == {"none"}
     status, lines, _, imported = run("audit.bytes", "--list", "--rows=all")
     assert (status, imported) == (0, "none")
-    assert lines == ["\t".join((op.ENTRY, case.case_id, "; ".join(op.BRANCHES[at] for at in case.branches))) for op in classes for case in op.CASES]
+    assert lines == [
+        "\t".join((op.ENTRY, case.case_id, "; ".join(op.BRANCHES[at] for at in case.branches)))
+        for op in classes
+        for case in op.CASES
+    ]
 
 
 def test_the_index_has_the_prices_that_parts_are_made_by():
@@ -104,6 +135,9 @@ def test_names_are_all_told_where_they_are_few_and_the_nearest_where_they_are_ma
     assert nearest.instead("x", [], "CMD") == "there are: none"
     assert nearest.instead("x", ["b", "a"], "CMD") == "there are: a, b"
     many = [f"{word}FwdOp" for word in "Abs Add Gemm GroupedGemm Mul Relu Silu Sub Tanh".split()]
-    assert nearest.instead("gemm*", many, "CMD") == "the nearest are GemmFwdOp, GroupedGemmFwdOp, MulFwdOp; CMD lists all 9"
+    assert (
+        nearest.instead("gemm*", many, "CMD")
+        == "the nearest are GemmFwdOp, GroupedGemmFwdOp, MulFwdOp; CMD lists all 9"
+    )
     assert nearest.instead("Sliu", many, "CMD").startswith("the nearest are SiluFwdOp, ")
     assert nearest.rows(spec_dir=["my ops"], plugin=["a.py"]) == f"{nearest.ROWS} '--spec_dir=my ops' --plugin=a.py"

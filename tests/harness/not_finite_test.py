@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from tileops.perf.clock.measurement import Budget
-from tileops.perf.harness import correctness, noise as bench_noise, timing
+from tileops.perf.harness import correctness, timing
+from tileops.perf.harness import noise as bench_noise
 from tileops.perf.harness.expected import Wanted, WrongResultError
 from tileops.proto import benchmark_pb2
 from tileops.tests.harness import toys
@@ -72,9 +73,13 @@ def test_results_beyond_the_dtype_are_infinite_and_either_near_its_border():
     reference = torch.tensor([1.0, 65510.0, -65515.0, 70000.0, -1e6], dtype=torch.float32)
     _check(torch.tensor([1.0, largest, -largest, math.inf, -math.inf]).half(), reference)
     _check(torch.tensor([1.0, math.inf, -math.inf, math.inf, -math.inf]).half(), reference)
-    with pytest.raises(WrongResultError, match=r"it is finite at \[3\], where the reference \(70000\) is inf in float16"):
+    with pytest.raises(
+        WrongResultError, match=r"it is finite at \[3\], where the reference \(70000\) is inf in float16"
+    ):
         _check(torch.tensor([1.0, largest, -largest, largest, -math.inf]).half(), reference)
-    with pytest.raises(WrongResultError, match=r"it is inf at \[0\], where the reference \(60000\) is finite in float16"):
+    with pytest.raises(
+        WrongResultError, match=r"it is inf at \[0\], where the reference \(60000\) is finite in float16"
+    ):
         _check(torch.tensor([math.inf]).half(), torch.tensor([60000.0]))
 
 
@@ -106,7 +111,8 @@ def _overflows(x):
 
 
 @pytest.mark.parametrize(
-    ("reference", "label"), [(_masked, "small"), (_masked, "middle"), (_log_of_sums_some_empty, "small"), (_overflows, "middle")]
+    ("reference", "label"),
+    [(_masked, "small"), (_masked, "middle"), (_log_of_sums_some_empty, "small"), (_overflows, "middle")],
 )
 def test_an_op_whose_right_result_is_not_all_finite_is_measured(reference, label):
     honest = _record(reference, lambda x: reference(x).clone(), label)

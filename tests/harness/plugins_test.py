@@ -34,15 +34,19 @@ def _write(path: pathlib.Path, code: str) -> pathlib.Path:
     return path
 
 
-@pytest.mark.parametrize("code", [
-    "op_class.register('torch', lambda op, call, x, w: x * 2)",
-    "op_class.register('triton', lambda op, call, x, w: x)",
-    "from tileops.ops.implementations import implementation\n"
-    "class RMSNormFwdOp(op_class):\n"
-    "    @implementation('torch')\n"
-    "    def _mine(self, call, x, w):\n"
-    "        return x\n",
-], ids=["the reference", "another", "a class of its own"])  # fmt: skip
+@pytest.mark.parametrize(
+    "code",
+    [
+        "op_class.register('torch', lambda op, call, x, w: x * 2)",
+        "op_class.register('triton', lambda op, call, x, w: x)",
+        "from tileops.ops.implementations import implementation\n"
+        "class RMSNormFwdOp(op_class):\n"
+        "    @implementation('torch')\n"
+        "    def _mine(self, call, x, w):\n"
+        "        return x\n",
+    ],
+    ids=["the reference", "another", "a class of its own"],
+)
 def test_a_plugin_may_not_take_the_name_of_an_implementation_that_the_op_has(tmp_path, project, code):
     path = _write(tmp_path / "fake.py", REGISTER + code)
     status, out, err = project("--list", *OP, "--plugin=fake.py")
@@ -82,12 +86,15 @@ def test_a_plugin_finds_the_modules_beside_it_on_import_and_in_a_call(tmp_path, 
     _write(path.parent / "json.py", "")
     _write(path.parent / "torch.py", "raise ImportError('not this one')\n")
     _write(path.parent / "tileops.py", "raise ImportError('not this one')\n")
-    _write(path.parent / "later.py", (
-        "from tileops.ops import catalogue\n"
-        "def right(op, call, x, w):\n"
-        "    reference = catalogue.load()['RMSNormFwdOp'].implementations()[0]\n"
-        "    return reference.function(op, call, x, w)\n"
-    ))  # fmt: skip
+    _write(
+        path.parent / "later.py",
+        (
+            "from tileops.ops import catalogue\n"
+            "def right(op, call, x, w):\n"
+            "    reference = catalogue.load()['RMSNormFwdOp'].implementations()[0]\n"
+            "    return reference.function(op, call, x, w)\n"
+        ),
+    )
     _write(tmp_path / "helper.py", "raise ImportError('this one lies where the user stands')\n")
     status, _, err = project("--device=cpu", *OP, "--plugin=plug/main.py", "--implementation=right")
     assert status == 0 and "1 records: 1 ok" in err, err
@@ -95,7 +102,9 @@ def test_a_plugin_finds_the_modules_beside_it_on_import_and_in_a_call(tmp_path, 
 
 def test_two_plugins_with_unlike_modules_of_one_name_are_told(tmp_path, project):
     for name in ("one", "two"):
-        path = _write(tmp_path / name / "main.py", f"{REGISTER}import helper\nop_class.register('{name}', helper.right)\n")
+        path = _write(
+            tmp_path / name / "main.py", f"{REGISTER}import helper\nop_class.register('{name}', helper.right)\n"
+        )
         _write(path.parent / "helper.py", "def right(op, call, x, w):\n    return x\n")
     status, _, err = project("--list", *OP, "--plugin=one/main.py", "--plugin=two/main.py")
     assert status == 2 and len(err.splitlines()) == 1, err
@@ -111,7 +120,9 @@ def test_a_plugin_that_registers_nothing_is_named_and_goes_along(tmp_path, proje
     (line,) = err.splitlines()
     assert f"--plugin={path}: registers no implementation of an op of this run" in line
     status, _, err = project("--list", *OP, "--plugin=forgot.py", "--implementation=mine")
-    assert status == 2 and "registers no implementation" in err and "--implementation=mine: no selected op has one" in err
+    assert (
+        status == 2 and "registers no implementation" in err and "--implementation=mine: no selected op has one" in err
+    )
 
 
 def test_a_plugin_that_only_brings_a_class_is_not_named(tmp_path, bench):
@@ -132,7 +143,10 @@ def test_a_plugin_of_private_ops_without_their_manifest_is_told_what_is_missing(
 
 def _register(*implementations):
     """Returns a plug-in of RMSNormFwdOp; each implementation is a name and its `when`."""
-    lines = (f"op_class.register({name!r}, lambda op, call, x, w: rms(op, x, w), when={when})\n" for name, when in implementations)
+    lines = (
+        f"op_class.register({name!r}, lambda op, call, x, w: rms(op, x, w), when={when})\n"
+        for name, when in implementations
+    )
     return (
         f"{REGISTER}import torch\n"
         "def on_mars(call):\n    '''The call's tensors are on Mars.'''\n    return call.device.startswith('mars')\n"
@@ -170,7 +184,11 @@ def test_a_plugin_that_serves_no_row_is_named_with_its_when_and_fails_the_run(tm
 def test_what_serves_some_rows_is_not_named_and_list_and_run_agree(tmp_path, project):
     _write(
         tmp_path / "mine.py",
-        _register(("never", "lambda call: False"), ("half", "lambda call: call.tensors['x'].shape[-1] == 4096"), ("all_", "None")),
+        _register(
+            ("never", "lambda call: False"),
+            ("half", "lambda call: call.tensors['x'].shape[-1] == 4096"),
+            ("all_", "None"),
+        ),
     )
     two_rows = (*CPU, "--label=llama-70b-decode", "--plugin=mine.py")
     _, out, err = project("--list", *two_rows)
@@ -182,11 +200,20 @@ def test_what_serves_some_rows_is_not_named_and_list_and_run_agree(tmp_path, pro
     assert status == 0, run_err
     measured = _measured(tmp_path / "run.binpb")
     assert _listed(out) == measured
-    assert sorted(len(names) for names in measured.values()) == [2, 3] and all("all_" in names for names in measured.values())
+    assert sorted(len(names) for names in measured.values()) == [2, 3] and all(
+        "all_" in names for names in measured.values()
+    )
 
 
 def test_a_name_that_serves_no_row_is_said_with_its_when(tmp_path, bench):
-    flags = ("--device=cpu", "--op=Scale*", "--label=small", "--rows=all", "--out=run.binpb", runs.plugin("implementations"))
+    flags = (
+        "--device=cpu",
+        "--op=Scale*",
+        "--label=small",
+        "--rows=all",
+        "--out=run.binpb",
+        runs.plugin("implementations"),
+    )
     line = "ScaleFwdOp: gpu of --plugin="
     reason = "does not serve the one selected row: its when, on_cuda (implementations.py:"
     _, out, err = bench("--list", *flags, "--implementation=honest,gpu")

@@ -5,7 +5,9 @@ import dataclasses
 import pytest
 from hypothesis import given, strategies
 
-from tileops.perf.harness import devices as bench_devices, pool as bench_pool, pricing, run
+from tileops.perf.harness import devices as bench_devices
+from tileops.perf.harness import pool as bench_pool
+from tileops.perf.harness import pricing, run
 from tileops.perf.harness.queue import Queue
 from tileops.proto import benchmark_pb2
 from tileops.tests.harness import toys
@@ -18,9 +20,7 @@ class Unit:
 
 def units(*ops):
     """(op, rows, implementations) each."""
-    return [
-        Unit((op, f"row{row}", f"i{at}")) for op, rows, count in ops for row in range(rows) for at in range(count)
-    ]
+    return [Unit((op, f"row{row}", f"i{at}")) for op, rows, count in ops for row in range(rows) for at in range(count)]
 
 
 def test_one_worker_takes_them_in_order_and_hears_of_each_new_op():
@@ -72,9 +72,7 @@ def test_a_process_that_cannot_be_started_costs_its_row():
     op_class = toys.load("implementations")["ScaleFwdOp"]
     case = toys.case(op_class, "small")
     price = pricing.price_case(op_class, case)
-    wanted = [
-        run.Unit(op_class=op_class, case=case, implementation=name, price=price) for name in ("torch", "honest")
-    ]
+    wanted = [run.Unit(op_class=op_class, case=case, implementation=name, price=price) for name in ("torch", "honest")]
     pool = Pool()
     found = list(run.run(wanted, [run.Worker(device="cpu", index=0, pool=pool)], 1.0))
     assert [unit for unit, _ in found] == wanted and pool.begun == 2

@@ -9,7 +9,8 @@ import torch
 from tileops.ops import workloads
 from tileops.perf.clock.activities import ClockError
 from tileops.perf.clock.measurement import Flush, Measurement, TimingSource
-from tileops.perf.harness import integrity, records, rotation as bench_rotation, timing
+from tileops.perf.harness import integrity, records, timing
+from tileops.perf.harness import rotation as bench_rotation
 from tileops.perf.harness.expected import WrongResultError
 from tileops.perf.harness.inputs import RowInputs
 from tileops.tests.harness import toys
@@ -77,9 +78,18 @@ def test_no_rotation_beyond_half_of_the_free_memory(gpu, called):
 
 
 FLUSHED = Measurement(
-    source=TimingSource.CUPTI, device_busy_ns=100.0, device_busy_p10_ns=99.0, device_busy_p90_ns=101.0, wall_ns=200.0,
-    samples=10, activities=1, sample_ns=(100.0,) * 10, warmup_calls=2, activity_names=("k",), flush=Flush.MATCHED,
-)  # fmt: skip
+    source=TimingSource.CUPTI,
+    device_busy_ns=100.0,
+    device_busy_p10_ns=99.0,
+    device_busy_p90_ns=101.0,
+    wall_ns=200.0,
+    samples=10,
+    activities=1,
+    sample_ns=(100.0,) * 10,
+    warmup_calls=2,
+    activity_names=("k",),
+    flush=Flush.MATCHED,
+)
 
 
 @pytest.fixture
@@ -158,7 +168,9 @@ def test_a_result_that_is_wrong_at_another_address_is_an_error(row):
             return [(inputs, torch.zeros_like(returned)) for inputs, returned in super().some(count)]
 
     assert row(FLUSHED, _rotated(90.0), "other").device_busy_ns == 100.0
-    with pytest.raises(WrongResultError, match="in rotation, at another address: output 'output' has a relative error of 1"):
+    with pytest.raises(
+        WrongResultError, match="in rotation, at another address: output 'output' has a relative error of 1"
+    ):
         row(FLUSHED, _rotated(90.0), "other", rotation=Lazy())
 
 

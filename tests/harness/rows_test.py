@@ -5,7 +5,8 @@ import dataclasses
 import pytest
 
 from tileops.ops import catalogue
-from tileops.perf.harness import limits, plan, pricing, rows as bench_rows
+from tileops.perf.harness import limits, plan, pricing
+from tileops.perf.harness import rows as bench_rows
 from tileops.perf.harness.rows import Selection, SelectionError
 from tileops.perf.harness.shards import Shard
 from tileops.proto import benchmark_pb2
@@ -50,7 +51,10 @@ def test_globs_select(classes):
         (Selection(families=("attention",)), "--family=attention fits no family; there are: toy"),
         (Selection(labels=("small", "tiny")), "--label=tiny fits no label; there are: few, huge, middle, small$"),
         (Selection(ops=("Scatter*",), labels=("few", "tiny")), "--label=tiny fits no label; there are: few$"),
-        (Selection(ops=("Scatter*",), labels=("small",)), "--label together; of the labels of these ops there are: few$"),
+        (
+            Selection(ops=("Scatter*",), labels=("small",)),
+            "--label together; of the labels of these ops there are: few$",
+        ),
     ],
 )
 def test_a_glob_that_selects_nothing_is_an_error(classes, selection, what):
@@ -84,7 +88,9 @@ def test_quick_takes_a_row_without_elements_only_where_there_is_no_other(classes
         ("cuda", None, (), False),
     ],
 )
-def test_the_quick_run_that_nobody_asked_for_says_how_all_rows_are_run(classes, capsys, device_kind, rows, labels, is_told):
+def test_the_quick_run_that_nobody_asked_for_says_how_all_rows_are_run(
+    classes, capsys, device_kind, rows, labels, is_told
+):
     choice = plan.Choice(implementations=["torch"], rows=rows, shard=Shard(), max_row_s=None, row_timeout_s=9.0)
     environment = benchmark_pb2.Environment(device_kind=device_kind)
     plan.units(bench_rows.select(classes, Selection(labels=labels)), choice, environment)

@@ -10,8 +10,11 @@ from tileops.proto import benchmark_pb2
 from tileops.tests.harness import toys
 
 OK, SKIPPED, ERROR, TIMEOUT = (
-    benchmark_pb2.STATUS_OK, benchmark_pb2.STATUS_SKIPPED, benchmark_pb2.STATUS_ERROR, benchmark_pb2.STATUS_TIMEOUT
-)  # fmt: skip
+    benchmark_pb2.STATUS_OK,
+    benchmark_pb2.STATUS_SKIPPED,
+    benchmark_pb2.STATUS_ERROR,
+    benchmark_pb2.STATUS_TIMEOUT,
+)
 TOY = f"--generated_dir={toys.GENERATED}"
 
 
@@ -26,9 +29,11 @@ def start(folder: pathlib.Path, *flags: str, module: str = "tileops.perf.bench",
     environment["PYTHONPATH"] = os.pathsep.join(sys.path)
     return subprocess.Popen(
         [sys.executable, "-m", module, *flags],
-        env=environment, text=True, start_new_session=True,
+        env=environment,
+        text=True,
+        start_new_session=True,
         **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | options,
-    )  # fmt: skip
+    )
 
 
 def outcomes(path: pathlib.Path) -> dict[tuple[str, str], benchmark_pb2.BenchmarkRecord]:

@@ -14,7 +14,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from tileops.perf.clock.activities import ClockError
 from tileops.perf.clock.measurement import Budget
-from tileops.perf.harness import catalogue, settings, threads, worker as bench_worker
+from tileops.perf.harness import catalogue, settings, threads
+from tileops.perf.harness import worker as bench_worker
 from tileops.proto import benchmark_pb2
 from tileops.tests.harness import runs, toys
 
@@ -69,7 +70,7 @@ class _Hook:
         (lambda: gc.set_threshold(9), "the thresholds of garbage collection was left at"),
         (lambda: sys.setswitchinterval(1.0), "the interval at which threads switch was left at 1.0, and was 0.005"),
     ],
-)  # fmt: skip
+)
 def test_a_setting_that_is_left_behind_is_told_and_put_back(change, named):
     before = settings.read()
     change()

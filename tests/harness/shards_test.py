@@ -27,8 +27,9 @@ def test_parts_make_up_the_whole_in_order_and_are_of_about_equal_length(costs, c
 def test_the_dearest_rows_are_dealt_out_first():
     costs = [1.0, 1.0, 1.0, 1.0, 4.0]
     assert [shards.part(list("abcde"), costs, Shard(index=index, count=2)) for index in (1, 2)] == [
-        ["e"], ["a", "b", "c", "d"]
-    ]  # fmt: skip
+        ["e"],
+        ["a", "b", "c", "d"],
+    ]
 
 
 @pytest.mark.parametrize("text", ["0/2", "3/2", "1", "a/b", "-1/2", "1/0"])
@@ -53,9 +54,11 @@ def _at_once(folder, flags_of_each):
 
 def _merged(folder, count):
     process = runs.start(
-        folder, *(f"--in={index}.binpb" for index in range(1, count + 1)), "--out=merged.binpb",
+        folder,
+        *(f"--in={index}.binpb" for index in range(1, count + 1)),
+        "--out=merged.binpb",
         module="tileops.perf.records",
-    )  # fmt: skip
+    )
     _, err = process.communicate(timeout=120)
     assert process.returncode == 0 and not err, err
     reader = runfile.read_run(folder / "merged.binpb")

@@ -8,7 +8,9 @@ import pytest
 import torch
 
 from tileops.ops import catalogue, workloads
-from tileops.perf.harness import correctness, expected as bench_expected, noise as bench_noise, timing
+from tileops.perf.harness import correctness, timing
+from tileops.perf.harness import expected as bench_expected
+from tileops.perf.harness import noise as bench_noise
 from tileops.perf.harness.expected import Wanted, WrongResultError
 from tileops.perf.harness.inputs import RowInputs
 
@@ -153,7 +155,9 @@ def test_float32_work_in_half_precision_is_wrong(name):
     function = op.select(call).function
     # A reduction's operands are rounded, its sums are not: that is the least that work in half precision costs.
     in_half = torch.Tensor.half if op.ARITHMETIC == "elementwise" else lambda one: one.half().float()
-    halves = [in_half(one) if one is not None and one.dtype == torch.float32 else one for one in inputs.clone().values()]
+    halves = [
+        in_half(one) if one is not None and one.dtype == torch.float32 else one for one in inputs.clone().values()
+    ]
     returned = function(op, call, *halves)
     found = (returned[0] if isinstance(returned, tuple) else returned).float()
     if torch.equal(found, function(op, call, *inputs.clone().values()).float()):

@@ -52,8 +52,11 @@ def bench(tmp_path):
     def run(*flags):
         done = subprocess.run(
             [sys.executable, "-m", "tileops.perf.bench", "--spec_dir=spec", "--out=run.binpb", *flags],
-            env=environment, capture_output=True, text=True, check=False,
-        )  # fmt: skip
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         return done.returncode, done.stderr
 
     return run
@@ -92,7 +95,9 @@ def test_a_formula_that_raises_is_named(tmp_path, bench):
 
 
 def test_a_row_without_its_nullable_output_is_measured(tmp_path, bench):
-    spec = SPEC.replace('[*S]"}\n  workloads', '[*S]"}\n      sign: {dtype: T, shape: "[*S]", nullable: signed}\n  workloads')
+    spec = SPEC.replace(
+        '[*S]"}\n  workloads', '[*S]"}\n      sign: {dtype: T, shape: "[*S]", nullable: signed}\n  workloads'
+    )
     spec = spec.replace("    inputs:", "    params: {signed: {type: bool, default: false}}\n    inputs:")
     (tmp_path / "spec" / "private.yaml").write_text(spec)
     code = PLUGIN.replace("return -x", "return -x, None").replace("torch.neg(x)", "torch.neg(x), None")
@@ -100,16 +105,22 @@ def test_a_row_without_its_nullable_output_is_measured(tmp_path, bench):
     status, err = bench("--device=cpu", "--plugin=ours.py")
     assert status == 0, err
     assert [(record.implementation, record.status) for record in records(tmp_path)] == [
-        ("torch", benchmark_pb2.STATUS_OK), ("late", benchmark_pb2.STATUS_OK),
-    ]  # fmt: skip
+        ("torch", benchmark_pb2.STATUS_OK),
+        ("late", benchmark_pb2.STATUS_OK),
+    ]
 
 
-@pytest.mark.parametrize(("code", "said"), [
-    ("'rows': 4.0", "roofline_data_terms() gave 4.0 for 'rows', and a term is a name and an int"),
-    ("'rows': 2**63", "roofline_data_terms() gave 9223372036854775808 for 'rows'"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("'rows': 4.0", "roofline_data_terms() gave 4.0 for 'rows', and a term is a name and an int"),
+        ("'rows': 2**63", "roofline_data_terms() gave 9223372036854775808 for 'rows'"),
+    ],
+)
 def test_a_data_term_that_is_no_count_is_told_with_the_method_that_gave_it(tmp_path, bench, code, said):
-    (tmp_path / "ours.py").write_text(PLUGIN.replace("    @impl", f"    def roofline_data_terms(self):\n        return {{{code}}}\n\n    @impl"))
+    (tmp_path / "ours.py").write_text(
+        PLUGIN.replace("    @impl", f"    def roofline_data_terms(self):\n        return {{{code}}}\n\n    @impl")
+    )
     status, err = bench("--device=meta", "--plugin=ours.py")
     assert status == 1 and said in err
 
@@ -123,7 +134,9 @@ def _with_func(path):
 
 @pytest.mark.parametrize("command", ["codegen.validate", "ops.conformance.conformance", "perf.bench"])
 def test_a_formula_in_the_folder_that_the_user_stands_in_is_found(tmp_path, bench, command):
-    (tmp_path / "spec" / "private.yaml").write_text(_with_func("ours_formulas.negate").replace("spec-only", "implemented"))
+    (tmp_path / "spec" / "private.yaml").write_text(
+        _with_func("ours_formulas.negate").replace("spec-only", "implemented")
+    )
     (tmp_path / "ours_formulas.py").write_text(FORMULAS)
     plugin = [] if command == "codegen.validate" else ["--plugin=ours.py"]
     if command == "perf.bench":
@@ -132,8 +145,11 @@ def test_a_formula_in_the_folder_that_the_user_stands_in_is_found(tmp_path, benc
         environment = dict(os.environ, BUILD_WORKING_DIRECTORY=str(tmp_path), PYTHONPATH=os.pathsep.join(sys.path))
         done = subprocess.run(
             [sys.executable, "-m", f"tileops.{command}", "--spec_dir=spec", *plugin],
-            env=environment, capture_output=True, text=True, check=False,
-        )  # fmt: skip
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         status, err = done.returncode, done.stdout + done.stderr
     assert status == 0, err
 
@@ -147,12 +163,17 @@ def test_a_formula_that_is_not_written_yet_costs_its_own_row_alone(tmp_path, ben
     assert priced == {"NegateFwdOp": benchmark_pb2.STATUS_OK, "LaterFwdOp": benchmark_pb2.STATUS_ERROR}
 
 
-@pytest.mark.parametrize(("code", "said"), [
-    (None, "No module named 'ours_formulas'; it has to be in {folder}, where the command is run, or be installed"),
-    ("import nowhere\n", "No module named 'nowhere' (ours_formulas.py:1)"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        (None, "No module named 'ours_formulas'; it has to be in {folder}, where the command is run, or be installed"),
+        ("import nowhere\n", "No module named 'nowhere' (ours_formulas.py:1)"),
+    ],
+)
 def test_a_formula_whose_module_cannot_be_imported_is_told_with_its_line_in_the_manifest(tmp_path, bench, code, said):
-    (tmp_path / "spec" / "private.yaml").write_text(_with_func("ours_formulas.negate").replace("spec-only", "implemented"))
+    (tmp_path / "spec" / "private.yaml").write_text(
+        _with_func("ours_formulas.negate").replace("spec-only", "implemented")
+    )
     if code is not None:
         (tmp_path / "ours_formulas.py").write_text(code)
     status, err = bench("--device=meta")
@@ -170,8 +191,12 @@ def test_a_formula_that_raises_is_told_with_its_line(tmp_path, bench):
 
 
 def test_an_op_without_inputs_is_priced_without_code(tmp_path, bench):
-    spec = SPEC.replace('{S: Shape, T: "DType[float16 | float32]"}', "{}").replace('inputs:\n      x: {dtype: T, shape: "[*S]"}', "inputs: {}")
-    spec = spec.replace("    inputs:", '    params: {S: {type: "list[int]"}}\n    inputs:').replace("dtype: T,", "dtype: float32,")
+    spec = SPEC.replace('{S: Shape, T: "DType[float16 | float32]"}', "{}").replace(
+        'inputs:\n      x: {dtype: T, shape: "[*S]"}', "inputs: {}"
+    )
+    spec = spec.replace("    inputs:", '    params: {S: {type: "list[int]"}}\n    inputs:').replace(
+        "dtype: T,", "dtype: float32,"
+    )
     (tmp_path / "spec" / "private.yaml").write_text(spec.replace(", dtype_cases: [{T: float32}]", ""))
     status, err = bench("--device=meta")
     assert status == 0, err
@@ -216,8 +241,11 @@ def test_programs_of_one_spec_dir_refuse_a_second(tmp_path, module):
     flags = ["--check"] if module.endswith("emit") else []
     done = subprocess.run(
         [sys.executable, "-m", module, "--spec_dir=a", "--spec_dir=b", *flags],
-        env=environment, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert (done.returncode, done.stdout) == (2, "")
     assert "--spec_dir takes one folder, and 2 are named: a, b" in done.stderr and done.stderr.count("\n") == 1
 

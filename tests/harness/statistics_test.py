@@ -9,7 +9,8 @@ import torch
 from tileops.ops import samples, workloads
 from tileops.ops.errors import OpNotAvailableError
 from tileops.perf.clock.measurement import Budget
-from tileops.perf.harness import catalogue, correctness, expected as bench_expected, timing
+from tileops.perf.harness import catalogue, correctness, timing
+from tileops.perf.harness import expected as bench_expected
 from tileops.perf.harness.expected import WrongResultError
 from tileops.proto import benchmark_pb2
 from tileops.tests.harness import cheat_corpus, toys
@@ -152,7 +153,9 @@ def test_groups_differ_in_scale_and_a_quarter_of_them_is_as_small_as_eps(dtype):
     for seed in range(SEEDS):
         x = _Stream(declared, (64, 1024), dtype, eps=eps).draw(seed, 0).to(torch.float64)
         square = x.square().mean(dim=1)
-        assert bool(x.isfinite().all()) and float(x.abs().max()) <= torch.finfo(dtype).max / (8 if dtype.itemsize > 1 else 1)
+        assert bool(x.isfinite().all()) and float(x.abs().max()) <= torch.finfo(dtype).max / (
+            8 if dtype.itemsize > 1 else 1
+        )
         is_small = square < 8 * eps
         if dtype.itemsize > 1:
             assert int(is_small.sum()) >= 16 and bool(is_small[::4].all())

@@ -89,20 +89,26 @@ AHEAD = {
     "a product": [work(0.93, 0.7, MEMSET), work(1.79, 177.1), work(1.54, 0.7)],
     "seven launches": [work(1.25, 1.9) for _ in range(7)] + [work(1.28, 0.7)],
     "a graph of kernels and fills": [
-        work(1.41, 0.7, MEMSET), work(2.62, 3.0, is_same_launch=True), work(0.38, 1.9, is_same_launch=True),
-        work(0.9, 0.7, MEMSET, is_same_launch=True), work(3.46, 3.0, is_same_launch=True),
-        *[work(0.38, 1.9, is_same_launch=True) for _ in range(7)], work(1.28, 0.7),
+        work(1.41, 0.7, MEMSET),
+        work(2.62, 3.0, is_same_launch=True),
+        work(0.38, 1.9, is_same_launch=True),
+        work(0.9, 0.7, MEMSET, is_same_launch=True),
+        work(3.46, 3.0, is_same_launch=True),
+        *[work(0.38, 1.9, is_same_launch=True) for _ in range(7)],
+        work(1.28, 0.7),
     ],
     "two streams": [work(1.22, 1.9), work(-1.31, 2.0, stream=23), work(2.27, 1.2), work(1.22, 0.7)],
     "to and fro between streams": [work(2.9, 1.2, stream=stream) for stream in (7, 20, 7, 24, 7)] + [work(1.3, 0.7)],
     "a fill": [work(1.28, 15.1, MEMSET), work(1.63, 0.7)],
     "a copy": [work(1.25, 33.1, MEMCPY), work(1.54, 0.7)],
     "copies from and to the host": [
-        work(3.78, 21.7, MEMCPY, name="Memcpy HtoD (Pinned -> Device)"), work(1.2, 2.0),
-        work(8.7, 1.2, MEMCPY, name="Memcpy DtoH (Device -> Pageable)"), work(40.0, 1.9, late=2.1),
+        work(3.78, 21.7, MEMCPY, name="Memcpy HtoD (Pinned -> Device)"),
+        work(1.2, 2.0),
+        work(8.7, 1.2, MEMCPY, name="Memcpy DtoH (Device -> Pageable)"),
+        work(40.0, 1.9, late=2.1),
         work(45.0, 0.7, late=2.1),
     ],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("call", AHEAD.values(), ids=AHEAD)
@@ -121,15 +127,18 @@ FREE = {
     "twelve launches": [work(24.0, 1.9, late=1.8) for _ in range(12)] + [work(58.9, 0.7, late=1.7)],
     "a graph": [
         work(13.6, 0.7, MEMSET, late=-12.1),
-        *[work(gap, 2.0, is_same_launch=True, late=0) for gap in (5.2, 0.38, 0.38, 0.93, 3.49)], work(2.9, 0.7, late=2.6),
+        *[work(gap, 2.0, is_same_launch=True, late=0) for gap in (5.2, 0.38, 0.38, 0.93, 3.49)],
+        work(2.9, 0.7, late=2.6),
     ],
     "the host waits for a number": [
-        work(27.7, 0.7, MEMSET, late=2.0), work(9.2, 4.0, late=2.1),
-        work(9.1, 1.5, MEMCPY, late=1.5, name="Memcpy DtoH (Device -> Pageable)"), work(27.8, 1.9, late=2.2),
+        work(27.7, 0.7, MEMSET, late=2.0),
+        work(9.2, 4.0, late=2.1),
+        work(9.1, 1.5, MEMCPY, late=1.5, name="Memcpy DtoH (Device -> Pageable)"),
+        work(27.8, 1.9, late=2.2),
         work(34.1, 0.7, late=2.4),
     ],
     "the host waits for a millisecond": [work(20.0, 5.0, late=1.8), work(1000.0, 0.7, late=2.0)],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("call", FREE.values(), ids=FREE)
@@ -169,7 +178,9 @@ def test_what_hides_in_the_host_s_time_is_seen_behind_a_gate():
         checked([work(1.2, 1.8), work(hidden, 0.7)], is_gated=True)
 
 
-@pytest.mark.parametrize(("pauses", "calls", "is_error"), [(2, 7, False), (3, 7, True), (20, 200, False), (21, 200, True)])
+@pytest.mark.parametrize(
+    ("pauses", "calls", "is_error"), [(2, 7, False), (3, 7, True), (20, 200, False), (21, 200, True)]
+)
 def test_a_device_that_pauses_now_and_then_is_no_error(pauses, calls, is_error):
     honest, paused = [work(1.2, 5.0), work(1.2, 0.7)], [work(1.2, 5.0), work(330.0, 0.7)]
     found = spans(session([paused] * pauses + [honest] * (calls - pauses), is_gated=True), calls)
@@ -235,4 +246,8 @@ def test_what_runs_after_the_mark_is_not_between_the_marks():
     mark, side = late.activities[-1], late.activities[-2]
     moved = dataclasses.replace(mark, start_ns=side.start_ns - 28_800, end_ns=side.start_ns - 28_100)
     (other,) = spans(dataclasses.replace(late, activities=(*late.activities[:-1], moved)), 1)
-    assert (other.total_ns, other.busy_ns, other.unexplained_ns) == (found.total_ns, found.busy_ns, found.unexplained_ns)
+    assert (other.total_ns, other.busy_ns, other.unexplained_ns) == (
+        found.total_ns,
+        found.busy_ns,
+        found.unexplained_ns,
+    )

@@ -51,7 +51,9 @@ def test_other_values_give_another_result_where_there_are_other_values(name):
         assert is_told, f"{name} {case.case_id}: whoever remembers a result is never found out"
 
 
-@pytest.mark.parametrize("name", ["EqFwdOp", "GeFwdOp", "LogicalOrFwdOp", "LogicalNotFwdOp", "IsnanFwdOp", "IsinfFwdOp"])
+@pytest.mark.parametrize(
+    "name", ["EqFwdOp", "GeFwdOp", "LogicalOrFwdOp", "LogicalNotFwdOp", "IsnanFwdOp", "IsinfFwdOp"]
+)
 def test_a_result_of_truth_values_has_both_in_plenty(name):
     for case in _rows(OPS[name]):
         (_, outputs), _ = _results(OPS[name], case)

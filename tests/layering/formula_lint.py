@@ -29,9 +29,7 @@ class Finding(NamedTuple):
 def findings(paths: Iterable[pathlib.Path]) -> list[Finding]:
     """Formulas in Python files, in order."""
     return [
-        Finding(path.name, line, name)
-        for path in paths
-        for line, name in formulas(path.read_text(encoding="utf-8"))
+        Finding(path.name, line, name) for path in paths for line, name in formulas(path.read_text(encoding="utf-8"))
     ]
 
 

@@ -17,7 +17,12 @@ ONE_STAGE = {"kind": "composite", "stages": [{"name": "a", "op": 3}]}
 
 @pytest.mark.parametrize(
     ("path", "value", "code"),
-    [("ref_api", "torch nn", "M012"), ("status", "done", "M012"), ("composition", ONE_STAGE, "M012"), ("colour", "red", "M011")],
+    [
+        ("ref_api", "torch nn", "M012"),
+        ("status", "done", "M012"),
+        ("composition", ONE_STAGE, "M012"),
+        ("colour", "red", "M011"),
+    ],
 )
 def test_a_field_that_no_call_depends_on_hides_neither_the_rows_defects_nor_the_formulas(path, value, code):
     entry = {**small(workloads=[{"label": "row", "N": -4}], roofline={"flops": "Zz * N"}), path: value}
@@ -48,13 +53,17 @@ def test_whether_an_optional_tensor_is_covered_waits_for_status_and_rows(path):
 )
 def test_a_dtype_combination_that_cannot_be_read_is_told_once(parts, code):
     made = small(
-        forall={"N": "Dim", "T": "DType[float16 | float32]"}, inputs={"x": {"dtype": "T", "shape": "[N]"}},
-        workloads=[{**ROW, "dtype_cases": [{"T": "float16"}]}], **parts,
-    )  # fmt: skip
+        forall={"N": "Dim", "T": "DType[float16 | float32]"},
+        inputs={"x": {"dtype": "T", "shape": "[N]"}},
+        workloads=[{**ROW, "dtype_cases": [{"T": "float16"}]}],
+        **parts,
+    )
     assert codes(made) == [code]
 
 
-@pytest.mark.parametrize("stage", [{"name": "a", "op": 3}, {"name": "a", "kernel": ""}, 3, {"name": "a", "op": "B", "kernel": 3}])
+@pytest.mark.parametrize(
+    "stage", [{"name": "a", "op": 3}, {"name": "a", "kernel": ""}, 3, {"name": "a", "op": "B", "kernel": 3}]
+)
 def test_a_stage_that_cannot_be_read_is_told_once(stage):
     assert codes({**small(), "composition": {"kind": "composite", "stages": [stage]}}) == ["M012"]
 
@@ -105,25 +114,38 @@ def test_a_family_in_another_file_is_told_where_it_is_written(tmp_path):
 
 @pytest.mark.parametrize("dtype", ["float33", "3"])
 def test_a_dtype_case_is_told_by_its_number_and_line(dtype):
-    entry = yaml.safe_dump({OP: small(forall={"N": "Dim", "T": "DType[float16]"}, inputs={"x": {"dtype": "T", "shape": "[N]"}})})
+    entry = yaml.safe_dump(
+        {OP: small(forall={"N": "Dim", "T": "DType[float16]"}, inputs={"x": {"dtype": "T", "shape": "[N]"}})}
+    )
     at = entry.index("  workloads:")
     rows = f"  workloads:\n  - label: row\n    N: 8\n    dtype_cases:\n    - T: float16\n    - T: {dtype}\n"
     text = entry[:at] + rows
     _, _, (found,) = check_text(text)
-    assert found.field.startswith("workloads[0].dtype_cases[1]") and text.splitlines()[found.line - 1] == f"    - T: {dtype}"
+    assert (
+        found.field.startswith("workloads[0].dtype_cases[1]")
+        and text.splitlines()[found.line - 1] == f"    - T: {dtype}"
+    )
 
 
 @pytest.mark.parametrize(
     ("section", "unreadable", "others"),
     [
-        ("inputs", {"shape": "[N"}, {"dtype": ("float3", "M024"), "optional": ("N + 1", "M022"), "mutated": ("Q", "M021")}),
+        (
+            "inputs",
+            {"shape": "[N"},
+            {"dtype": ("float3", "M024"), "optional": ("N + 1", "M022"), "mutated": ("Q", "M021")},
+        ),
         ("inputs", {"dtype": "float32 |"}, {"shape": ("[N, Q]", "M021")}),
         ("outputs", {"shape": 3}, {"dtype": ("N", "M022"), "nullable": ("N", "M022")}),
     ],
 )
 def test_of_a_tensor_that_cannot_be_read_as_a_whole_each_field_is_judged(section, unreadable, others):
     tensor = {"dtype": "float32", "shape": "[N]"} | {field: value for field, (value, _) in others.items()} | unreadable
-    whole = {"inputs": {"w": {"dtype": "float32", "shape": "[N]"}, "x": tensor}} if section == "inputs" else {section: {"y": tensor}}
+    whole = (
+        {"inputs": {"w": {"dtype": "float32", "shape": "[N]"}, "x": tensor}}
+        if section == "inputs"
+        else {section: {"y": tensor}}
+    )
     _, _, found = check(small(**whole))
     place = f"signature.{section}.{'x' if section == 'inputs' else 'y'}."
     assert {one.field for one in found} == {place + field for field in (*unreadable, *others)}

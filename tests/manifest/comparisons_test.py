@@ -29,15 +29,22 @@ def priced(condition):
 @pytest.mark.parametrize(
     "condition",
     [
-        "'float16' == T == 'float32'", "k == 'a' == 'b'", "('zz', k) == ('a', 'b')", "(k, n) == ('a', 1.5)",
-        "(N, n) == (1, 2, 3)", "pads == (1, 2, 3)", "'a' == w == 'b'",
+        "'float16' == T == 'float32'",
+        "k == 'a' == 'b'",
+        "('zz', k) == ('a', 'b')",
+        "(k, n) == ('a', 1.5)",
+        "(N, n) == (1, 2, 3)",
+        "pads == (1, 2, 3)",
+        "'a' == w == 'b'",
     ],
-)  # fmt: skip
+)
 def test_a_comparison_that_no_call_fulfils_is_refused(condition):
     assert codes(priced(condition)) == ["R012"]
 
 
-@pytest.mark.parametrize("condition", ["'float16' == T == T", "1 == n != 2", "(k, n) == ('a', 1)", "pads == (1, 2)", "'a' == k == w"])
+@pytest.mark.parametrize(
+    "condition", ["'float16' == T == T", "1 == n != 2", "(k, n) == ('a', 1)", "pads == (1, 2)", "'a' == k == w"]
+)
 def test_a_comparison_that_some_call_fulfils_is_taken(condition):
     assert codes(priced(condition)) == []
 
@@ -59,7 +66,8 @@ def test_what_is_not_among_values_that_include_none_is_present():
 
 
 @pytest.mark.parametrize(
-    ("dtype", "meant"), [("flaot16", "float16"), ("half", "float16"), ("torch.float16", "float16"), ("bf16", "bfloat16")]
+    ("dtype", "meant"),
+    [("flaot16", "float16"), ("half", "float16"), ("torch.float16", "float16"), ("bf16", "bfloat16")],
 )
 def test_a_misspelt_dtype_of_a_tensor_is_told_with_the_nearest(dtype, meant):
     _, _, found = check(made(outputs={"y": {"dtype": dtype, "shape": "[N]"}}))

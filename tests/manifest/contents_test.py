@@ -13,14 +13,18 @@ from tileops.manifest.rows import contents
 from tileops.tests.manifest.entries import codes, variant
 
 values = st.one_of(
-    st.integers(-300, 300), st.integers(-(2**62), 2**62), st.builds(lambda bits, shift: bits << shift, st.integers(-9, 9), st.integers(0, 58))
+    st.integers(-300, 300),
+    st.integers(-(2**62), 2**62),
+    st.builds(lambda bits, shift: bits << shift, st.integers(-9, 9), st.integers(0, 58)),
 )
 
 
 def _stored(value: int, dtype: str) -> bool:
     """Whether storing the value and reading it back gives it again."""
-    kept = torch.tensor([value], dtype=torch.int64).to(torch.float64).to(getattr(torch, dtype)) if dtype.startswith("float8") else (
-        torch.tensor([value], dtype=torch.int64).to(getattr(torch, dtype))
+    kept = (
+        torch.tensor([value], dtype=torch.int64).to(torch.float64).to(getattr(torch, dtype))
+        if dtype.startswith("float8")
+        else (torch.tensor([value], dtype=torch.int64).to(getattr(torch, dtype)))
     )
     if dtype.startswith("complex"):
         kept = kept.real
@@ -36,7 +40,9 @@ def test_a_value_is_lost_exactly_where_storing_it_changes_it(dtype, value):
 
 @given(value=values)
 def test_the_exponent_dtype_holds_the_powers_of_two(value):
-    assert (contents.first_lost(np.array([value]), "float8_e8m0fnu") is None) == (value > 0 and value & (value - 1) == 0)
+    assert (contents.first_lost(np.array([value]), "float8_e8m0fnu") is None) == (
+        value > 0 and value & (value - 1) == 0
+    )
 
 
 @pytest.mark.parametrize("dtype", list(BITS))
@@ -53,7 +59,13 @@ def test_the_first_lost_value_is_told():
 
 @pytest.mark.parametrize(
     ("dtype", "filled"),
-    [("int8", "repeat(128, 4)"), ("uint8", "repeat(-1, 4)"), ("bool", "(0, 1, 2, 0)"), ("float16", "repeat(2049, 4)"), ("bfloat16", "repeat(257, 4)")],
+    [
+        ("int8", "repeat(128, 4)"),
+        ("uint8", "repeat(-1, 4)"),
+        ("bool", "(0, 1, 2, 0)"),
+        ("float16", "repeat(2049, 4)"),
+        ("bfloat16", "repeat(257, 4)"),
+    ],
 )
 def test_contents_that_are_no_values_of_the_dtype_are_M065_at_each_row(dtype, filled):
     entry = variant("signature.inputs.ids", {"dtype": dtype, "shape": "[4]", "values": f"as_tensor({filled})"})

@@ -49,13 +49,20 @@ FAULTS = [
     Fault("ragged", "C: Dim, D: Dim, lengths", "C: Dim, D: Index, lengths", "M023"),
     Fault("paged", "DType[float16 | bfloat16]", "DType[float16 | bf16]", "M024"),
     Fault("norms", '"tuple[int, ...]"', '"tuple[int ...]"', "M023"),
-    Fault("paged", 'window: {type: "int | None", default: null}', 'window: {type: "int | None", default: wide}', "M012"),
+    Fault(
+        "paged", 'window: {type: "int | None", default: null}', 'window: {type: "int | None", default: wide}', "M012"
+    ),
     Fault("grouped", "default: {Nopad: {}}", "default: {Flat: {}}", "M012"),
     Fault("grouped", "layout: {type: Layout, ", "layout: {type: Layout | int, ", "M023"),
     Fault("grouped", "default: {PerTensor: {}}", "default: {PerTensor: {rows: 1}}", "M012"),
     Fault("norms", "default: train", "default: training", "M012"),
-    Fault("reductions", 'empty: {type: "\'full\' | \'noop\' | \'reject\'"', 'empty: {type: "\'full\' | \'none\'"', "M022",
-          'norm: {dtype: "promote_types(T, A)"'),
+    Fault(
+        "reductions",
+        "empty: {type: \"'full' | 'noop' | 'reject'\"",
+        "empty: {type: \"'full' | 'none'\"",
+        "M022",
+        'norm: {dtype: "promote_types(T, A)"',
+    ),
     Fault("types", "class: acme.layouts.Padded", "class: acme.layouts.padding", "M012"),
     Fault("types", "class: acme.layouts.Padded", "class: threading.Padded", "M012"),
     Fault("types", '"rows > 0 and columns > 0"', '"block > 0"', "M021"),
@@ -85,7 +92,12 @@ FAULTS = [
     Fault("norms", "mode == 'frozen' and track", "mode == 'fixed' and track", "M022"),
     Fault("grouped", "layout.kind == 'Padded' else", "layout.kind == 'Pad' else", "M022"),
     Fault("norms", '"len(normalized_shape) > 0"', '"len(normalized_shape)"', "M022"),
-    Fault("reductions", 'carry: {dtype: float32, shape: "[ceil_div(L, chunk), N]"', 'carry: {dtype: float32, shape: "[N > 1, N]"', "M022"),
+    Fault(
+        "reductions",
+        'carry: {dtype: float32, shape: "[ceil_div(L, chunk), N]"',
+        'carry: {dtype: float32, shape: "[N > 1, N]"',
+        "M022",
+    ),
     Fault("reductions", "promote_types(T, A)", "promote_types(T)", "M022"),
     Fault("convs", "[*B, L]", "[L, B]", "M022"),
     Fault("ragged", 'dtype: int32, shape: "[N, heads]"', 'dtype: heads, shape: "[N, heads]"', "M022"),
@@ -108,58 +120,109 @@ FAULTS = [
     Fault("grouped", 'Masked: "[count', 'Slab: "[count', "M031"),
     Fault("grouped", '"(PerRow, True)"', '"(PerRow, False) "', "M031"),
     Fault("grouped", "\"(PerBlock(order='column'), False)\"", '"(PerBlock, False)"', "M031"),
-    Fault("grouped", "\"PerBlock(order='column')\"", "\"PerBlock(rows=2)\"", "M031"),
+    Fault("grouped", "\"PerBlock(order='column')\"", '"PerBlock(rows=2)"', "M031"),
     Fault("grouped", '"(PerTensor, True)"', "PerTensor", "M031"),
-    Fault("grouped", '          PerRow: "[rows]"', '          PerRow: "Scales[how, True, rows, columns]"', "M041", "      Scales:"),
+    Fault(
+        "grouped",
+        '          PerRow: "[rows]"',
+        '          PerRow: "Scales[how, True, rows, columns]"',
+        "M041",
+        "      Scales:",
+    ),
     # plan and points
-    Fault("ragged", "y: {dtype: T, shape: \"[N, D]\"}\n      final", "y: {dtype: T, shape: \"[N, Z]\"}\n      final", "M021"),
+    Fault(
+        "ragged", 'y: {dtype: T, shape: "[N, D]"}\n      final', 'y: {dtype: T, shape: "[N, Z]"}\n      final', "M021"
+    ),
     Fault("ragged", "forall: {N: Dim, B: Dim", "forall: {N: Dim, Z: Dim, B: Dim", "M040"),
-    Fault("reductions", 'x: {dtype: T, shape: "[L, N]"}', 'x: {dtype: T, shape: "[L * N, N]"}', "M040", "forall: {L: Dim"),
-    Fault("norms", 'residual: {dtype: T, shape: "[*B, *normalized_shape]"', 'residual: {dtype: V, shape: "[*B, *normalized_shape]"', "M021"),
+    Fault(
+        "reductions", 'x: {dtype: T, shape: "[L, N]"}', 'x: {dtype: T, shape: "[L * N, N]"}', "M040", "forall: {L: Dim"
+    ),
+    Fault(
+        "norms",
+        'residual: {dtype: T, shape: "[*B, *normalized_shape]"',
+        'residual: {dtype: V, shape: "[*B, *normalized_shape]"',
+        "M021",
+    ),
     Fault("paged", 'cap: "W * page"', 'cap: "cap + 1"', "M041"),
     # effects, metadata, presence, combinations
     Fault("norms", "alias: residual", "alias: rest", "M050", "summed:"),
     Fault("norms", "alias: residual", "alias: x", "M050", "summed:"),
-    Fault("norms", 'statistics: {dtype: float32, shape: "[*B, 2]", mutated: true, write_only', 'statistics: {dtype: float32, shape: "[*B, 2]", write_only', "M050"),
-    Fault("paged", '        values: "as_tensor(cached)"\n', "", "M051", "requires: [\"attn.paged_fits"),
-    Fault("ragged", 'counts: {dtype: int32', 'counts: {dtype: float32', "M051"),
+    Fault(
+        "norms",
+        'statistics: {dtype: float32, shape: "[*B, 2]", mutated: true, write_only',
+        'statistics: {dtype: float32, shape: "[*B, 2]", write_only',
+        "M050",
+    ),
+    Fault("paged", '        values: "as_tensor(cached)"\n', "", "M051", 'requires: ["attn.paged_fits'),
+    Fault("ragged", "counts: {dtype: int32", "counts: {dtype: float32", "M051"),
     Fault("norms", "mode == 'train' and track", "N > 0", "M052"),
     Fault("norms", "nullable: \"mode != 'eval'\"", 'nullable: "G > 1"', "M052"),
     Fault("mixture", "optional: \"scoring == 'sigmoid'\"", 'optional: "M > 16"', "M052"),
     Fault("paged", "{T: float16, C: float16}\n      -", "{T: float32, C: float16}\n      -", "M053"),
     Fault("paged", "{T: bfloat16, C: float8_e4m3fn}\n  workloads", "{T: bfloat16}\n  workloads", "M053"),
-    Fault("paged", "{T: bfloat16, C: float8_e4m3fn}\n  workloads", "{T: bfloat16, B: float8_e4m3fn}\n  workloads", "M053"),
+    Fault(
+        "paged", "{T: bfloat16, C: float8_e4m3fn}\n  workloads", "{T: bfloat16, B: float8_e4m3fn}\n  workloads", "M053"
+    ),
     # rows
     Fault("grouped", "label: masked\n      experts: 4", "label: masked", "M060"),
     Fault("grouped", "{Masked: {capacity: 80}}", "{Masked: {capacity: eighty}}", "M060"),
-    Fault("grouped", "{Padded: {block: 16, zeroed: false}}", "{Padded: {block: 8, zeroed: false}}", "M060", "label: padded"),
+    Fault(
+        "grouped",
+        "{Padded: {block: 16, zeroed: false}}",
+        "{Padded: {block: 8, zeroed: false}}",
+        "M060",
+        "label: padded",
+    ),
     Fault("grouped", "order: row}}", "order: rows}}", "M060"),
     Fault("paged", "window: 256", "window: -1", "M060", "label: prefill"),
     Fault("paged", "label: quantized\n      Q: 2\n", "label: quantized\n", "M060"),
     Fault("paged", "quantized: true", "quantized: 1", "M060"),
     Fault("paged", "some: [sinks]", "some: [sinks, k_scale]", "M060"),
-    Fault("paged", "dtype_cases: [{T: bfloat16, C: float8_e4m3fn}]", "dtype_cases: [{T: bfloat16, C: bfloat16}]", "M060", "label: quantized"),
-    Fault("paged", "dtype_cases: [{T: bfloat16, C: float8_e4m3fn}]", "dtype_cases: [{T: float16, C: float8_e4m3fn}]", "M060"),
+    Fault(
+        "paged",
+        "dtype_cases: [{T: bfloat16, C: float8_e4m3fn}]",
+        "dtype_cases: [{T: bfloat16, C: bfloat16}]",
+        "M060",
+        "label: quantized",
+    ),
+    Fault(
+        "paged",
+        "dtype_cases: [{T: bfloat16, C: float8_e4m3fn}]",
+        "dtype_cases: [{T: float16, C: float8_e4m3fn}]",
+        "M060",
+    ),
     Fault("ragged", "{label: empty, lengths: [],", "{label: empty, lengths: [], N: 0,", "M060"),
     Fault("ragged", "lengths: [40, 8]", "lengths: [40, -8]", "M060"),
     Fault("ragged", "{label: empty, lengths: [], D: 16", "{label: empty, D: 16", "M060"),
     Fault("reductions", "dim: -1, keepdim: true", "dim: 2, keepdim: true", "M060"),
     Fault("norms", "mode: eval", "mode: frozen, track: true", "M060"),
-    Fault("reductions", "{label: vector, S: [4096], dtype_cases: [{T: int32}, {T: float32}]}",
-          "{label: vector, S: [4096], dtype_cases: [{T: int32}, {T: int32}]}", "M061"),
+    Fault(
+        "reductions",
+        "{label: vector, S: [4096], dtype_cases: [{T: int32}, {T: float32}]}",
+        "{label: vector, S: [4096], dtype_cases: [{T: int32}, {T: int32}]}",
+        "M061",
+    ),
     Fault("paged", "label: quantized", "label: two words", "M013"),
-    Fault("grouped", "      some: [bias]\n      dtype_cases: [{T: bfloat16}]\n    - label: masked", "      dtype_cases: [{T: bfloat16}]\n    - label: masked", "M063", "bias: {dtype: T, shape: \"[experts, N]\""),
+    Fault(
+        "grouped",
+        "      some: [bias]\n      dtype_cases: [{T: bfloat16}]\n    - label: masked",
+        "      dtype_cases: [{T: bfloat16}]\n    - label: masked",
+        "M063",
+        'bias: {dtype: T, shape: "[experts, N]"',
+    ),
     Fault("paged", "cached: [511, 5]", "cached: [512, 5]", "M064", "label: quantized"),
     Fault("paged", "offsets: [0, 128, 640]", "offsets: [0, 641, 640]", "M064", "label: prefill"),
-    Fault("grouped", "label: dense\n      experts: 4\n      R: 96", "label: dense\n      experts: 4\n      R: 97", "M064"),
+    Fault(
+        "grouped", "label: dense\n      experts: 4\n      R: 96", "label: dense\n      experts: 4\n      R: 97", "M064"
+    ),
     # composition
     Fault("mixture", "{name: permute, kernel: acme_permute}", "{name: permute}", "M070"),
     Fault("mixture", "{name: combine, kernel: acme_combine}", "{name: permute, kernel: acme_combine}", "M014"),
     Fault("mixture", "kind: composite", "kind: fused", "M012"),
     Fault("mixture", "op: GroupedGemmFwdOp, optional: true", "op: GroupedGemmFwdOp, optional: perhaps", "M012"),
     # roofline
-    Fault("mixture", "func: \"acme.formulas.mixture\"", "func: \"acme/formulas\"", "R020"),
-    Fault("mixture", "func: \"acme.formulas.mixture\"", "function: \"acme.formulas.mixture\"", "R001"),
+    Fault("mixture", 'func: "acme.formulas.mixture"', 'func: "acme/formulas"', "R020"),
+    Fault("mixture", 'func: "acme.formulas.mixture"', 'function: "acme.formulas.mixture"', "R001"),
     Fault("reductions", 'flops: "max((prod(S) - 1, 0))"', "flops: 12", "R002"),
     Fault("reductions", 'flops: "max((prod(S) - 1, 0))"', 'flops: "prod(S) ** 2"', "R010"),
     Fault("grouped", 'flops: "2 * R * N * K +', 'flops: "2 * R * N * J +', "R011"),
@@ -167,9 +230,11 @@ FAULTS = [
     Fault("norms", "(5 if present(weight) else 4)", "(present(weight))", "R012"),
     Fault("paged", "(bytes(k_scale) + bytes(v_scale) if quantized else 0)", "bytes(k_scale)", "R013"),
     Fault("paged", "(bytes(lse) if return_lse else 0)", "bytes(lse)", "R013"),
-    Fault("grouped", "(experts * layout.capacity if layout.kind == 'Masked' else 0)", "experts * layout.capacity", "R013"),
+    Fault(
+        "grouped", "(experts * layout.capacity if layout.kind == 'Masked' else 0)", "experts * layout.capacity", "R013"
+    ),
     Fault("norms", "N * C * prod(S) * (7 if mode != 'eval' else 2)", "7 if mode != 'eval' else -2", "R014"),
-]  # fmt: skip
+]
 
 
 def judge(folder: pathlib.Path, texts: dict[str, str]) -> list[Diagnostic]:

@@ -57,9 +57,10 @@ def test_a_dotted_name_is_a_function_with_an_underscore():
 
 
 _HALVES, _INTS = DType(("float16", "bfloat16")), DType(("int8", "uint8"))
-_LAYOUT = Adt("Layout", (
-    Constructor("Nopad", "a.NoPad", ()), Constructor("Padded", "a.Padded", (("block", DIM), ("name", kinds.TEXT))),
-))
+_LAYOUT = Adt(
+    "Layout",
+    (Constructor("Nopad", "a.NoPad", ()), Constructor("Padded", "a.Padded", (("block", DIM), ("name", kinds.TEXT)))),
+)
 
 
 @pytest.mark.parametrize(

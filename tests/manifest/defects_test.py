@@ -93,7 +93,11 @@ SINGLE_FAULTS = [
     ("signature.forall.Z", "Dim", "M040"),
     ("signature.let.L", "L + 1", "M041"),
     ("signature.inputs.x.write_only", True, "M050"),
-    ("signature.inputs.state", {"dtype": "float32", "shape": "Pair[flip, N, 3]", "mutated": False, "write_only": True}, "M050"),
+    (
+        "signature.inputs.state",
+        {"dtype": "float32", "shape": "Pair[flip, N, 3]", "mutated": False, "write_only": True},
+        "M050",
+    ),
     ("signature.inputs.state.mutated", "flip and not flip", "M050"),
     ("signature.inputs.state.mutated", "True", "M050"),
     ("signature.inputs.state.mutated", "False", "M050"),
@@ -125,7 +129,11 @@ SINGLE_FAULTS = [
     ("workloads.0.dtype_cases", [{"T": "float16"}, {"T": "float16"}], "M061"),
     ("workloads.1.some", [], "M063"),
     ("signature.inputs.ids.requires", ["in_range(0, 8 if flip else 2)"], "M064"),
-    ("signature.inputs.ids", {"dtype": "int8", "shape": "[4]", "values": "as_tensor(repeat(128 if flip else 0, 4))"}, "M065"),
+    (
+        "signature.inputs.ids",
+        {"dtype": "int8", "shape": "[4]", "values": "as_tensor(repeat(128 if flip else 0, 4))"},
+        "M065",
+    ),
     ("composition", {"kind": "composite", "stages": [{"name": "a", "op": "B", "kernel": "c"}]}, "M070"),
     ("composition", {"kind": "composite", "stages": [{"name": "a"}]}, "M070"),
     ("roofline", None, "R001"),
@@ -169,8 +177,14 @@ _STATE = {"dtype": "float32", "shape": "[N]"}
 @pytest.mark.parametrize(
     "effects",
     [
-        {"inputs": {"state": {**_STATE, "mutated": True}}, "outputs": {"y": {**_STATE, "alias": "state", "buffer": "out"}}},
-        {"inputs": {"state": {**_STATE, "mutated": True}}, "outputs": {"y": {**_STATE, "alias": "state"}, "z": {**_STATE, "alias": "state"}}},
+        {
+            "inputs": {"state": {**_STATE, "mutated": True}},
+            "outputs": {"y": {**_STATE, "alias": "state", "buffer": "out"}},
+        },
+        {
+            "inputs": {"state": {**_STATE, "mutated": True}},
+            "outputs": {"y": {**_STATE, "alias": "state"}, "z": {**_STATE, "alias": "state"}},
+        },
         {"inputs": {"state": {**_STATE, "mutated": False}}, "outputs": {"y": {**_STATE, "alias": "state"}}},
         {"inputs": {"state": {**_STATE, "mutated": "False"}}, "outputs": {"y": {**_STATE, "alias": "state"}}},
     ],
@@ -178,9 +192,12 @@ _STATE = {"dtype": "float32", "shape": "[N]"}
 )
 def test_an_output_is_one_input_that_is_written_and_nothing_else(effects):
     entry = {
-        "family": "demo", "status": "spec-only", "signature": {"forall": {"N": "Dim"}, **effects},
-        "workloads": [{"label": "a", "N": 5}], "roofline": {"flops": "N"},
-    }  # fmt: skip
+        "family": "demo",
+        "status": "spec-only",
+        "signature": {"forall": {"N": "Dim"}, **effects},
+        "workloads": [{"label": "a", "N": 5}],
+        "roofline": {"flops": "N"},
+    }
     assert codes(entry) == ["M050"]
 
 
@@ -193,9 +210,10 @@ def test_what_takes_no_part_in_types_decides_none(kind, place):
     entry["roofline"]["flops"] = f"N if {test} else 2 * N"
     assert codes(entry) == []
     path, value = {
-        "shape": ("outputs", f"[*B, N if {test} else 1]"), "dtype": ("outputs", f"float16 if {test} else T"),
+        "shape": ("outputs", f"[*B, N if {test} else 1]"),
+        "dtype": ("outputs", f"float16 if {test} else T"),
         "let": ("let", f"N + 1 if {test} else 2"),
-    }[place]  # fmt: skip
+    }[place]
     if place == "let":
         entry["signature"]["let"]["L"] = value
     else:

@@ -31,7 +31,9 @@ def blocks(text: str) -> Iterator[tuple[str, str]]:
 def table(heading: str) -> list[list[str]]:
     """Cells of the table whose first column has the heading."""
     (rows,) = re.findall(rf"^\| {heading} \|.*\n\|[ -|]*\n((?:\|.*\n)+)", MANIFEST, re.MULTILINE)
-    return [[cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", row)[1:-1]] for row in rows.splitlines()]
+    return [
+        [cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", row)[1:-1]] for row in rows.splitlines()
+    ]
 
 
 def merged(base: source.Node | None, change: source.Node) -> source.Node:
@@ -75,7 +77,9 @@ def defects(op: str, entry: source.Node) -> Diagnostics:
     return found
 
 
-@pytest.mark.parametrize("example", list(examples()), ids=lambda example: f"{example.lines[0]}-{example.op}-{example.code or 'clean'}")
+@pytest.mark.parametrize(
+    "example", list(examples()), ids=lambda example: f"{example.lines[0]}-{example.op}-{example.code or 'clean'}"
+)
 def test_an_example_is_clean_or_has_the_one_code_that_it_shows_on_the_line_that_says_so(example):
     found = list(defects(example.op, example.entry))
     assert {one.code for one in found} == ({example.code} if example.code else set()), [str(one) for one in found]
@@ -119,17 +123,24 @@ def test_every_kind_of_index_is_documented():
 
 @pytest.mark.parametrize(
     ("heading", "members"),
-    [("primitive", declarations.PRIMITIVES), ("generator", declarations.GENERATORS), ("predicate", declarations.PREDICATES)],
+    [
+        ("primitive", declarations.PRIMITIVES),
+        ("generator", declarations.GENERATORS),
+        ("predicate", declarations.PREDICATES),
+    ],
 )
 def test_a_table_has_every_member_in_the_words_of_its_declaration(heading, members):
     rows = {cells[0].strip("`").partition("(")[0]: cells[1:] for cells in table(heading)}
     assert rows == {
-        name: [declarations.summary(name), *([declarations.domain(name)] if heading == "primitive" else [])] for name in members
+        name: [declarations.summary(name), *([declarations.domain(name)] if heading == "primitive" else [])]
+        for name in members
     }
 
 
 def test_every_defect_code_is_documented_under_its_own_words():
-    rows = re.findall(r"^\| ([MR]\d{3}) \| (.*?) \|", paths.data_path("docs", "defect-codes.md").read_text(), re.MULTILINE)
+    rows = re.findall(
+        r"^\| ([MR]\d{3}) \| (.*?) \|", paths.data_path("docs", "defect-codes.md").read_text(), re.MULTILINE
+    )
     assert dict(rows) == CODES
 
 

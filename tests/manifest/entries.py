@@ -70,7 +70,8 @@ def variant(path: str = "", value: Any = _ABSENT) -> dict[str, Any]:
 def small(**parts: Any) -> dict[str, Any]:
     """A small sound entry with sections of its signature, its rows or its roofline replaced."""
     made = {
-        "family": "demo", "status": "spec-only",
+        "family": "demo",
+        "status": "spec-only",
         "signature": {
             "forall": {"N": "Dim"},
             "inputs": {"x": {"dtype": "float32", "shape": "[N]"}},
@@ -78,7 +79,7 @@ def small(**parts: Any) -> dict[str, Any]:
         },
         "workloads": [{"label": "row", "N": 1000}],
         "roofline": {"flops": "N"},
-    }  # fmt: skip
+    }
     for name, part in parts.items():
         if name in ("workloads", "roofline"):
             made[name] = part

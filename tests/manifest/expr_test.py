@@ -34,15 +34,25 @@ def _numbers(inner):
         st.builds(lambda operand: Unary("-", operand), inner),
         st.builds(Conditional, _tests(inner), inner, inner),
         st.builds(lambda items: Call("prod", (Tuple(tuple(items)),)), st.lists(inner, min_size=1, max_size=3)),
-        st.builds(lambda items, at: Subscript(Tuple(tuple(items)), Literal(at)), st.lists(inner, min_size=2, max_size=3), st.integers(0, 1)),
+        st.builds(
+            lambda items, at: Subscript(Tuple(tuple(items)), Literal(at)),
+            st.lists(inner, min_size=2, max_size=3),
+            st.integers(0, 1),
+        ),
     )
 
 
 def _tests(inner):
-    comparison = st.builds(lambda op, l, r: Compare((op,), (l, r)), st.sampled_from(["==", "!=", "<", "<=", ">", ">="]), inner, inner)
+    comparison = st.builds(
+        lambda op, l, r: Compare((op,), (l, r)), st.sampled_from(["==", "!=", "<", "<=", ">", ">="]), inner, inner
+    )
     return st.one_of(
         comparison,
-        st.builds(lambda op, parts: Logic(op, tuple(parts)), st.sampled_from(["and", "or"]), st.lists(comparison, min_size=2, max_size=3)),
+        st.builds(
+            lambda op, parts: Logic(op, tuple(parts)),
+            st.sampled_from(["and", "or"]),
+            st.lists(comparison, min_size=2, max_size=3),
+        ),
         comparison.map(lambda node: Unary("not", node)),
         st.just(Call("present", (Name("t"),))),
     )
@@ -50,8 +60,6 @@ def _tests(inner):
 
 expressions = st.recursive(st.one_of(integers, names), _numbers, max_leaves=20)
 bindings = st.fixed_dictionaries({name: st.integers(0, 9) for name in NAMES})
-
-
 
 
 @settings(max_examples=400, deadline=None)
@@ -118,16 +126,51 @@ def test_folding_takes_the_arm_of_the_point():
 
 @pytest.mark.parametrize(
     "text",
-    ["a.__class__", "a._x", "x.shape", "isinstance(a, int)", "{i for i in a}", "a.value.real", "lambda: 1", "(a := 1)", "f'{a}'", "f(*a)", "a ** 2", "a / 2", "[a, b]",
-     "{a: b}", "a if b", "f(x=1)", "(i for i in a)", "[i for i in a]", "a @ b", "a << 1", "a & b", "~a", "...", "b'a'", "1j",
-     "a is b", "await a", "a[::2]", "prod(i for i in a)", "all(i for i in a for j in a)", "1e999", "", "a; b", "import os"],
+    [
+        "a.__class__",
+        "a._x",
+        "x.shape",
+        "isinstance(a, int)",
+        "{i for i in a}",
+        "a.value.real",
+        "lambda: 1",
+        "(a := 1)",
+        "f'{a}'",
+        "f(*a)",
+        "a ** 2",
+        "a / 2",
+        "[a, b]",
+        "{a: b}",
+        "a if b",
+        "f(x=1)",
+        "(i for i in a)",
+        "[i for i in a]",
+        "a @ b",
+        "a << 1",
+        "a & b",
+        "~a",
+        "...",
+        "b'a'",
+        "1j",
+        "a is b",
+        "await a",
+        "a[::2]",
+        "prod(i for i in a)",
+        "all(i for i in a for j in a)",
+        "1e999",
+        "",
+        "a; b",
+        "import os",
+    ],
 )
 def test_everything_else_is_refused(text):
     with pytest.raises(expr_parser.ExprError):
         expr_parser.parse(text)
 
 
-@pytest.mark.parametrize("text", ["(" * 500 + "1" + ")" * 500, "-" * 3000 + "1", " + ".join(["a"] * 1500), "not " * 900 + "a", "1" * 3000])
+@pytest.mark.parametrize(
+    "text", ["(" * 500 + "1" + ")" * 500, "-" * 3000 + "1", " + ".join(["a"] * 1500), "not " * 900 + "a", "1" * 3000]
+)
 def test_a_hostile_expression_is_refused(text):
     with pytest.raises(expr_parser.ExprError):
         expr_parser.parse(text)
@@ -151,7 +194,9 @@ def test_a_guard_narrows_and_its_absence_is_a_defect():
 
 
 def test_a_field_of_a_maybe_is_read_where_it_is_present_and_of_its_constructor():
-    layout = kinds.Adt("Layout", (kinds.Constructor("A", "x.A", (("n", kinds.INT),)), kinds.Constructor("B", "x.B", ())))
+    layout = kinds.Adt(
+        "Layout", (kinds.Constructor("A", "x.A", (("n", kinds.INT),)), kinds.Constructor("B", "x.B", ()))
+    )
     scope = kind_check.Scope({"layout": kinds.Maybe(layout)}, {})
 
     def said(text):
@@ -171,7 +216,10 @@ def test_bool_is_never_int():
     assert found == [kind_check.KIND]
 
 
-@pytest.mark.parametrize(("text", "kind"), [("n + 1", "Dim"), ("n * 2", "Dim"), ("n // 2", "Dim"), ("n - 1", "Int"), ("n + i", "Int"), ("-n", "Int")])
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [("n + 1", "Dim"), ("n * 2", "Dim"), ("n // 2", "Dim"), ("n - 1", "Int"), ("n + i", "Int"), ("-n", "Int")],
+)
 def test_arithmetic_of_dims(text, kind):
     scope = kind_check.Scope({"n": kinds.DIM, "i": kinds.INT}, {})
     assert str(kind_check.check(expr_parser.parse(text), scope, lambda *said: pytest.fail(str(said)))) == kind

@@ -60,7 +60,9 @@ def test_a_seeded_generator_leaves_the_global_stream_alone():
 def test_padded_offsets_begin_each_length_at_a_multiple(values, pad):
     offsets = generators.padded_exclusive_prefix_sum(values, pad)
     assert offsets[0] == 0 and len(offsets) == len(values) + 1 and not (offsets % pad).any()
-    assert [0 <= room - value < pad for room, value in zip(np.diff(offsets), values, strict=True)] == [True] * len(values)
+    assert [0 <= room - value < pad for room, value in zip(np.diff(offsets), values, strict=True)] == [True] * len(
+        values
+    )
     assert (generators.padded_exclusive_prefix_sum(values, 1) == generators.exclusive_prefix_sum(values)).all()
 
 
@@ -131,7 +133,7 @@ def test_selected_blocks_are_distinct_ascending_and_begin_at_or_before_their_tok
         for drawn in found[token].tolist():
             taken = min(selected, position // block + 1)
             chosen, fill = drawn[:taken], drawn[taken:]
-            assert chosen == sorted(set(chosen)) and all(0 <= index and index * block <= position for index in chosen)
+            assert chosen == sorted(set(chosen)) and all(index >= 0 and index * block <= position for index in chosen)
             assert fill == [total] * (selected - taken)
 
 
@@ -194,19 +196,35 @@ def test_outside_its_domain_a_generator_raises_value_error(name, args):
 
 
 @settings(max_examples=60, deadline=None)
-@given(lengths, st.lists(st.integers(-9, 9), max_size=6), st.integers(1, 9), st.integers(0, 4), st.integers(0, 4), st.integers(0, 9))
+@given(
+    lengths,
+    st.lists(st.integers(-9, 9), max_size=6),
+    st.integers(1, 9),
+    st.integers(0, 4),
+    st.integers(0, 4),
+    st.integers(0, 9),
+)
 def test_an_extent_tells_the_shape_and_the_range_of_what_is_made(values, whole, block, few, some, seed):
     calls = {
-        "as_tensor": (whole,), "prefix_sum": (whole,), "exclusive_prefix_sum": (whole,),
-        "padded_exclusive_prefix_sum": (values, block), "chunk_indices": (values, block), "token_indices": (values,),
-        "chunk_offsets": (values, block), "local_expert_map": (few + some, few, some), "topk_ids": (some, few, few + some),
-        "paged_block_table": (few, some, few * some + block), "nsa_block_indices": (values, block, few, some),
+        "as_tensor": (whole,),
+        "prefix_sum": (whole,),
+        "exclusive_prefix_sum": (whole,),
+        "padded_exclusive_prefix_sum": (values, block),
+        "chunk_indices": (values, block),
+        "token_indices": (values,),
+        "chunk_offsets": (values, block),
+        "local_expert_map": (few + some, few, some),
+        "topk_ids": (some, few, few + some),
+        "paged_block_table": (few, some, few * some + block),
+        "nsa_block_indices": (values, block, few, some),
         "nsa_block_counts": (few, some, block),
-    }  # fmt: skip
+    }
     for name, args in calls.items():
         told, made = extents.extent(name, args), generators.generate(name, args, seed)
         assert told.shape == made.shape, name
-        assert told.within is None or not made.size or told.within[0] <= made.min() and made.max() <= told.within[1], name
+        assert told.within is None or not made.size or told.within[0] <= made.min() and made.max() <= told.within[1], (
+            name
+        )
 
 
 def test_an_extent_is_told_without_making_anything():

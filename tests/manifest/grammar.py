@@ -32,19 +32,29 @@ class Grower:
         lets = {f"v{at}": self.integer(3) for at in range(draw.choice([0, 0, 1, 2]))}
         rules = [self.flag(3) for _ in range(draw.choice([0, 0, 1, 2]))]
         signature = {
-            "forall": forall, "params": params, "inputs": inputs, "outputs": outputs, "types": types, "let": lets,
+            "forall": forall,
+            "params": params,
+            "inputs": inputs,
+            "outputs": outputs,
+            "types": types,
+            "let": lets,
             "shape_rules": rules,
-        }  # fmt: skip
+        }
         if draw.random() < 0.1 and "T" in forall:
             signature["dtype_combos"] = [{"T": "float16"}, {"T": self._one("float32", "float16", "int8")}]
         entry = {
-            "family": "demo", "status": self._one("spec-only", "implemented"),
+            "family": "demo",
+            "status": self._one("spec-only", "implemented"),
             "signature": {name: part for name, part in signature.items() if part or name in ("inputs", "outputs")},
-            "workloads": self._rows(forall, params, inputs), "roofline": self._roofline(),
-        }  # fmt: skip
+            "workloads": self._rows(forall, params, inputs),
+            "roofline": self._roofline(),
+        }
         if draw.random() < 0.1:
             stage = {"name": "first", self._one("op", "kernel"): self._one("GemmFwdOp", "ScaleFwdOp", "relu")}
-            entry["composition"] = {"kind": "composite", "stages": [stage, {"name": self._one("second", "first"), "kernel": "k"}]}
+            entry["composition"] = {
+                "kind": "composite",
+                "stages": [stage, {"name": self._one("second", "first"), "kernel": "k"}],
+            }
         return entry
 
     def _one(self, *choices: Any) -> Any:
@@ -71,17 +81,25 @@ class Grower:
 
     def _params(self) -> dict[str, Any]:
         kinds = {
-            "flag": ("bool", [False, True], FLAGS), "other": ("bool", [True], FLAGS), "k": ("int", [0, 1, 3, 16], INTEGERS),
-            "mode": ("'sum' | 'mean'", ["sum", "mean"], WORDS), "dims": ("list[int]", [[], [0], [0, 1]], SEQUENCES),
-            "dim": ("int | None", [None, 0, 2], None), "eps": ("float", [1.0e-6, 0.0], None), "layout": ("Layout", [{"Nopad": {}}], None),
-            "dtype": ("float16 | float32 | None", [None, "float16"], None), "note": ("str", ["a", ""], None),
-        }  # fmt: skip
+            "flag": ("bool", [False, True], FLAGS),
+            "other": ("bool", [True], FLAGS),
+            "k": ("int", [0, 1, 3, 16], INTEGERS),
+            "mode": ("'sum' | 'mean'", ["sum", "mean"], WORDS),
+            "dims": ("list[int]", [[], [0], [0, 1]], SEQUENCES),
+            "dim": ("int | None", [None, 0, 2], None),
+            "eps": ("float", [1.0e-6, 0.0], None),
+            "layout": ("Layout", [{"Nopad": {}}], None),
+            "dtype": ("float16 | float32 | None", [None, "float16"], None),
+            "note": ("str", ["a", ""], None),
+        }
         params = {}
         for name in self._draw.sample(list(kinds), self._draw.randrange(5)):
             kind, defaults, group = kinds[name]
             params[name] = {"type": kind, "default": self._draw.choice(defaults)}
             if self._slips():
-                params[name] = self._one({"type": kind}, {"type": kind, "default": "?"}, {"type": "Thing", "default": None})
+                params[name] = self._one(
+                    {"type": kind}, {"type": kind, "default": "?"}, {"type": "Thing", "default": None}
+                )
             if group:
                 self._names[group].append(name)
             elif name in ("dim", "dtype"):
@@ -113,7 +131,9 @@ class Grower:
 
     def _inputs(self, forall: dict[str, str], types: dict[str, Any]) -> dict[str, Any]:
         solving = [*(["*B"] if "B" in forall else []), "N", *(["M"] if "M" in forall else [])]
-        inputs: dict[str, Any] = {"x": {"dtype": "T" if "T" in forall else "float32", "shape": f"[{', '.join(solving)}]"}}
+        inputs: dict[str, Any] = {
+            "x": {"dtype": "T" if "T" in forall else "float32", "shape": f"[{', '.join(solving)}]"}
+        }
         self._tensors.append("x")
         for name in ("a", "b", "c")[: self._draw.randrange(4)]:
             made: dict[str, Any] = {"dtype": self._dtype("T" in forall), "shape": self._shape(types)}
@@ -127,10 +147,15 @@ class Grower:
                 if self._draw.random() < 0.4:
                     made["write_only"] = True
             if self._draw.random() < 0.1:
-                made |= {"dtype": "int32", **self._one(
-                    {"shape": "[N, 2]", "values": "topk_ids(N, 2, 8)"}, {"shape": "[3]", "values": "as_tensor((1, 2, 3))"},
-                    {"shape": "[k]", "values": "as_tensor(repeat(2, k))"}, {"shape": "[N, M]", "values": "paged_block_table(N, M, 999)"},
-                )}  # fmt: skip
+                made |= {
+                    "dtype": "int32",
+                    **self._one(
+                        {"shape": "[N, 2]", "values": "topk_ids(N, 2, 8)"},
+                        {"shape": "[3]", "values": "as_tensor((1, 2, 3))"},
+                        {"shape": "[k]", "values": "as_tensor(repeat(2, k))"},
+                        {"shape": "[N, M]", "values": "paged_block_table(N, M, 999)"},
+                    ),
+                }
                 made["requires"] = [self._one("in_range(0, 999)", "in_range(0, 3)", "prefix_offsets(6)")]
             if self._draw.random() < 0.1:
                 made[self._one("contiguous", *(["colour"] if self._slips() else []))] = True
@@ -164,7 +189,9 @@ class Grower:
         """An integer, mostly one that is >= 0."""
         draw = self._draw
         if self._slips():
-            return self._one("flag", "1.5", "Q", "B", "N ** 2", "N // 0", "-N", "mode", "'sum'", "dim.value", "9" * 30, "x")
+            return self._one(
+                "flag", "1.5", "Q", "B", "N ** 2", "N // 0", "-N", "mode", "'sum'", "dim.value", "9" * 30, "x"
+            )
         if depth <= 0 or draw.random() < 0.4:
             return self._one(*self._names[INTEGERS], "1", "2", "3")
         inner = depth - 1
@@ -172,13 +199,17 @@ class Grower:
         if choice < 3:
             return f"{self.integer(inner)} {self._one('+', '*', '+')} {self._factor(inner)}"
         if choice == 3:
-            return f"{self._factor(inner)} {self._one('//', '%')} {self._one('2', '4', 'max((k, 1))', '7')}".replace("max((k, 1))", "3")
+            return f"{self._factor(inner)} {self._one('//', '%')} {self._one('2', '4', 'max((k, 1))', '7')}".replace(
+                "max((k, 1))", "3"
+            )
         if choice == 4:
             return f"({self.integer(inner)} if {self.flag(inner)} else {self.integer(inner)})"
         if choice == 5 and self._names[SEQUENCES]:
             return f"{self._one('prod', 'sum', 'len')}({self.sequence(inner)})"
         if choice == 6:
-            return self._one(f"ceil_div({self.integer(inner)}, 2)", f"max(({self.integer(inner)}, 1))", f"abs({self.integer(inner)})")
+            return self._one(
+                f"ceil_div({self.integer(inner)}, 2)", f"max(({self.integer(inner)}, 1))", f"abs({self.integer(inner)})"
+            )
         if choice == 7 and self._names[SEQUENCES]:
             return f"{self._one('sum', 'max')}(i + 1 for i in {self.sequence(inner)}{self._one('', ' if i > 1')})"
         return f"sum(min((i, {self.integer(0)})) for i in range({self.integer(0)}))"
@@ -192,9 +223,12 @@ class Grower:
         if depth <= 0 or self._draw.random() < 0.5:
             return self._one(*self._names[SEQUENCES], "(1, 2)")
         return self._one(
-            f"({self.integer(depth - 1)}, {self.integer(depth - 1)})", f"repeat({self.integer(0)}, {self.integer(0)})",
-            f"{self._one(*self._names[SEQUENCES], '(4,)')}[:1]", f"broadcast({self.sequence(0)}, (1,))", "balanced_sizes(N, 3)",
-        )  # fmt: skip
+            f"({self.integer(depth - 1)}, {self.integer(depth - 1)})",
+            f"repeat({self.integer(0)}, {self.integer(0)})",
+            f"{self._one(*self._names[SEQUENCES], '(4,)')}[:1]",
+            f"broadcast({self.sequence(0)}, (1,))",
+            "balanced_sizes(N, 3)",
+        )
 
     def flag(self, depth: int, shapes: bool = True) -> str:
         """A condition; without `shapes`, one that is known before the shapes are."""
@@ -204,10 +238,16 @@ class Grower:
         choices += [f"present({name})" for name in (*self._optional, *self._maybes)]
         choices += ["mode == 'sum'", "mode in ('sum', 'mean')"] * ("mode" in self._names[WORDS])
         if shapes:
-            choices += ["N > 0", f"{self._one(*self._names[INTEGERS])} <= {self._one('64', 'N', '2 * N')}", "N % 2 == 0"]
+            choices += [
+                "N > 0",
+                f"{self._one(*self._names[INTEGERS])} <= {self._one('64', 'N', '2 * N')}",
+                "N % 2 == 0",
+            ]
         if depth > 0 and self._draw.random() < 0.5:
             left, right = self.flag(depth - 1, shapes), self.flag(depth - 1, shapes)
-            return self._one(f"not ({left})", f"({left} and {right})", f"({left} or {right})", f"({left} if {right} else {left})")
+            return self._one(
+                f"not ({left})", f"({left} and {right})", f"({left} or {right})", f"({left} if {right} else {left})"
+            )
         return self._one(*choices) if choices else "True"
 
     # ---- rows and price
@@ -238,7 +278,10 @@ class Grower:
             return {"func": self._one("tileops.perf.formulas.gqa_fwd_roofline", "os.system", "nowhere")}
         made = {"flops": self.integer(4)}
         if self._draw.random() < 0.4:
-            parts = [f"(bytes({name}) if present({name}) else 0)" if name in self._optional else f"bytes({name})" for name in self._tensors]
+            parts = [
+                f"(bytes({name}) if present({name}) else 0)" if name in self._optional else f"bytes({name})"
+                for name in self._tensors
+            ]
             made["bytes"] = " + ".join(self._draw.sample(parts, self._draw.randint(1, len(parts))))
         return made
 

@@ -17,7 +17,12 @@ from tileops.tests.manifest.entries import OP, VALID, check, check_text, codes, 
 
 def metadata(values: str, requires: tuple[str, ...] = (), **parts: Any) -> dict[str, Any]:
     """An entry whose input `x` is filled by a generator."""
-    x = {"dtype": "int64", "shape": "[N]" if "table" not in values else "[N, K]", "values": values, "requires": [*requires]}
+    x = {
+        "dtype": "int64",
+        "shape": "[N]" if "table" not in values else "[N, K]",
+        "values": values,
+        "requires": [*requires],
+    }
     return small(inputs={"x": x}, workloads=[{"label": "row"}], **parts)
 
 
@@ -32,9 +37,10 @@ def optional_chain(count: int) -> dict[str, Any]:
     for at in range(count):
         before = f"present(t{at - 1})" if at else "flag"
         inputs[f"t{at}"] = {
-            "dtype": "float32", "shape": "[N]",
+            "dtype": "float32",
+            "shape": "[N]",
             "optional": f"({before} and not {before}) or ({before} and {before})",
-        }  # fmt: skip
+        }
     return inputs
 
 
@@ -68,10 +74,13 @@ HOSTILE = {
         "M004",
     ),
     "lets that square": (
-        small(let=chain(200, "N", "{0} * {0}"), outputs={"y": {"dtype": "float32", "shape": "[v199]"}}), "M060",
+        small(let=chain(200, "N", "{0} * {0}"), outputs={"y": {"dtype": "float32", "shape": "[v199]"}}),
+        "M060",
     ),
     "a product of a long sequence": (
-        small(let={"a": "prod(repeat(4611686018427387904, N * N))"}, outputs={"y": {"dtype": "float32", "shape": "[a]"}}),
+        small(
+            let={"a": "prod(repeat(4611686018427387904, N * N))"}, outputs={"y": {"dtype": "float32", "shape": "[a]"}}
+        ),
         "M060",
     ),
     "sums of sequences of sequences": (
@@ -83,28 +92,39 @@ HOSTILE = {
     ),
     "a list of more items than there are": (metadata("as_tensor(repeat(1, 100000000))"), "M022"),
     "a list that generated code would write out": (
-        metadata("as_tensor(repeat(1, k))", params={"k": {"type": "int", "default": 2**20}}), "M060",
+        metadata("as_tensor(repeat(1, k))", params={"k": {"type": "int", "default": 2**20}}),
+        "M060",
     ),
     "a page table of a huge pool": (
-        metadata("paged_block_table(1000, 1000, 268435456)", forall={"N": "Dim", "K": "Dim"}, requires=["in_range(0, 5)"]), "M004",
+        metadata(
+            "paged_block_table(1000, 1000, 268435456)", forall={"N": "Dim", "K": "Dim"}, requires=["in_range(0, 5)"]
+        ),
+        "M004",
     ),
     "presence conditions that quadruple": (small(params=FLAG, inputs=optional_chain(40)), "M004"),
     "type families that double": (
         small(
-            params=FLAG, types=family_chain(60),
+            params=FLAG,
+            types=family_chain(60),
             inputs={"x": {"dtype": "float32", "shape": "[N]"}, "z": {"dtype": "float32", "shape": "F0[flag, N]"}},
         ),
         "M004",
     ),
     "40 flags that one expression relates": (
-        small(params=FLAGS, outputs={"y": {"dtype": "float32", "shape": f"[N if {' and '.join(FLAGS)} else 2 * N]"}}), "M042",
+        small(params=FLAGS, outputs={"y": {"dtype": "float32", "shape": f"[N if {' and '.join(FLAGS)} else 2 * N]"}}),
+        "M042",
     ),
     "40 flags that one rule relates": (
-        small(params=FLAGS, outputs={"y": {"dtype": "float32", "shape": "[N if p0 else 2 * N]"}}, shape_rules=[" or ".join(FLAGS)]),
+        small(
+            params=FLAGS,
+            outputs={"y": {"dtype": "float32", "shape": "[N if p0 else 2 * N]"}},
+            shape_rules=[" or ".join(FLAGS)],
+        ),
         "M042",
     ),
     "40 flags that one formula relates": (
-        small(params=FLAGS, roofline={"flops": f"N if {' and '.join(FLAGS)} else 2 * N"}), "M042",
+        small(params=FLAGS, roofline={"flops": f"N if {' and '.join(FLAGS)} else 2 * N"}),
+        "M042",
     ),
     "an expression of ten thousand terms": (small(roofline={"flops": "N" + " + N" * 10_000}), "R010"),
     "an expression of ten thousand brackets": (small(roofline={"flops": "(" * 10_000 + "N" + ")" * 10_000}), "R010"),
@@ -112,15 +132,17 @@ HOSTILE = {
     "a row of huge extents": (small(workloads=[{"label": "row", "N": 2**62}]), "M060"),
     "a row of many huge extents": (
         small(
-            forall={"S": "Shape"}, inputs={"x": {"dtype": "float32", "shape": "[*S]"}},
+            forall={"S": "Shape"},
+            inputs={"x": {"dtype": "float32", "shape": "[*S]"}},
             outputs={"y": {"dtype": "float32", "shape": "[*S]"}},
-            workloads=[{"label": "row", "S": [2**62] * 20_000}], roofline={"flops": "prod(S)"},
+            workloads=[{"label": "row", "S": [2**62] * 20_000}],
+            roofline={"flops": "prod(S)"},
         ),
         "M060",
     ),
     "many rows": (small(workloads=[{"label": f"row{at}", "N": at} for at in range(1001)]), "M003"),
     "many members": (small(let={f"v{at}": "N" for at in range(257)}), "M003"),
-}  # fmt: skip
+}
 
 
 # A second of work on a slow core, counted in what does not depend on the machine: calls of Python functions.
@@ -193,15 +215,17 @@ def test_after_one_entry_has_spent_its_effort_the_others_of_the_file_have_less()
 
 
 BOMBS = {
-    "billion laughs": ("a: &a [x, x]\n" + "".join(
-        f"{chr(98 + at)}: &{chr(98 + at)} [{', '.join([f'*{chr(97 + at)}'] * 9)}]\n" for at in range(12)
-    ), "M003"),
+    "billion laughs": (
+        "a: &a [x, x]\n"
+        + "".join(f"{chr(98 + at)}: &{chr(98 + at)} [{', '.join([f'*{chr(97 + at)}'] * 9)}]\n" for at in range(12)),
+        "M003",
+    ),
     "an anchor inside itself": ("a: &a [1, *a]\n", "M003"),
     "mappings nested ten thousand deep": ("{a: " * 10_000 + "1" + "}" * 10_000, "M003"),
     "sequences nested ten thousand deep": ("[" * 10_000, "M003"),
     "a file of 5 MiB": ("a: 1\n" * (1 << 20), "M003"),
     "200,000 values": ("a: [" + "1, " * 200_000 + "1]", "M003"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", BOMBS)

@@ -25,7 +25,7 @@ def test_a_sum_of_independent_terms_is_decided_term_by_term():
     _, analysis, text = checked(small(inputs=optionals(), roofline={"flops": flops}))
     assert len(analysis.flops.trees) == MANY + 1
     assert text.count("_flops +=") == MANY and len(text) < 40_000
-    assert "if _call.present(\"t3\"):\n            _flops += N * 4\n" in text
+    assert 'if _call.present("t3"):\n            _flops += N * 4\n' in text
 
 
 def test_bytes_of_many_optionals_are_one_term_each():
@@ -35,7 +35,9 @@ def test_bytes_of_many_optionals_are_one_term_each():
 
 
 def test_terms_that_one_name_relates_are_decided_together():
-    flops = "(N if p0 and p1 else 0) + (N if p1 and p2 else 1) + " + " + ".join(f"(1 if p{at} else 2)" for at in range(3, MANY))
+    flops = "(N if p0 and p1 else 0) + (N if p1 and p2 else 1) + " + " + ".join(
+        f"(1 if p{at} else 2)" for at in range(3, MANY)
+    )
     _, analysis, _ = checked(small(params=flags(), roofline={"flops": flops}))
     assert len(analysis.flops.trees) == MANY - 3 + 1
 
@@ -110,8 +112,9 @@ def test_what_reads_an_index_that_some_branches_solve_is_planned_with_them():
     signature = made["signature"]
     signature["forall"]["K"] = "Dim"
     signature["inputs"] |= {
-        "a": {"dtype": "float32", "shape": "[K if p0 else 1]"}, "b": {"dtype": "float32", "shape": "[K if p1 else 2]"},
-    }  # fmt: skip
+        "a": {"dtype": "float32", "shape": "[K if p0 else 1]"},
+        "b": {"dtype": "float32", "shape": "[K if p1 else 2]"},
+    }
     made["workloads"] = made["workloads"][:1]
     found, _, _ = checked(made)
     (partly,) = found.plan.solved.partly
@@ -126,8 +129,15 @@ def test_a_dtype_that_two_tensors_merely_have_in_common_relates_nothing():
 
 
 def test_what_decides_whether_an_input_is_written_has_to_be_solved():
-    inputs = {"x": {"dtype": "float32", "shape": "[N]", "mutated": "T == 'float16'"}, "w": {"dtype": "T", "shape": "[N]", "optional": "p"}}
-    made = small(forall={"N": "Dim", "T": "DType[float16 | float32]"}, params={"p": {"type": "bool", "default": False}}, inputs=inputs)
+    inputs = {
+        "x": {"dtype": "float32", "shape": "[N]", "mutated": "T == 'float16'"},
+        "w": {"dtype": "T", "shape": "[N]", "optional": "p"},
+    }
+    made = small(
+        forall={"N": "Dim", "T": "DType[float16 | float32]"},
+        params={"p": {"type": "bool", "default": False}},
+        inputs=inputs,
+    )
     said = check_text(yaml.safe_dump({OP: made}, sort_keys=False))[2]
     assert "M040" in [one.code for one in said] and "'T' is not solved by any input" in said[0].message
 

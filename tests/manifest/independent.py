@@ -7,7 +7,9 @@ from typing import Any
 from tileops.tests.manifest.entries import small
 
 MANY = 17  # 2 ** 17 is more than an entry may have points
-MAT = {"Mat": {"params": {"t": "Bool", "P": "Dim", "Q": "Dim"}, "match": ["t"], "cases": {False: "[P, Q]", True: "[Q, P]"}}}
+MAT = {
+    "Mat": {"params": {"t": "Bool", "P": "Dim", "Q": "Dim"}, "match": ["t"], "cases": {False: "[P, Q]", True: "[Q, P]"}}
+}
 X = {"x": {"dtype": "float32", "shape": "[N, M]"}}
 OTHER = {"label": "other", "N": 2, "M": 1}
 
@@ -24,8 +26,10 @@ def optionals(count: int = MANY, **fields: Any) -> dict[str, Any]:
 def tensors(count: int = MANY, **fields: str) -> dict[str, Any]:
     """Tensors t0, t1, ... whose fields may name their number as `#`."""
     made = {"dtype": "float32", "shape": "[N]"} | fields
-    return {f"t{at}": {key: value.replace("#", str(at)) if isinstance(value, str) else value for key, value in made.items()}
-            for at in range(count)}  # fmt: skip
+    return {
+        f"t{at}": {key: value.replace("#", str(at)) if isinstance(value, str) else value for key, value in made.items()}
+        for at in range(count)
+    }
 
 
 def outputs(count: int = MANY, **fields: str) -> dict[str, Any]:
@@ -60,6 +64,10 @@ def many(way: str, count: int = MANY) -> dict[str, Any]:
 
 
 WAYS = [
-    "an output for each optional input", "a shape for each output", "a condition for each input", "a family applied to each input",
-    "an index that some inputs solve where they are there", "an alias for each input that is written",
-]  # fmt: skip
+    "an output for each optional input",
+    "a shape for each output",
+    "a condition for each input",
+    "a family applied to each input",
+    "an index that some inputs solve where they are there",
+    "an alias for each input that is written",
+]

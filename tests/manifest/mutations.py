@@ -8,15 +8,73 @@ from typing import Any
 
 import yaml
 
-_LOOKALIKES = str.maketrans({"a": "\u0430", "e": "\u0435", "o": "\u043e", "T": "\u03a4", "N": "\u039d", "1": "\uff11", "i": "\u0131"})
+_LOOKALIKES = str.maketrans(
+    {"a": "\u0430", "e": "\u0435", "o": "\u043e", "T": "\u03a4", "N": "\u039d", "1": "\uff11", "i": "\u0131"}
+)
 WORDS = [
-    "N", "T", "B", "[N]", "[*B]", "[*B, 2 * N]", "x", "present(scale)", "present(x)", "N // 0", "N % N", "B[9]", "prod(B)", "len(B)",
-    "max(())", "flip", "not flip", "int | None", "list[int]", "'a' | 'b'", "DType[float16]", "DType[]", "topk_ids(4, 9, 8)", "inf",
-    "dim.value", "layout.kind", "layout.block", "Layout", "sum(i for i in B)", "all(i > 0 for i in B)", "range(9)", "(1, 2)",
-    "'float16'", "float16", "bytes(x)", "coalesce_dtype(dtype, T)", "conv.out(N, 0, 0, 0, 0)", "ceil_div(N, 0)", "true", "implemented",
-    "\u202e", "\ufeff", "N" * 300, "(" * 80, "a" + " + a" * 2000, "__import__('os')", "x.__class__", "lambda: 0", "{}", "&a", "*a", "<<",
-    "\u2028", "\x85", "a\nb", "\x1b[31m", "\u0301", "Pair[flip, N, 3]", "repeat(1, 1000000)", "9" * 5000, "N.shape", "x.value",
-]  # fmt: skip
+    "N",
+    "T",
+    "B",
+    "[N]",
+    "[*B]",
+    "[*B, 2 * N]",
+    "x",
+    "present(scale)",
+    "present(x)",
+    "N // 0",
+    "N % N",
+    "B[9]",
+    "prod(B)",
+    "len(B)",
+    "max(())",
+    "flip",
+    "not flip",
+    "int | None",
+    "list[int]",
+    "'a' | 'b'",
+    "DType[float16]",
+    "DType[]",
+    "topk_ids(4, 9, 8)",
+    "inf",
+    "dim.value",
+    "layout.kind",
+    "layout.block",
+    "Layout",
+    "sum(i for i in B)",
+    "all(i > 0 for i in B)",
+    "range(9)",
+    "(1, 2)",
+    "'float16'",
+    "float16",
+    "bytes(x)",
+    "coalesce_dtype(dtype, T)",
+    "conv.out(N, 0, 0, 0, 0)",
+    "ceil_div(N, 0)",
+    "true",
+    "implemented",
+    "\u202e",
+    "\ufeff",
+    "N" * 300,
+    "(" * 80,
+    "a" + " + a" * 2000,
+    "__import__('os')",
+    "x.__class__",
+    "lambda: 0",
+    "{}",
+    "&a",
+    "*a",
+    "<<",
+    "\u2028",
+    "\x85",
+    "a\nb",
+    "\x1b[31m",
+    "\u0301",
+    "Pair[flip, N, 3]",
+    "repeat(1, 1000000)",
+    "9" * 5000,
+    "N.shape",
+    "x.value",
+]
 Path = tuple[Any, ...]
 
 
@@ -129,9 +187,17 @@ def _copy(entry: Any, path: Path, draw: random.Random) -> None:
 
 
 DATA_DAMAGE: dict[str, Callable[[Any, Path, random.Random], None]] = {
-    "drop": _drop, "retype": _retype, "wrap": _wrap, "nest": _nest, "rename": _rename, "number": _number,
-    "lookalike": _lookalike, "edit": _edit, "swap": _swap, "copy": _copy,
-}  # fmt: skip
+    "drop": _drop,
+    "retype": _retype,
+    "wrap": _wrap,
+    "nest": _nest,
+    "rename": _rename,
+    "number": _number,
+    "lookalike": _lookalike,
+    "edit": _edit,
+    "swap": _swap,
+    "copy": _copy,
+}
 
 
 def damage_data(entry: Any, kind: str, draw: random.Random) -> Any:
@@ -146,14 +212,75 @@ def damage_data(entry: Any, kind: str, draw: random.Random) -> Any:
 
 # What stands behind a key in the text of a document, where it stands for a value of its own.
 SCALARS = [
-    b"010", b"1_0", b"0x10", b"0b11", b"0o7", b"1:30", b"yes", b"Off", b".nan", b".inf", b"-.INF", b"1e6", b"1.0e+400", b"~", b"",
-    b"2024-01-01", b"2024-01-01T00:00:00Z", b"9" * 60, b"'\xf0\x9f\x94\xa5'", b'"\\x07"', b'"\\u2028"', b'"\\ud800"', b"|\n  a", b"@", b"`", b"%",
-]  # fmt: skip
-TAGS = [b"!!python/name:os.system", b"!!python/object/apply:os.system ['true']", b"!!binary aGk=", b"!!set {a}", b"!!omap [a: 1]",
-        b"!!str", b"!!int", b"!!null", b"!own", b"!", b"!<tag:yaml.org,2002:bool>", b"!!timestamp"]  # fmt: skip
+    b"010",
+    b"1_0",
+    b"0x10",
+    b"0b11",
+    b"0o7",
+    b"1:30",
+    b"yes",
+    b"Off",
+    b".nan",
+    b".inf",
+    b"-.INF",
+    b"1e6",
+    b"1.0e+400",
+    b"~",
+    b"",
+    b"2024-01-01",
+    b"2024-01-01T00:00:00Z",
+    b"9" * 60,
+    b"'\xf0\x9f\x94\xa5'",
+    b'"\\x07"',
+    b'"\\u2028"',
+    b'"\\ud800"',
+    b"|\n  a",
+    b"@",
+    b"`",
+    b"%",
+]
+TAGS = [
+    b"!!python/name:os.system",
+    b"!!python/object/apply:os.system ['true']",
+    b"!!binary aGk=",
+    b"!!set {a}",
+    b"!!omap [a: 1]",
+    b"!!str",
+    b"!!int",
+    b"!!null",
+    b"!own",
+    b"!",
+    b"!<tag:yaml.org,2002:bool>",
+    b"!!timestamp",
+]
 ANCHORS = [b"&a", b"*a", b"&a [*a]", b"&a {b: *a}", b"*nowhere", b"&a [&b [*a], *b]"]
-MEMBERS = [b"<<: *a", b"<<: {x: 1}", b"<<: [{x: 1}, {y: 2}]", b"? [a, b]\n: c", b"1: 2", b"~: 3", b"true: 4", b"a: .nan", b"0.5: 5", b"? x"]
-NOISE = [b"\xff", b"\xc3(", b"\xed\xa0\x80", b"\x00", b"\x07", b"\x1b[0m", b"\xe2\x80\xae", b"\xef\xbb\xbf", b"\xc2\x85", b"\t", b"\r", b"\x7f", b"\xfe\xff"]
+MEMBERS = [
+    b"<<: *a",
+    b"<<: {x: 1}",
+    b"<<: [{x: 1}, {y: 2}]",
+    b"? [a, b]\n: c",
+    b"1: 2",
+    b"~: 3",
+    b"true: 4",
+    b"a: .nan",
+    b"0.5: 5",
+    b"? x",
+]
+NOISE = [
+    b"\xff",
+    b"\xc3(",
+    b"\xed\xa0\x80",
+    b"\x00",
+    b"\x07",
+    b"\x1b[0m",
+    b"\xe2\x80\xae",
+    b"\xef\xbb\xbf",
+    b"\xc2\x85",
+    b"\t",
+    b"\r",
+    b"\x7f",
+    b"\xfe\xff",
+]
 
 
 def _valued(lines: list[bytes], values: list[bytes], draw: random.Random) -> None:
@@ -202,14 +329,24 @@ def _noise(lines: list[bytes], draw: random.Random) -> None:
 def _deep(lines: list[bytes], draw: random.Random) -> None:
     at, depth = draw.randrange(len(lines)), draw.choice([5, 31, 33, 300])
     head, _, tail = lines[at].partition(b": ")
-    lines[at] = head + b": " + draw.choice([b"[" * depth + tail + b"]" * depth, b"{a: " * depth + tail + b"}" * depth, b"[" * depth])
+    lines[at] = (
+        head
+        + b": "
+        + draw.choice([b"[" * depth + tail + b"]" * depth, b"{a: " * depth + tail + b"}" * depth, b"[" * depth])
+    )
 
 
 TEXT_DAMAGE: dict[str, Callable[[list[bytes], random.Random], None]] = {
-    "scalar": lambda lines, draw: _valued(lines, SCALARS, draw), "tag": _tagged,
-    "anchor": lambda lines, draw: _valued(lines, ANCHORS, draw), "member": _member, "doubled": _doubled, "cut": _cut,
-    "moved": _moved, "noise": _noise, "deep": _deep,
-}  # fmt: skip
+    "scalar": lambda lines, draw: _valued(lines, SCALARS, draw),
+    "tag": _tagged,
+    "anchor": lambda lines, draw: _valued(lines, ANCHORS, draw),
+    "member": _member,
+    "doubled": _doubled,
+    "cut": _cut,
+    "moved": _moved,
+    "noise": _noise,
+    "deep": _deep,
+}
 
 
 def damage_text(text: bytes, kind: str, draw: random.Random) -> bytes:
@@ -222,7 +359,9 @@ def damage_text(text: bytes, kind: str, draw: random.Random) -> bytes:
 
 def to_yaml(document: Any) -> bytes:
     """A document as text, shared values written out in full: an alias is damage of its own."""
-    return yaml.dump(document, sort_keys=False, allow_unicode=True, Dumper=_Dumper, width=10_000).encode("utf-8", "surrogatepass")
+    return yaml.dump(document, sort_keys=False, allow_unicode=True, Dumper=_Dumper, width=10_000).encode(
+        "utf-8", "surrogatepass"
+    )
 
 
 # libyaml's emitter where PyYAML was built with it: a long run writes hundreds of thousands of documents.

@@ -16,8 +16,16 @@ from tileops.tests.manifest.entries import VALID, check
 @pytest.mark.parametrize(
     ("text", "solved"),
     [
-        ("M", ("M", 1, "0")), ("2 * M", ("M", 2, "0")), ("M * 3 + 1", ("M", 3, "1")), ("1 + (M + k) * 2", ("M", 2, "k * 2 + 1")),
-        ("M - 1", ("M", 1, "0 - 1")), ("M * k", None), ("k - M", None), ("M + M", None), ("M // 2", None), ("M * N", None),
+        ("M", ("M", 1, "0")),
+        ("2 * M", ("M", 2, "0")),
+        ("M * 3 + 1", ("M", 3, "1")),
+        ("1 + (M + k) * 2", ("M", 2, "k * 2 + 1")),
+        ("M - 1", ("M", 1, "0 - 1")),
+        ("M * k", None),
+        ("k - M", None),
+        ("M + M", None),
+        ("M // 2", None),
+        ("M * N", None),
     ],
 )
 def test_affine_axes(text, solved):
@@ -43,7 +51,12 @@ def test_each_row_infers_back_from_its_own_tensors():
     assert [case.case_id for case in checked.cases] == ["plain-float16", "plain-float32", "scaled-float16"]
     plain, _, scaled = checked.cases
     assert [(t.name, t.shape) for t in plain.inputs] == [("x", (5, 6)), ("state", (3, 3)), ("ids", (4, 2))]
-    assert [(t.name, t.shape) for t in scaled.inputs] == [("x", (6,)), ("state", (3, 3)), ("ids", (4, 2)), ("scale", (3,))]
+    assert [(t.name, t.shape) for t in scaled.inputs] == [
+        ("x", (6,)),
+        ("state", (3, 3)),
+        ("ids", (4, 2)),
+        ("scale", (3,)),
+    ]
     assert plain.outputs[0].shape == (4,) and plain.outputs[0].dtype == "float16"
 
 
@@ -63,7 +76,13 @@ def test_a_mismatch_names_tensor_and_term(shapes, message):
     found = {tensor.name: tensor.shape for tensor in case.inputs} | {"scale": (3,)} | shapes
     dtypes = {"x": "float16", "state": "float32", "ids": "int32", "scale": "float16"}
     with pytest.raises(Mismatch, match=message):
-        infer(steps, found, dtypes, {"flip": False, "dim": None, "dtype": None}, {"scale": True, "dim": False, "dtype": False})
+        infer(
+            steps,
+            found,
+            dtypes,
+            {"flip": False, "dim": None, "dtype": None},
+            {"scale": True, "dim": False, "dtype": False},
+        )
 
 
 def test_a_dtype_parameter_of_a_row_is_part_of_its_case_id():

@@ -44,7 +44,14 @@ def test_a_paged_cache_fits_where_old_and_new_tokens_do(sequences, cap):
 @pytest.mark.parametrize(
     ("cached", "cu"),
     [([1, 1], [0, 1]), ([-1], [0, 1]), ([1], [1, 0]), ([[1]], [0, 1]), ([1], [[0, 1]]), ([1], [])],
-    ids=["offsets of other sequences", "negative cache", "falling offsets", "rank 2", "offsets of rank 2", "no offsets"],
+    ids=[
+        "offsets of other sequences",
+        "negative cache",
+        "falling offsets",
+        "rank 2",
+        "offsets of rank 2",
+        "no offsets",
+    ],
 )
 def test_a_paged_cache_that_describes_no_batch_does_not_fit(cached, cu):
     assert not predicates.holds("attn.paged_fits", np.asarray(cached), (cu, 100))

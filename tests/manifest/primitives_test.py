@@ -38,7 +38,10 @@ def test_reduced_is_numpys_sum(shape, data, keepdim):
 
 
 def test_what_has_a_negative_size_is_no_shape():
-    for outside in (lambda: primitives.broadcast((3, -1), (3, 1)), lambda: primitives.reduced((2, -3), 0, False, "full")):
+    for outside in (
+        lambda: primitives.broadcast((3, -1), (3, 1)),
+        lambda: primitives.reduced((2, -3), 0, False, "full"),
+    ):
         with pytest.raises(ValueError, match="is no shape: a size is negative"):
             outside()
 
@@ -89,7 +92,6 @@ def test_per_axis_of_an_item_an_axis_is_that_item(values):
 class _Padded:
     block: int
     kind: str = "Padded"
-
 
 
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=8), st.integers(1, 9))
@@ -178,24 +180,56 @@ _LARGEST_HALF = 65504
 @pytest.mark.parametrize(
     ("value", "dtype", "wanted"),
     [
-        (True, "bool", True), (1, "bool", True), (0.0, "bool", True), (2, "bool", False), (0.5, "bool", False),
-        (255, "uint8", True), (256, "uint8", False), (-1, "uint8", False), (-128, "int8", True), (-129, "int8", False),
-        (3.0, "int32", True), (3.5, "int32", False), (float("inf"), "int64", False), (float("nan"), "int64", False),
-        (2**63 - 1, "int64", True), (2**63, "int64", False), (2**64 - 1, "uint64", True), (2**64, "uint64", False),
-        (0.1, "float16", True), (_LARGEST_HALF, "float16", True), (_LARGEST_HALF + 1, "float16", False),
-        (-_LARGEST_HALF, "float16", True), (-_LARGEST_HALF - 1, "float16", False),
-        (1e39, "float32", False), (1e39, "bfloat16", False), (1e38, "bfloat16", True), (1e300, "float64", True),
-        (10**400, "float64", False), (10**400, "int64", False),
-        (float("inf"), "float16", True), (float("-inf"), "float8_e5m2", True), (float("inf"), "float8_e4m3fn", False),
-        (float("nan"), "float8_e4m3fn", True), (448, "float8_e4m3fn", True), (449, "float8_e4m3fn", False),
-        (0, "float8_e8m0fnu", False), (-1, "float8_e8m0fnu", False), (1, "float8_e8m0fnu", True),
-        (1e39, "complex64", False), (1e39, "complex128", True), (float("inf"), "complex64", True),
+        (True, "bool", True),
+        (1, "bool", True),
+        (0.0, "bool", True),
+        (2, "bool", False),
+        (0.5, "bool", False),
+        (255, "uint8", True),
+        (256, "uint8", False),
+        (-1, "uint8", False),
+        (-128, "int8", True),
+        (-129, "int8", False),
+        (3.0, "int32", True),
+        (3.5, "int32", False),
+        (float("inf"), "int64", False),
+        (float("nan"), "int64", False),
+        (2**63 - 1, "int64", True),
+        (2**63, "int64", False),
+        (2**64 - 1, "uint64", True),
+        (2**64, "uint64", False),
+        (0.1, "float16", True),
+        (_LARGEST_HALF, "float16", True),
+        (_LARGEST_HALF + 1, "float16", False),
+        (-_LARGEST_HALF, "float16", True),
+        (-_LARGEST_HALF - 1, "float16", False),
+        (1e39, "float32", False),
+        (1e39, "bfloat16", False),
+        (1e38, "bfloat16", True),
+        (1e300, "float64", True),
+        (10**400, "float64", False),
+        (10**400, "int64", False),
+        (float("inf"), "float16", True),
+        (float("-inf"), "float8_e5m2", True),
+        (float("inf"), "float8_e4m3fn", False),
+        (float("nan"), "float8_e4m3fn", True),
+        (448, "float8_e4m3fn", True),
+        (449, "float8_e4m3fn", False),
+        (0, "float8_e8m0fnu", False),
+        (-1, "float8_e8m0fnu", False),
+        (1, "float8_e8m0fnu", True),
+        (1e39, "complex64", False),
+        (1e39, "complex128", True),
+        (float("inf"), "complex64", True),
     ],
 )
 def test_representable_is_within_the_range(value, dtype, wanted):
     assert primitives.representable(value, dtype) is wanted
 
 
-@pytest.mark.parametrize(("value", "wanted"), [(2, True), (0, True), (-(2**70), True), (True, True), (2.0, False), (0.5, False), (float("inf"), False)])
+@pytest.mark.parametrize(
+    ("value", "wanted"),
+    [(2, True), (0, True), (-(2**70), True), (True, True), (2.0, False), (0.5, False), (float("inf"), False)],
+)
 def test_is_int_asks_for_the_type_of_a_number_and_not_for_its_value(value, wanted):
     assert primitives.is_int(value) is wanted

@@ -40,7 +40,9 @@ def _terms(indices: tuple[str, ...]) -> st.SearchStrategy[str]:
     )
     tests = st.builds("{} {} {}".format, bounded, st.sampled_from(("<", "<=", ">", ">=", "==", "!=")), bounded)
     either = st.one_of(
-        tests, st.builds("{} and not {}".format, tests, tests), st.builds("({} or {})".format, tests, tests),
+        tests,
+        st.builds("{} and not {}".format, tests, tests),
+        st.builds("({} or {})".format, tests, tests),
         st.builds("{} in ({}, {})".format, linear, linear, linear),
     )
     return st.one_of(
@@ -56,15 +58,24 @@ def _terms(indices: tuple[str, ...]) -> st.SearchStrategy[str]:
 flat = st.builds("sum({} for i in range({}))".format, _terms(("i",)), st.sampled_from(("a", "b + 30", "40")))
 nested = st.builds(
     "sum({} + sum({} for j in range({}) if {} < {}) for i in range({}))".format,
-    _terms(("i",)), _terms(("i", "j")), st.sampled_from(("i", "i + 1", "min((i, a))", "b", "20 - i")), _linear(("i", "j")), _linear(("j",)),
+    _terms(("i",)),
+    _terms(("i", "j")),
+    st.sampled_from(("i", "i + 1", "min((i, a))", "b", "20 - i")),
+    _linear(("i", "j")),
+    _linear(("j",)),
     st.sampled_from(("a", "17")),
-)  # fmt: skip
+)
 values = st.fixed_dictionaries({"a": st.integers(-3, 30), "b": st.integers(-6, 12)})
 
 
 def brute(text: str, bound: dict[str, int]) -> int:
     """The sum as Python adds it up from the same text."""
-    named = {"min": builtins.min, "max": builtins.max, "ceil_div": lambda value, by: -(-value // by), "prod": lambda items: items[0] * items[1] * items[2]}
+    named = {
+        "min": builtins.min,
+        "max": builtins.max,
+        "ceil_div": lambda value, by: -(-value // by),
+        "prod": lambda items: items[0] * items[1] * items[2],
+    }
     return eval(text, {**named, **bound})
 
 
@@ -92,9 +103,18 @@ def test_a_sum_within_a_sum_is_what_adding_up_gives(text, bound):
         ("sum(i + 1 for i in range(S))", lambda S, W: S * (S + 1) // 2),
         ("sum(min((i + 1, W)) for i in range(S))", lambda S, W: W * (W + 1) // 2 + (S - W) * W),
         ("sum(sum(1 for j in range(S) if j <= i) for i in range(S))", lambda S, W: S * (S + 1) // 2),
-        ("sum(sum(1 for j in range(S) if i - W < j <= i) for i in range(S))", lambda S, W: W * (W + 1) // 2 + (S - W) * W),
-        ("sum(sum(1 for j in range(i + 1)) for i in range(S) if i >= W)", lambda S, W: (S * (S + 1) - W * (W + 1)) // 2),
-        ("sum(i * i * (i + 2) for i in range(S))", lambda S, W: (S * (S - 1) // 2) ** 2 + (S - 1) * S * (2 * S - 1) // 3),
+        (
+            "sum(sum(1 for j in range(S) if i - W < j <= i) for i in range(S))",
+            lambda S, W: W * (W + 1) // 2 + (S - W) * W,
+        ),
+        (
+            "sum(sum(1 for j in range(i + 1)) for i in range(S) if i >= W)",
+            lambda S, W: (S * (S + 1) - W * (W + 1)) // 2,
+        ),
+        (
+            "sum(i * i * (i + 2) for i in range(S))",
+            lambda S, W: (S * (S - 1) // 2) ** 2 + (S - 1) * S * (2 * S - 1) // 3,
+        ),
         ("sum(ceil_div(i + 1, 128) for i in range(S))", lambda S, W: 64 * (S // 128) * (S // 128 + 1)),
     ],
 )
@@ -113,15 +133,18 @@ def test_a_long_range_takes_as_many_terms_as_a_short_one():
     assert seen[1_000] == seen[2**40] <= 4
 
 
-@pytest.mark.parametrize("text", [
-    "sum(log2_floor(i + 1) for i in range(S))",
-    "sum(L[i] for i in range(S))",
-    "sum(min((i * i, S)) for i in range(S))",
-    "sum(S // (i + 1) for i in range(S))",
-    "sum(i for i in L)",
-    "max(i for i in range(S))",
-    "sum(i * sum(repeat(2, S)) for i in range(S))",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sum(log2_floor(i + 1) for i in range(S))",
+        "sum(L[i] for i in range(S))",
+        "sum(min((i * i, S)) for i in range(S))",
+        "sum(S // (i + 1) for i in range(S))",
+        "sum(i for i in L)",
+        "max(i for i in range(S))",
+        "sum(i * sum(repeat(2, S)) for i in range(S))",
+    ],
+)
 def test_other_sums_are_none_of_these(text):
     assert not is_range_sum(expr_parser.parse(text))
 
@@ -132,7 +155,9 @@ def test_numbers_that_are_not_whole_are_added_up_one_by_one_in_order():
 
 def test_a_sum_of_too_many_pieces_is_added_up_one_by_one_up_to_a_bound():
     assert range_sum(2**15, lambda i: i * 7 % 65_537) == sum(i * 7 % 65_537 for i in range(2**15))
-    with pytest.raises(ValueError, match=f"a sum of {range_sums.MAX_WORK + 1} terms is too long: at most {range_sums.MAX_WORK}"):
+    with pytest.raises(
+        ValueError, match=f"a sum of {range_sums.MAX_WORK + 1} terms is too long: at most {range_sums.MAX_WORK}"
+    ):
         range_sum(range_sums.MAX_WORK + 1, lambda i: i * 0.5)
     with pytest.raises(ValueError, match="too long"):  # inner sums count
         range_sum(2_000, lambda i: range_sum(2_000, lambda j: j * 0.5))

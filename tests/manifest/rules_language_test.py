@@ -17,9 +17,16 @@ ROW = {"label": "a", "A": [2, 3], "M": 4, "K": 5, "dtype_cases": [{"T": "float16
 def _entry(**changed):
     """Inputs that solve each index in one way, whatever stands first."""
     return {
-        "family": "demo", "status": "spec-only",
+        "family": "demo",
+        "status": "spec-only",
         "signature": {
-            "forall": {"A": "Shape", "M": "Dim", "K": "Dim", "T": "DType[float16 | float32]", "U": "DType[int8 | int16]"},
+            "forall": {
+                "A": "Shape",
+                "M": "Dim",
+                "K": "Dim",
+                "T": "DType[float16 | float32]",
+                "U": "DType[int8 | int16]",
+            },
             "params": {"out_dtype": {"type": "float16 | float32 | None", "default": None}},
             "inputs": {
                 "x": {"dtype": "T", "shape": "[*A, 2 * M + K]"},
@@ -28,8 +35,10 @@ def _entry(**changed):
             },
             "outputs": {"y": {"dtype": "coalesce_dtype(out_dtype, T)", "shape": "[*A, K]"}},
         },
-        "workloads": [ROW], "roofline": {"flops": "prod(A) * M * K"}, **changed,
-    }  # fmt: skip
+        "workloads": [ROW],
+        "roofline": {"flops": "prod(A) * M * K"},
+        **changed,
+    }
 
 
 # ---- entries
@@ -53,9 +62,12 @@ def test_a_file_of_a_family_may_be_a_shard_and_each_entry_of_it_carries_the_fami
 @pytest.mark.parametrize("section", ["forall", "params", "inputs", "outputs", "let"])
 def test_names_are_distinct_across_the_sections_of_a_signature(section):
     declared = {
-        "forall": "Dim", "params": {"type": "int", "default": 1}, "inputs": {"dtype": "float32", "shape": "[N]", "optional": True},
-        "outputs": {"dtype": "float32", "shape": "[N]"}, "let": "1",
-    }  # fmt: skip
+        "forall": "Dim",
+        "params": {"type": "int", "default": 1},
+        "inputs": {"dtype": "float32", "shape": "[N]", "optional": True},
+        "outputs": {"dtype": "float32", "shape": "[N]"},
+        "let": "1",
+    }
     for taken in ("N", "flip", "x", "y", "Pair", "L"):
         if taken not in VALID["signature"][section]:
             assert codes(variant(f"signature.{section}.{taken}", declared[section])) == ["M014"], taken
@@ -67,8 +79,19 @@ def test_names_are_distinct_across_the_sections_of_a_signature(section):
 @pytest.mark.parametrize(
     ("term", "fine"),
     [
-        ("N + 1", True), ("N * N", True), ("N // 2", True), ("N % 2", True), ("N - 1", False), ("N // -2", False), ("-N", False),
-        ("N * -1", False), ("N + dim_", False), ("dim_", False), ("abs(dim_)", True), ("max((dim_, 0))", False), ("N // N", True),
+        ("N + 1", True),
+        ("N * N", True),
+        ("N // 2", True),
+        ("N % 2", True),
+        ("N - 1", False),
+        ("N // -2", False),
+        ("-N", False),
+        ("N * -1", False),
+        ("N + dim_", False),
+        ("dim_", False),
+        ("abs(dim_)", True),
+        ("max((dim_, 0))", False),
+        ("N // N", True),
     ],
 )
 def test_arithmetic_of_dims_is_a_dim_and_anything_else_an_int(term, fine):
@@ -80,7 +103,13 @@ def test_arithmetic_of_dims_is_a_dim_and_anything_else_an_int(term, fine):
 
 
 def test_a_dim_may_stand_for_an_int_and_a_shape_for_a_sequence_and_not_the_other_way_round():
-    types = {"Both": {"params": {"swap": "Bool", "P": "Int", "Q": "Int"}, "match": ["swap"], "cases": {False: "[P, Q]", True: "[Q, P]"}}}
+    types = {
+        "Both": {
+            "params": {"swap": "Bool", "P": "Int", "Q": "Int"},
+            "match": ["swap"],
+            "cases": {False: "[P, Q]", True: "[Q, P]"},
+        }
+    }
     entry = variant("signature.types", types)
     entry["signature"]["inputs"]["state"]["shape"] = "Both[flip, N, 3]"
     assert codes(entry) == []
@@ -150,7 +179,11 @@ def test_a_row_writes_exactly_what_its_branch_reads():
 
 @pytest.mark.parametrize(("w", "said"), [(None, []), (3, []), (0, ["M060"])])
 def test_the_presence_of_a_let_is_asked_in_rows_as_in_calls(w, said):
-    parts = {"params": {"w": {"type": "int | None", "default": None}}, "let": {"q": "w"}, "shape_rules": ["not present(q) or q.value > 0"]}
+    parts = {
+        "params": {"w": {"type": "int | None", "default": None}},
+        "let": {"q": "w"},
+        "shape_rules": ["not present(q) or q.value > 0"],
+    }
     assert codes(small(workloads=[{"label": "row", "N": 4, "w": w}], **parts)) == said
 
 

@@ -52,7 +52,9 @@ def node(value: Any) -> source.Node:
     """A YAML value with positions, all on line 1."""
     if isinstance(value, dict):
         return source.Mapping({key: node(item) for key, item in value.items()}, dict.fromkeys(value, 1), 1)
-    return source.Sequence(tuple(node(item) for item in value), 1) if isinstance(value, list) else source.Scalar(value, 1)
+    return (
+        source.Sequence(tuple(node(item) for item in value), 1) if isinstance(value, list) else source.Scalar(value, 1)
+    )
 
 
 def read(path: pathlib.Path) -> dict[str, Any]:

@@ -44,7 +44,10 @@ def main() -> int:
         slowest = max(slowest, (spent, kind, document))
         if number % 20_000 == 0 or number == chosen.documents:
             rate = number / (time.perf_counter() - began)
-            print(f"{number} documents, {clean.total()} clean, {rate:.0f} a second, slowest {slowest[0]:.2f} s", flush=True)
+            print(
+                f"{number} documents, {clean.total()} clean, {rate:.0f} a second, slowest {slowest[0]:.2f} s",
+                flush=True,
+            )
     for kind, count in sorted(counts.items()):
         print(f"{kind:>20}: {count:>7} documents, {clean[kind]:>6} clean")
     with open("totality_slowest.yaml", "wb") as stream:

@@ -29,7 +29,9 @@ def test_damaged_and_grown_documents_give_diagnostics_or_code_that_compiles():
         counts[kind] += 1
         clean[kind] += totality.stand(document)[0]
     assert counts.keys() == set(totality.KINDS) and min(counts.values()) > DOCUMENTS / len(totality.KINDS) / 2
-    assert clean["grown"] > counts["grown"] / 10, "growth without slips gives valid entries, or it reaches no late check"
+    assert clean["grown"] > counts["grown"] / 10, (
+        "growth without slips gives valid entries, or it reaches no late check"
+    )
     assert sum(clean.values()) < DOCUMENTS / 3, "damage does damage"
 
 
@@ -40,14 +42,33 @@ def test_one_seed_gives_the_same_documents():
 
 def test_growth_uses_the_whole_language():
     text = b"".join(to_yaml(grown(random.Random(seed))) for seed in range(300)).decode()
-    for word in ("optional", "mutated", "write_only", "nullable", "alias", "buffer", "values", "requires", "types", "let", "shape_rules",
-                 "dtype_combos", "composition", "present(", "bytes(", " for i in ", "dtype_cases", "some", "coalesce_dtype", "Layout"):
+    for word in (
+        "optional",
+        "mutated",
+        "write_only",
+        "nullable",
+        "alias",
+        "buffer",
+        "values",
+        "requires",
+        "types",
+        "let",
+        "shape_rules",
+        "dtype_combos",
+        "composition",
+        "present(",
+        "bytes(",
+        " for i in ",
+        "dtype_cases",
+        "some",
+        "coalesce_dtype",
+        "Layout",
+    ):
         assert word in text, word
 
 
 @pytest.mark.parametrize(
-    ("judged", "what"),
-    [(["demo.yaml:2: a [M001]", "demo.yaml:1: b [M001]"], "out of order"), (None, "two ways")],
+    ("judged", "what"), [(["demo.yaml:2: a [M001]", "demo.yaml:1: b [M001]"], "out of order"), (None, "two ways")]
 )
 def test_a_judgment_out_of_order_or_of_two_minds_is_noticed(monkeypatch, judged, what):
     changing = itertools.count()
@@ -79,7 +100,10 @@ def test_diagnostics_do_not_depend_on_hashing():
     outputs = set()
     for seed in ("0", "1", "4711"):
         done = subprocess.run(
-            [sys.executable, "-c", script], input=document.encode(), capture_output=True, check=True,
+            [sys.executable, "-c", script],
+            input=document.encode(),
+            capture_output=True,
+            check=True,
             env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path)},
         )
         outputs.add(done.stdout)

@@ -35,9 +35,12 @@ def _files(folder: pathlib.Path, count: int) -> list[str]:
 def _pointed(folder: pathlib.Path, flags: int, related: bool) -> list[str]:
     """One entry whose outputs depend on `flags` Bool parameters, together (2 ** flags points) or each on one."""
     names = [f"p{number}" for number in range(flags)]
-    shapes = [f"[N if {' and '.join(names) or 'True'} else M]"] if related else [f"[N if {name} else M]" for name in names]
+    shapes = (
+        [f"[N if {' and '.join(names) or 'True'} else M]"] if related else [f"[N if {name} else M]" for name in names]
+    )
     entry = {
-        "family": "pointed", "status": "spec-only",
+        "family": "pointed",
+        "status": "spec-only",
         "signature": {
             "forall": {"N": "Dim", "M": "Dim"},
             "params": {name: {"type": "bool", "default": False} for name in names},
@@ -46,7 +49,7 @@ def _pointed(folder: pathlib.Path, flags: int, related: bool) -> list[str]:
         },
         "workloads": [{"label": "row", "N": 4, "M": 2}],
         "roofline": {"flops": "N"},
-    }  # fmt: skip
+    }
     (folder / "pointed.yaml").write_text(yaml.safe_dump({"PointedFwdOp": entry}, sort_keys=False))
     return loader.spec_files(str(folder))
 

@@ -16,8 +16,12 @@ SECOND = f"Other{OP}"
 
 def run(module: str, *flags: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", module, *flags], capture_output=True, text=True, env={"PYTHONPATH": ":".join(sys.path)}, check=False,
-    )  # fmt: skip
+        [sys.executable, "-m", module, *flags],
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": ":".join(sys.path)},
+        check=False,
+    )
 
 
 @pytest.fixture
@@ -62,7 +66,10 @@ def test_json_holds_defects_and_what_was_not_reached(folder):
     ]
     assert {one["op"] for one in found["unreached"]} == {OP} and len(found["unreached"]) == 2
     assert found["unreached"][0].keys() == {"file", "line", "op", "reason"} and found["entries"] == 2
-    assert json.loads(run("tileops.codegen.validate", spec_dir, "--format=json", f"--op={SECOND}").stdout)["unreached"] == []
+    assert (
+        json.loads(run("tileops.codegen.validate", spec_dir, "--format=json", f"--op={SECOND}").stdout)["unreached"]
+        == []
+    )
 
 
 def test_a_glob_that_fits_no_entry_is_bad_usage(folder):

@@ -29,11 +29,40 @@ def plain(node: source.Node | None) -> Any:
 
 
 ALIKE = {
-    "12": 12, "-3": -3, "+4": 4, "0": 0, "0x1F": 31, "1.5": 1.5, "1.": 1.0, ".5": 0.5, "-0.5": -0.5, "1.0e-6": 1e-6, "2.5E+3": 2500.0,
-    ".inf": math.inf, "-.INF": -math.inf, "true": True, "True": True, "FALSE": False, "~": None, "null": None, "": None,
-    "text": "text", "2024-1-1": "2024-1-1", "1.2.3": "1.2.3", "y": "y", "n": "n", "0abc": "0abc", "0x": "0x", "-": "-",
-    "N + 1": "N + 1", "٣": "٣", "१": "१", "nan": "nan", ".": ".", "x_1": "x_1",
-}  # fmt: skip
+    "12": 12,
+    "-3": -3,
+    "+4": 4,
+    "0": 0,
+    "0x1F": 31,
+    "1.5": 1.5,
+    "1.": 1.0,
+    ".5": 0.5,
+    "-0.5": -0.5,
+    "1.0e-6": 1e-6,
+    "2.5E+3": 2500.0,
+    ".inf": math.inf,
+    "-.INF": -math.inf,
+    "true": True,
+    "True": True,
+    "FALSE": False,
+    "~": None,
+    "null": None,
+    "": None,
+    "text": "text",
+    "2024-1-1": "2024-1-1",
+    "1.2.3": "1.2.3",
+    "y": "y",
+    "n": "n",
+    "0abc": "0abc",
+    "0x": "0x",
+    "-": "-",
+    "N + 1": "N + 1",
+    "٣": "٣",
+    "१": "१",
+    "nan": "nan",
+    ".": ".",
+    "x_1": "x_1",
+}
 
 
 @pytest.mark.parametrize("text", ALIKE)
@@ -50,8 +79,32 @@ def test_a_scalar_that_is_read_as_a_value_is_that_value_to_pyyaml_too(text):
 
 @pytest.mark.parametrize(
     "text",
-    ["010", "-007", "08", "1_0", "1_000.5", "0b11", "0o17", "1:30", "190:20:30", "yes", "No", "ON", "off", ".nan", ".NaN",
-     "9" * 41, "1.0e+999", "4096_128", "-.5", "1e6", "1e-6", "1.0e5", "-.5E3", "1.E4"],
+    [
+        "010",
+        "-007",
+        "08",
+        "1_0",
+        "1_000.5",
+        "0b11",
+        "0o17",
+        "1:30",
+        "190:20:30",
+        "yes",
+        "No",
+        "ON",
+        "off",
+        ".nan",
+        ".NaN",
+        "9" * 41,
+        "1.0e+999",
+        "4096_128",
+        "-.5",
+        "1e6",
+        "1e-6",
+        "1.0e5",
+        "-.5E3",
+        "1.E4",
+    ],
 )
 def test_a_scalar_that_readers_take_differently_is_refused_with_what_to_write(text):
     data, said = read(f"a: 1\nb: {text}\n")
@@ -67,8 +120,20 @@ def test_the_same_in_quotes_is_text(text):
 
 @pytest.mark.parametrize(
     "tagged",
-    ["!!str 1", "!!int '3'", "!!python/object/apply:os.system ['true']", "!!python/name:os.system x", "!!binary aGk=",
-     "!!set {a: null}", "!!omap [a: 1]", "!!timestamp 2024-01-01", "!own x", "! x", "!!null x", "!!merge <<"],
+    [
+        "!!str 1",
+        "!!int '3'",
+        "!!python/object/apply:os.system ['true']",
+        "!!python/name:os.system x",
+        "!!binary aGk=",
+        "!!set {a: null}",
+        "!!omap [a: 1]",
+        "!!timestamp 2024-01-01",
+        "!own x",
+        "! x",
+        "!!null x",
+        "!!merge <<",
+    ],
 )
 def test_a_tag_is_refused(tagged):
     assert read(f"a: 1\nb: {tagged}\n")[1] == ["2 M005"]
@@ -98,8 +163,15 @@ def test_a_key_that_stands_twice_is_refused_with_both_lines():
 
 @pytest.mark.parametrize(
     ("data", "line"),
-    [(b"a: 1\nb: \xff\n", 2), (b"a: \xc3\x28\n", 1), ("a: é\n".encode("latin-1"), 1), ("a: 1\n".encode("utf-16"), 1),
-     (b"a: \xed\xa0\x80\n", 1), (b"a: \x07\n", 1), (b"a: \x00\n", 1)],
+    [
+        (b"a: 1\nb: \xff\n", 2),
+        (b"a: \xc3\x28\n", 1),
+        ("a: é\n".encode("latin-1"), 1),
+        ("a: 1\n".encode("utf-16"), 1),
+        (b"a: \xed\xa0\x80\n", 1),
+        (b"a: \x07\n", 1),
+        (b"a: \x00\n", 1),
+    ],
 )
 def test_bytes_that_are_no_utf_8_text_are_refused(data, line):
     assert read(data) == (None, [f"{line} M001"])
@@ -121,7 +193,10 @@ def test_a_date_is_quoted(text):
     assert said == ["1 M005"] and data == {"a": text, "b": text}
 
 
-@pytest.mark.parametrize(("text", "sure"), [("1e6", "1.0e+6"), ("1.0e5", "1.0e+5"), ("2.5E-3", ""), (".5e3", "0.5e+3"), ("-.5E3", "-0.5e+3"), ("e5", "")])
+@pytest.mark.parametrize(
+    ("text", "sure"),
+    [("1e6", "1.0e+6"), ("1.0e5", "1.0e+5"), ("2.5E-3", ""), (".5e3", "0.5e+3"), ("-.5E3", "-0.5e+3"), ("e5", "")],
+)
 def test_a_number_that_some_readers_take_for_text_is_told_as_all_read_it(text, sure):
     objection = scalars.read(text).objection
     assert f"write {sure}, or quote it" in objection if sure else objection == ""

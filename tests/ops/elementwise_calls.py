@@ -75,7 +75,9 @@ def signatures(op: str) -> Iterator[tuple[Settings, dict[str, torch.dtype], torc
     for some, chosen in itertools.product(settings(op), dtypes(op)):
         operands = {name: dtype for name, dtype in chosen.items() if name in some.present}
         given = [
-            torch.empty(OWN_SHAPES.get((op, name), tuple)(()), dtype=operands[name], device="meta") if name in operands else None
+            torch.empty(OWN_SHAPES.get((op, name), tuple)(()), dtype=operands[name], device="meta")
+            if name in operands
+            else None
             for name in chosen
         ]
         try:
@@ -88,9 +90,30 @@ def signatures(op: str) -> Iterator[tuple[Settings, dict[str, torch.dtype], torc
 
 
 _FLOAT_EDGES = (
-    0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 3.5, 1e-3, -1e-3, -0.2, 12.0, -12.0, 30.0, -30.0, -80.0, 7e4, -7e4,
-    float("inf"), float("-inf"), float("nan"),
-)  # fmt: skip
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    0.5,
+    -0.5,
+    1.5,
+    2.5,
+    -2.5,
+    3.5,
+    1e-3,
+    -1e-3,
+    -0.2,
+    12.0,
+    -12.0,
+    30.0,
+    -30.0,
+    -80.0,
+    7e4,
+    -7e4,
+    float("inf"),
+    float("-inf"),
+    float("nan"),
+)
 
 
 def values(shape: tuple[int, ...], dtype: torch.dtype, seed: int) -> torch.Tensor:
@@ -101,14 +124,23 @@ def values(shape: tuple[int, ...], dtype: torch.dtype, seed: int) -> torch.Tenso
     if dtype.is_floating_point:
         limits = torch.finfo(dtype)
         random = torch.randn(shape, generator=stream, dtype=torch.float64).mul(3.0).to(dtype)
-        edges = [*_FLOAT_EDGES, limits.max, limits.min, limits.tiny, limits.smallest_normal / 4, -limits.smallest_normal / 2]
+        edges = [
+            *_FLOAT_EDGES,
+            limits.max,
+            limits.min,
+            limits.tiny,
+            limits.smallest_normal / 4,
+            -limits.smallest_normal / 2,
+        ]
     else:
         limits = torch.iinfo(dtype)
         random = torch.randint(max(limits.min, -100), 100, shape, generator=stream).to(dtype)
         edges = [0, 1, limits.max, limits.min, limits.max - 1]
     flat = random.view(-1)
     places = torch.randperm(flat.numel(), generator=stream)[: len(edges)]
-    flat[places] = torch.tensor(edges, dtype=torch.float64 if dtype.is_floating_point else torch.int64).to(dtype)[: len(places)]
+    flat[places] = torch.tensor(edges, dtype=torch.float64 if dtype.is_floating_point else torch.int64).to(dtype)[
+        : len(places)
+    ]
     return random
 
 
@@ -131,7 +163,9 @@ def _as_divisor(x: torch.Tensor) -> torch.Tensor:
     return torch.where((x == 0) | (x == -1), 3, x) if x.dtype != torch.bool else torch.ones_like(x)
 
 
-def inputs(op: str, shapes: tuple[tuple[int, ...], ...], chosen: dict[str, torch.dtype], some: Settings) -> list[torch.Tensor | None]:
+def inputs(
+    op: str, shapes: tuple[tuple[int, ...], ...], chosen: dict[str, torch.dtype], some: Settings
+) -> list[torch.Tensor | None]:
     """The inputs of a call, in signature order: the shapes in turn, None for an absent one.
 
     Operands of one shape have a third of their elements in common.

@@ -57,10 +57,17 @@ def test_operands_of_different_dtypes(compiled):
     _compile("MulFwdOp", {}, {"input": torch.uint8, "other": torch.int64}, torch.int64)
 
 
-@pytest.mark.parametrize("op", ["AddFwdOp", "PowFwdOp", "FloorDivideFwdOp", "LogicalAndFwdOp", "LogicalOrFwdOp", "EqFwdOp", "RemainderFwdOp"])
+@pytest.mark.parametrize(
+    "op", ["AddFwdOp", "PowFwdOp", "FloorDivideFwdOp", "LogicalAndFwdOp", "LogicalOrFwdOp", "EqFwdOp", "RemainderFwdOp"]
+)
 def test_an_operand_without_axes_is_read_in_the_dtype_of_the_other(compiled, op):
     params = {"alpha": 1} if op == "AddFwdOp" else {}
-    for whole, lone in ((torch.float16, torch.float32), (torch.float32, torch.float64), (torch.int32, torch.int64), (torch.bool, torch.float32)):
+    for whole, lone in (
+        (torch.float16, torch.float32),
+        (torch.float32, torch.float64),
+        (torch.int32, torch.int64),
+        (torch.bool, torch.float32),
+    ):
         names = CLASSES[op].INPUT_NAMES
         for first in (True, False):
             dtypes = (lone, whole) if first else (whole, lone)
@@ -69,7 +76,9 @@ def test_an_operand_without_axes_is_read_in_the_dtype_of_the_other(compiled, op)
             result = torch.bool if op[:2] in ("Lo", "Eq") else table.meeting(operands, scalars)
             how = table.launch(table.TABLE[op], params, operands, result, scalars)
             if how is not None:  # powers of integers are the reference's
-                inputs = [empty(*([] if name in scalars else [2048, 4096]), dtype=dtype) for name, dtype in operands.items()]
+                inputs = [
+                    empty(*([] if name in scalars else [2048, 4096]), dtype=dtype) for name, dtype in operands.items()
+                ]
                 pointwise.apply(how.function, inputs, [], how.meeting, how.compute, empty(2048, 4096, dtype=result))
     assert compiled["_flat"]
 
@@ -78,7 +87,9 @@ def test_an_operand_without_axes_is_read_in_the_dtype_of_the_other(compiled, op)
 def test_a_remainder_takes_no_subnormal_number_for_zero(compiled, dtype):
     _compile("RemainderFwdOp", {}, {"input": dtype, "other": dtype}, dtype)
     (ptx,) = compiled["_flat"]
-    assert "abs.f32" in ptx and re.findall(r"\w+\.ftz\S*", ptx.replace("rcp.approx.ftz", "")) == []  # 1 / y of y in [1, 2)
+    assert (
+        "abs.f32" in ptx and re.findall(r"\w+\.ftz\S*", ptx.replace("rcp.approx.ftz", "")) == []
+    )  # 1 / y of y in [1, 2)
 
 
 def test_what_only_writes(compiled):

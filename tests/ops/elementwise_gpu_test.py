@@ -13,12 +13,25 @@ from tileops.tests.ops.elementwise_calls import CLASSES, OVERFLOWING, dtypes, ex
 
 if os.environ.get("TRITON_INTERPRET") == "1":
     pytest.skip("kernels are interpreted in this process; run this file alone", allow_module_level=True)
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU, for the interpreter rounds bfloat16 otherwise")
+pytestmark = pytest.mark.skipif(
+    not torch.cuda.is_available(), reason="needs a GPU, for the interpreter rounds bfloat16 otherwise"
+)
 
 _EXACT = (
-    "AbsFwdOp", "NegFwdOp", "SignFwdOp", "FloorFwdOp", "CeilFwdOp", "TruncFwdOp", "LogicalNotFwdOp", "IsnanFwdOp", "IsinfFwdOp",
-    "IsfiniteFwdOp", "NanToNumFwdOp", "ReluFwdOp", "HardtanhFwdOp",
-)  # fmt: skip
+    "AbsFwdOp",
+    "NegFwdOp",
+    "SignFwdOp",
+    "FloorFwdOp",
+    "CeilFwdOp",
+    "TruncFwdOp",
+    "LogicalNotFwdOp",
+    "IsnanFwdOp",
+    "IsinfFwdOp",
+    "IsfiniteFwdOp",
+    "NanToNumFwdOp",
+    "ReluFwdOp",
+    "HardtanhFwdOp",
+)
 # Good to so much absolutely: they add what cancels, reduce an angle, or divide by an exponential that overflows.
 _ABSOLUTE = {"GeluFwdOp": 1e-6, "SinFwdOp": 1e-6, "CosFwdOp": 1e-6, "SiluFwdOp": 1e-36}
 _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
@@ -51,7 +64,9 @@ def test_every_value_of_bfloat16(op):
             assert_zeros_have_the_same_sign(found[normal], exact[normal])
 
 
-@pytest.mark.parametrize("op", ["AddFwdOp", "SubFwdOp", "MulFwdOp", "MaximumFwdOp", "MinimumFwdOp", "EqFwdOp", "LtFwdOp"])
+@pytest.mark.parametrize(
+    "op", ["AddFwdOp", "SubFwdOp", "MulFwdOp", "MaximumFwdOp", "MinimumFwdOp", "EqFwdOp", "LtFwdOp"]
+)
 @pytest.mark.parametrize("whole", _INTEGERS, ids=str)
 def test_integers_meet_bfloat16_rounded_to_the_nearest(op, whole):
     limits = torch.iinfo(whole)
@@ -62,7 +77,9 @@ def test_integers_meet_bfloat16_rounded_to_the_nearest(op, whole):
         torch.testing.assert_close(_on_gpu(op, {}, *given), exact(op, {}, given), rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("op", ["SqrtFwdOp", "RsqrtFwdOp", "FloorFwdOp", "CeilFwdOp", "NegFwdOp", "AbsFwdOp", "SignFwdOp"])
+@pytest.mark.parametrize(
+    "op", ["SqrtFwdOp", "RsqrtFwdOp", "FloorFwdOp", "CeilFwdOp", "NegFwdOp", "AbsFwdOp", "SignFwdOp"]
+)
 def test_subnormals_of_float32_are_numbers_like_others(op):
     x = torch.tensor([0.0, 1e-45, 1e-40, 1.1e-38]).repeat(2)
     x[:4] *= -1
@@ -85,20 +102,28 @@ def test_a_subnormal_divisor_divides(mode):
 def test_a_remainder_of_subnormals_and_by_them_is_a_number(dtype):
     limits = torch.finfo(dtype)
     least, tiny = limits.smallest_normal * limits.eps, limits.tiny
-    sizes = torch.tensor([0.0, least, 3 * least, 0.4 * tiny, tiny - least, tiny, 1.5 * tiny, 2e-4, 0.7, 3.0, 1e4, limits.max, torch.inf])
+    sizes = torch.tensor(
+        [0.0, least, 3 * least, 0.4 * tiny, tiny - least, tiny, 1.5 * tiny, 2e-4, 0.7, 3.0, 1e4, limits.max, torch.inf]
+    )
     every = torch.cat([sizes.to(dtype), -sizes.to(dtype)])
     x, y = torch.meshgrid(every, every, indexing="ij")
     exact = torch.remainder(x.double(), y.double()).to(dtype)
     found = _on_gpu("RemainderFwdOp", {}, x, y)
     torch.testing.assert_close(found, exact, rtol=0, atol=0, equal_nan=True)
-    torch.testing.assert_close(found, torch.remainder(x.cuda(), y.cuda()).cpu(), rtol=limits.eps, atol=0, equal_nan=True)
+    torch.testing.assert_close(
+        found, torch.remainder(x.cuda(), y.cuda()).cpu(), rtol=limits.eps, atol=0, equal_nan=True
+    )
     assert not found[:, 1:12].isnan()[:12].any()
 
 
 def test_subnormals_of_bfloat16_are_added_and_multiplied():
     x = _every_bfloat16()
     small = x[(x.abs() < 8 * torch.finfo(x.dtype).tiny) & (x != 0)]
-    for op, other in (("AddFwdOp", small.flip(0)), ("SubFwdOp", small.flip(0)), ("MulFwdOp", torch.full_like(small, 0.75))):
+    for op, other in (
+        ("AddFwdOp", small.flip(0)),
+        ("SubFwdOp", small.flip(0)),
+        ("MulFwdOp", torch.full_like(small, 0.75)),
+    ):
         exact = CLASSES[op](target="torch")(small.double(), other.double()).to(torch.bfloat16)
         torch.testing.assert_close(_on_gpu(op, {}, small, other), exact, rtol=0, atol=0)
 
@@ -119,7 +144,9 @@ def test_the_remainder_of_a_large_quotient_is_exact():
 @pytest.mark.parametrize("op, params", [("FloorDivideFwdOp", {}), ("DivFwdOp", {"rounding_mode": "floor"})])
 def test_a_large_quotient_is_rounded_down_as_pytorch_rounds_it(op, params):
     x, y = _large_quotients()
-    expected = torch.floor(x.double() / y.double()).float()  # exact below 2**22, where float32 leaves 2**-45 to a whole number
+    expected = torch.floor(
+        x.double() / y.double()
+    ).float()  # exact below 2**22, where float32 leaves 2**-45 to a whole number
     found = _on_gpu(op, params, x, y)
     is_exact = expected.abs() < 2**22  # beyond, PyTorch rounds what it divides
     assert torch.equal(found[is_exact], expected[is_exact])

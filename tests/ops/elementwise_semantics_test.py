@@ -34,7 +34,16 @@ def _torch_function(op):
 
 
 def test_operands_meet_where_pytorchs_do():
-    kinds = (torch.bool, torch.uint8, torch.int8, torch.int64, torch.float16, torch.bfloat16, torch.float32, torch.float64)
+    kinds = (
+        torch.bool,
+        torch.uint8,
+        torch.int8,
+        torch.int64,
+        torch.float16,
+        torch.bfloat16,
+        torch.float32,
+        torch.float64,
+    )
     for first, second in itertools.product(kinds, kinds):
         for shape, other in itertools.product([(), (3,)], repeat=2):
             scalars = [name for name, one in (("x", shape), ("y", other)) if not one]
@@ -112,7 +121,12 @@ def test_rounding_to_more_decimals_than_there_are_is_pytorchs(decimals, dtype):
 
 @pytest.mark.parametrize(
     "op, params",
-    [("FloorDivideFwdOp", {}), ("RemainderFwdOp", {}), ("DivFwdOp", {"rounding_mode": "trunc"}), ("DivFwdOp", {"rounding_mode": "floor"})],
+    [
+        ("FloorDivideFwdOp", {}),
+        ("RemainderFwdOp", {}),
+        ("DivFwdOp", {"rounding_mode": "trunc"}),
+        ("DivFwdOp", {"rounding_mode": "floor"}),
+    ],
 )
 def test_the_reference_says_that_an_integer_is_divided_by_zero(op, params):
     with pytest.raises(OpCallError, match=f"{op}: an integer is divided by 0, for which the op has no value"):
@@ -120,16 +134,21 @@ def test_the_reference_says_that_an_integer_is_divided_by_zero(op, params):
 
 
 _NUMBERS = [
-    ("LeakyReluFwdOp", "negative_slope"), ("EluFwdOp", "alpha"), ("SoftplusFwdOp", "beta"), ("SoftplusFwdOp", "threshold"),
+    ("LeakyReluFwdOp", "negative_slope"),
+    ("EluFwdOp", "alpha"),
+    ("SoftplusFwdOp", "beta"),
+    ("SoftplusFwdOp", "threshold"),
     ("LerpFwdOp", "weight"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("op, name", _NUMBERS)
 def test_a_number_beyond_the_type_computed_in_is_refused_and_infinity_is_pytorchs(op, name):
     given = [torch.tensor([-1.0, -0.0, 0.0, 2.0]), torch.tensor([1.0, 2.0, -3.0, 0.5])][: len(CLASSES[op].INPUT_NAMES)]
     greatest = torch.finfo(torch.float32).max
-    for beyond, dtype in itertools.product((1e39, -1e39, greatest * (1 + 1e-15)), (torch.float16, torch.bfloat16, torch.float32)):
+    for beyond, dtype in itertools.product(
+        (1e39, -1e39, greatest * (1 + 1e-15)), (torch.float16, torch.bfloat16, torch.float32)
+    ):
         small = [one.to(dtype) for one in given]
         with pytest.raises(RuntimeError, match="without overflow"):
             _torch_function(op)(*small, **{name: beyond})
@@ -160,7 +179,9 @@ def test_softplus_with_a_large_threshold_overflows_nowhere(dtype, beta):
     exact = torch.logaddexp(x.double() * beta, torch.zeros((), dtype=torch.float64)) / beta
     for target in TARGETS if dtype != torch.float64 else TARGETS[:1]:
         found = CLASSES["SoftplusFwdOp"](beta, 1e6, target=target)(x)
-        torch.testing.assert_close(found, exact.to(dtype), rtol={torch.float16: 1e-3, torch.bfloat16: 8e-3}.get(dtype, 2e-6), atol=0)
+        torch.testing.assert_close(
+            found, exact.to(dtype), rtol={torch.float16: 1e-3, torch.bfloat16: 8e-3}.get(dtype, 2e-6), atol=0
+        )
 
 
 @pytest.mark.parametrize("weight", [torch.tensor(0.25), torch.tensor([0.25]), torch.tensor([0.25, -1.0, 2.0])], ids=str)
@@ -204,12 +225,14 @@ def test_a_result_is_contiguous_whoever_computes_it_and_on_meta(op, layout):
 
 def _laid_out(op, x, some):
     """Inputs of a call that lie as x does, bools and integers where the entry has no floats."""
-    chosen = {name: torch.float32 for name in OPS[op].INPUT_NAMES}
+    chosen = dict.fromkeys(OPS[op].INPUT_NAMES, torch.float32)
     if op in TABLE:
         chosen = next((one for one in dtypes(op) if torch.float32 in one.values()), dtypes(op)[0])
     given = []
     for name in OPS[op].INPUT_NAMES:
-        values = x.as_strided((1 + sum((size - 1) * step for size, step in zip(x.shape, x.stride(), strict=True)),), (1,))
+        values = x.as_strided(
+            (1 + sum((size - 1) * step for size, step in zip(x.shape, x.stride(), strict=True)),), (1,)
+        )
         one = values.to(chosen[name]).as_strided(x.shape, x.stride())
         one = torch.tensor(0.5) if (op, name) == ("MaskedFillFwdOp", "value") else one
         one = torch.rand(x.shape[1]) if (op, name) == ("PreluFwdOp", "weight") else one
@@ -226,18 +249,36 @@ _I, _B, _H, _F, _D = torch.int32, torch.bool, torch.float16, torch.float32, torc
 @pytest.mark.parametrize(
     "op, params, given, roof",
     [
-        ("AddFwdOp", {}, (_I, _I), "int32"), ("AddFwdOp", {}, (_I, _H), "fp32"), ("AddFwdOp", {}, (_H, _H), "fp32"),
-        ("AddFwdOp", {}, (_D, _I), "fp64"), ("AddFwdOp", {}, (_B, _B), "int32"), ("AddFwdOp", {}, (torch.int64, _I), "int32"),
-        ("DivFwdOp", {}, (_I, _I), "fp32"), ("DivFwdOp", {}, (torch.uint8, torch.uint8), "fp32"), ("DivFwdOp", {}, (_B, _B), "fp32"),
-        ("DivFwdOp", {"rounding_mode": "floor"}, (_I, _I), "int32"), ("DivFwdOp", {"rounding_mode": "trunc"}, (_I, _I), "int32"),
-        ("FloorDivideFwdOp", {}, (_I, _I), "int32"), ("PowFwdOp", {}, (_I, _I), "int32"), ("PowFwdOp", {}, (_I, _F), "fp32"),
-        ("SqrtFwdOp", {}, (_I,), "fp32"), ("SqrtFwdOp", {}, (_D,), "fp64"), ("AbsFwdOp", {}, (_I,), "int32"),
-        ("SigmoidFwdOp", {}, (_B,), "fp32"), ("BitwiseNotFwdOp", {}, (_B,), "int32"), ("EqFwdOp", {}, (_I, _I), "int32"),
-        ("EqFwdOp", {}, (_D, _D), "fp64"), ("LogicalAndFwdOp", {}, (_F, _F), "fp32"), ("LogicalAndFwdOp", {}, (_I, _I), "int32"),
-        ("WhereFwdOp", {}, (_B, _I, _I), "int32"), ("WhereFwdOp", {}, (_B, _H, _H), "fp32"), ("FloorFwdOp", {}, (_I,), "int32"),
-        ("MaskedFillFwdOp", {}, (_I, _B, _I), "int32"), ("ClampFwdOp", {}, (torch.uint8,) * 3, "int32"),
+        ("AddFwdOp", {}, (_I, _I), "int32"),
+        ("AddFwdOp", {}, (_I, _H), "fp32"),
+        ("AddFwdOp", {}, (_H, _H), "fp32"),
+        ("AddFwdOp", {}, (_D, _I), "fp64"),
+        ("AddFwdOp", {}, (_B, _B), "int32"),
+        ("AddFwdOp", {}, (torch.int64, _I), "int32"),
+        ("DivFwdOp", {}, (_I, _I), "fp32"),
+        ("DivFwdOp", {}, (torch.uint8, torch.uint8), "fp32"),
+        ("DivFwdOp", {}, (_B, _B), "fp32"),
+        ("DivFwdOp", {"rounding_mode": "floor"}, (_I, _I), "int32"),
+        ("DivFwdOp", {"rounding_mode": "trunc"}, (_I, _I), "int32"),
+        ("FloorDivideFwdOp", {}, (_I, _I), "int32"),
+        ("PowFwdOp", {}, (_I, _I), "int32"),
+        ("PowFwdOp", {}, (_I, _F), "fp32"),
+        ("SqrtFwdOp", {}, (_I,), "fp32"),
+        ("SqrtFwdOp", {}, (_D,), "fp64"),
+        ("AbsFwdOp", {}, (_I,), "int32"),
+        ("SigmoidFwdOp", {}, (_B,), "fp32"),
+        ("BitwiseNotFwdOp", {}, (_B,), "int32"),
+        ("EqFwdOp", {}, (_I, _I), "int32"),
+        ("EqFwdOp", {}, (_D, _D), "fp64"),
+        ("LogicalAndFwdOp", {}, (_F, _F), "fp32"),
+        ("LogicalAndFwdOp", {}, (_I, _I), "int32"),
+        ("WhereFwdOp", {}, (_B, _I, _I), "int32"),
+        ("WhereFwdOp", {}, (_B, _H, _H), "fp32"),
+        ("FloorFwdOp", {}, (_I,), "int32"),
+        ("MaskedFillFwdOp", {}, (_I, _B, _I), "int32"),
+        ("ClampFwdOp", {}, (torch.uint8,) * 3, "int32"),
     ],
-)  # fmt: skip
+)
 def test_the_roof_is_the_core_that_computes_in_the_type_of_the_result_before_it_is_rounded(op, params, given, roof):
     shapes = [() if (op, name) == ("MaskedFillFwdOp", "value") else (4,) for name in CLASSES[op].INPUT_NAMES]
     instance = CLASSES[op](**params)
@@ -260,7 +301,9 @@ def test_what_dropout_keeps_is_scaled_before_it_is_rounded(dtype, p):
     x = torch.randn(3000).to(dtype)
     kept = OPS["DropoutFwdOp"](p, 5, target="torch")(x)
     exact = (x.double() / (1 - p)).to(dtype).where(kept != 0, 0)
-    torch.testing.assert_close(kept, exact, rtol=torch.finfo(dtype).eps * (0.01 if dtype != torch.float32 else 1), atol=0)
+    torch.testing.assert_close(
+        kept, exact, rtol=torch.finfo(dtype).eps * (0.01 if dtype != torch.float32 else 1), atol=0
+    )
     if dtype != torch.bfloat16:  # which the interpreter rounds towards zero
         assert torch.equal(OPS["DropoutFwdOp"](p, 5, target="triton")(x), kept)
 

@@ -180,7 +180,9 @@ def test_every_function_that_the_table_can_choose_is_there():
 @pytest.mark.parametrize("name", ["sine_half", "cosine_half"])
 def test_sine_and_cosine_of_16_bits_are_exact_on_every_branch(name):
     """Near 0, over many turns, and beyond where the reduction is exact."""
-    x = torch.cat([torch.linspace(-20, 20, 3000), torch.linspace(-65000, 65000, 3000), torch.tensor([1e-5, 3e38, -1e20])])
+    x = torch.cat(
+        [torch.linspace(-20, 20, 3000), torch.linspace(-65000, 65000, 3000), torch.tensor([1e-5, 3e38, -1e20])]
+    )
     op = {"sine_half": "SinFwdOp", "cosine_half": "CosFwdOp"}[name]
     for part in (x[:3000], x[3000:6000], x[6000:]):
         part = part.bfloat16()
@@ -201,7 +203,9 @@ def test_zero_keeps_its_sign_also_among_small_values_alone(op, dtype):
             assert_zeros_have_the_same_sign(found, exact.to(found.dtype))
 
 
-@pytest.mark.parametrize("op", ["ErfFwdOp", "TanhFwdOp", "Expm1FwdOp", "Log1pFwdOp", "LogFwdOp", "GeluFwdOp", "SoftplusFwdOp", "MishFwdOp"])
+@pytest.mark.parametrize(
+    "op", ["ErfFwdOp", "TanhFwdOp", "Expm1FwdOp", "Log1pFwdOp", "LogFwdOp", "GeluFwdOp", "SoftplusFwdOp", "MishFwdOp"]
+)
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_functions_of_16_bits_keep_their_relative_accuracy_near_zero(op, dtype):
     sizes = torch.logspace(-4, 0.6, 2000, dtype=torch.float64)

@@ -32,9 +32,14 @@ def attention_call(batch, queries, keys, heads, kv_heads, width, is_causal):
     query = TensorRecord((batch, queries, heads, width), "bfloat16")
     key = TensorRecord((batch, keys, kv_heads, width), "bfloat16")
     return CheckedCall(
-        "GroupedQueryAttentionFwdOp", {"is_causal": is_causal}, {}, {"q": query, "k": key, "v": key}, {"o": query},
-        "meta", {},
-    )  # fmt: skip
+        "GroupedQueryAttentionFwdOp",
+        {"is_causal": is_causal},
+        {},
+        {"q": query, "k": key, "v": key},
+        {"o": query},
+        "meta",
+        {},
+    )
 
 
 def moe_call(ids, num_experts, num_local, width, expert_map=None, device="cpu"):

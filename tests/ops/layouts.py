@@ -19,9 +19,18 @@ from tileops.tests.ops import elementwise_calls
 OPS: dict[str, type[Op]] = catalogue.load()
 # One op of each kernel family; sine branches on what its tile holds, remainder calls the device's library.
 ONE_PER_FAMILY = (
-    "SinFwdOp", "RemainderFwdOp", "SiluAndMulFwdOp", "SinusoidalFwdOp", "DropoutFwdOp", "SumFwdOp", "RMSNormFwdOp",
-    "BatchNormFwdOp", "GemmFwdOp", "GroupedQueryAttentionFwdOp", "MoePermuteNopadFwdOp",
-)  # fmt: skip
+    "SinFwdOp",
+    "RemainderFwdOp",
+    "SiluAndMulFwdOp",
+    "SinusoidalFwdOp",
+    "DropoutFwdOp",
+    "SumFwdOp",
+    "RMSNormFwdOp",
+    "BatchNormFwdOp",
+    "GemmFwdOp",
+    "GroupedQueryAttentionFwdOp",
+    "MoePermuteNopadFwdOp",
+)
 WITHOUT_INPUTS = ("AlibiFwdOp", "SinusoidalFwdOp")
 PRODUCTS = ("GemmFwdOp", "GroupedQueryAttentionFwdOp")
 _NEED_AXES = (*PRODUCTS, *GATED, "RMSNormFwdOp", "BatchNormFwdOp", "MoePermuteNopadFwdOp")
@@ -93,12 +102,18 @@ def are_taken(op: str, layout: str) -> bool:
     return layout != "no axes" or op not in _NEED_AXES
 
 
-def laid_out(case: Case, layout: str, device: str = "cpu", in_turn: bool = True) -> Iterator[tuple[torch.Tensor | None, ...]]:
+def laid_out(
+    case: Case, layout: str, device: str = "cpu", in_turn: bool = True
+) -> Iterator[tuple[torch.Tensor | None, ...]]:
     """Yields inputs of `case` on `device`: all in the layout and, if `in_turn`, then each alone among contiguous ones."""
     there = [at for at, one in enumerate(case.inputs) if one is not None]
     for chosen in (there, *([at] for at in there if in_turn and len(there) > 1)):
         yield tuple(  # copies, since a call may write its inputs
-            one if one is None else LAYOUTS[layout](one.to(device, copy=True)) if at in chosen else one.to(device, copy=True)
+            one
+            if one is None
+            else LAYOUTS[layout](one.to(device, copy=True))
+            if at in chosen
+            else one.to(device, copy=True)
             for at, one in enumerate(case.inputs)
         )
 
@@ -106,7 +121,9 @@ def laid_out(case: Case, layout: str, device: str = "cpu", in_turn: bool = True)
 def check(case: Case, layout: str, device: str = "cpu", in_turn: bool = True) -> int:
     """Returns how many calls of `case` in the layout the kernel serves; each gives what is exact, or raises AssertionError."""
     served = 0
-    for here, there in zip(laid_out(case, layout, "cpu", in_turn), laid_out(case, layout, device, in_turn), strict=True):
+    for here, there in zip(
+        laid_out(case, layout, "cpu", in_turn), laid_out(case, layout, device, in_turn), strict=True
+    ):
         try:
             found = case.run(*there)
         except OpCallError:  # a rule of the entry, or memory that a written input shares
@@ -116,7 +133,9 @@ def check(case: Case, layout: str, device: str = "cpu", in_turn: bool = True) ->
             assert one.shape == wanted.shape
             # The interpreter rounds to bfloat16 towards zero.
             tolerance = {torch.float16: 1e-3, torch.bfloat16: 8e-3, torch.float32: 2e-5}.get(one.dtype, 0.0)
-            torch.testing.assert_close(one.cpu().double(), wanted.double(), rtol=tolerance, atol=tolerance, equal_nan=True)
+            torch.testing.assert_close(
+                one.cpu().double(), wanted.double(), rtol=tolerance, atol=tolerance, equal_nan=True
+            )
     return served
 
 
@@ -185,9 +204,11 @@ def _sum(op: str) -> Iterator[Case]:
     for dtype in FLOATS:
         for shape, dim in (((6, 18), None), ((6, 18), 0), ((6, 18), 1), ((3, 1100), 1), ((1200, 5), 0)):
             yield Case(
-                dtype, (_values(shape, dtype, 0),), _kernel(op, {"dim": dim}),
+                dtype,
+                (_values(shape, dtype, 0),),
+                _kernel(op, {"dim": dim}),
                 lambda x, dim=dim: (x.double().sum(dim) if dim is not None and x.dim() else x.double().sum(),),
-            )  # fmt: skip
+            )
 
 
 def _positions(op: str) -> Iterator[Case]:
@@ -223,9 +244,11 @@ def _batch_norm(op: str) -> Iterator[Case]:
             for training in (False, True):
                 given = (_values(shape, dtype, 0), *channels)
                 yield Case(
-                    dtype, given, lambda *inputs, training=training: run(*inputs, training=training),
+                    dtype,
+                    given,
+                    lambda *inputs, training=training: run(*inputs, training=training),
                     lambda *inputs, training=training: exact(*inputs, training=training),
-                )  # fmt: skip
+                )
 
 
 def _gemm(op: str) -> Iterator[Case]:
@@ -236,7 +259,12 @@ def _gemm(op: str) -> Iterator[Case]:
         return (skinny.matmul_skinny(a, b),)
 
     for dtype in (torch.float16, torch.bfloat16):
-        yield Case(dtype, (_values((5, 64), dtype, 0), _values((40, 64), dtype, 1)), run, lambda a, b: (a.double() @ b.double().T,))
+        yield Case(
+            dtype,
+            (_values((5, 64), dtype, 0), _values((40, 64), dtype, 1)),
+            run,
+            lambda a, b: (a.double() @ b.double().T,),
+        )
 
 
 def _attention(op: str) -> Iterator[Case]:
@@ -250,9 +278,11 @@ def _attention(op: str) -> Iterator[Case]:
         q, k, v = (_values((2, length, heads, 16), dtype, length) for length, heads in ((5, 4), (7, 2), (7, 2)))
         for is_causal in (False, True):
             yield Case(
-                dtype, (q, k, v), _kernel(op, {"is_causal": is_causal}),
+                dtype,
+                (q, k, v),
+                _kernel(op, {"is_causal": is_causal}),
                 lambda *inputs, is_causal=is_causal: exact(*inputs, is_causal=is_causal),
-            )  # fmt: skip
+            )
 
 
 def _moe(op: str) -> Iterator[Case]:

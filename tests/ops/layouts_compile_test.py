@@ -18,7 +18,9 @@ _IS_ALL = os.environ.get("TILEOPS_TEST_ALL") == "1"
 
 @pytest.mark.parametrize("op", OPS if _IS_ALL else ONE_PER_FAMILY)
 def test_a_kernel_compiles_for_inputs_of_every_layout(compiled, op, monkeypatch):
-    monkeypatch.setattr(support, "_INTERPRETED", True)  # kernels serve tensors of the CPU, for which nothing is launched
+    monkeypatch.setattr(
+        support, "_INTERPRETED", True
+    )  # kernels serve tensors of the CPU, for which nothing is launched
     chosen = [case for case in cases(op) if _IS_ALL or case.dtype == torch.bfloat16]
     for layout in LAYOUTS:
         served = 0

@@ -9,7 +9,9 @@ from tileops.tests.ops.layouts import IN_TURN, LAYOUTS, OPS, are_taken, cases, c
 
 if os.environ.get("TRITON_INTERPRET") == "1":
     pytest.skip("kernels are interpreted in this process; run this file alone", allow_module_level=True)
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU; layouts_test.py interprets, layouts_compile_test.py compiles")
+pytestmark = pytest.mark.skipif(
+    not torch.cuda.is_available(), reason="needs a GPU; layouts_test.py interprets, layouts_compile_test.py compiles"
+)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

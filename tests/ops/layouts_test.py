@@ -7,8 +7,17 @@ import pytest
 import torch
 
 from tileops.tests.ops.layouts import (
-    FLOATS, IN_TURN, LAYOUTS, ONE_PER_FAMILY, OPS, PRODUCTS, WITHOUT_INPUTS, are_taken, cases, check,
-)  # fmt: skip
+    FLOATS,
+    IN_TURN,
+    LAYOUTS,
+    ONE_PER_FAMILY,
+    OPS,
+    PRODUCTS,
+    WITHOUT_INPUTS,
+    are_taken,
+    cases,
+    check,
+)
 
 _IS_ALL = os.environ.get("TILEOPS_TEST_ALL") == "1"
 

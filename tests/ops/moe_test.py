@@ -52,9 +52,11 @@ def _check(op, hidden, ids, expert_map, local):
     tokens = {flat // ids.shape[1] for _, flat in pairs}
     named = len(set(ids.flatten().tolist())) if expert_map is not None else 0
     assert op.roofline_data_terms() == {
-        "local_pairs": len(pairs), "tokens_read": len(tokens), "experts_hit": len({expert for expert, _ in pairs}),
+        "local_pairs": len(pairs),
+        "tokens_read": len(tokens),
+        "experts_hit": len({expert for expert, _ in pairs}),
         "map_entries_read": named,
-    }  # fmt: skip
+    }
     assert op.eval_roofline_read_bytes() == (
         len(tokens) * hidden.shape[1] * hidden.element_size() + ids.numel() * 4 + named * 4
     )

@@ -126,6 +126,4 @@ def test_strided_statistics_are_written_where_they_are():
 
 def test_a_channel_of_one_element_has_no_variance():
     with pytest.raises(ValueError, match="variance"):
-        batch_norm_training.batch_norm_training(
-            torch.ones(1, 3), torch.zeros(3), torch.ones(3), None, None, 0.1, 1e-5
-        )
+        batch_norm_training.batch_norm_training(torch.ones(1, 3), torch.zeros(3), torch.ones(3), None, None, 0.1, 1e-5)

@@ -74,7 +74,11 @@ def test_sinusoidal_far_out_keeps_float32_accuracy():
 @pytest.mark.parametrize("shape", [(1, 2), (3, 258), (2, 3, 254), (300, 2), (0, 4), (2, 0)])
 @pytest.mark.parametrize(
     "op, activation",
-    [(SiluAndMulFwdOp, F.silu), (GeluAndMulFwdOp, F.gelu), (GeluTanhAndMulFwdOp, lambda x: F.gelu(x, approximate="tanh"))],
+    [
+        (SiluAndMulFwdOp, F.silu),
+        (GeluAndMulFwdOp, F.gelu),
+        (GeluTanhAndMulFwdOp, lambda x: F.gelu(x, approximate="tanh")),
+    ],
 )
 def test_gated(op, activation, shape, dtype, target):
     x = torch.randn(shape, generator=torch.Generator().manual_seed(0)).to(dtype)
@@ -116,7 +120,12 @@ def _philox(counter, key):
 
 
 def test_counters_and_keys_beyond_32_bits_take_their_second_words():
-    assert _philox([0xFFFFFFFF] * 4, [0xFFFFFFFF] * 2) == [0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD]  # published too
+    assert _philox([0xFFFFFFFF] * 4, [0xFFFFFFFF] * 2) == [
+        0x408F276D,
+        0x41C83B0E,
+        0xA20BC7C6,
+        0x6D5451FD,
+    ]  # published too
     counters = [0, 1, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**40 + 5, 2**62]
     for seed in (0, 2**31, 2**32 + 7, 2**63 - 1):
         wanted = [_philox([one % 2**32, one >> 32, 0, 0], [seed % 2**32, seed >> 32]) for one in counters]

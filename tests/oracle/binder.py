@@ -74,7 +74,9 @@ def recount(
     for tensor in signature.inputs.values():
         if tensor.name in tensors:
             written = tensor.mutated is not None and bool(evaluate(tensor.mutated.expr, values, present))
-            storages[tensor.name] = _Storage(tensors[tensor.name], read=not (written and tensor.write_only), written=written)
+            storages[tensor.name] = _Storage(
+                tensors[tensor.name], read=not (written and tensor.write_only), written=written
+            )
     for tensor in signature.outputs.values():
         same = storages.get(tensor.alias)
         if tensor.name in tensors and (same is None or not same.written):  # else the output is the written input

@@ -88,6 +88,4 @@ def moe_routing(params: Params, inputs: Inputs) -> dict[str, torch.Tensor]:
     return found
 
 
-BY_HAND: dict[str, ByHand] = {
-    "MoePermuteNopadFwdOp": ByHand(moe_permute_nopad, moe_routing),
-}
+BY_HAND: dict[str, ByHand] = {"MoePermuteNopadFwdOp": ByHand(moe_permute_nopad, moe_routing)}

@@ -94,7 +94,9 @@ def test_an_op_is_at_exactly_one_level():
     assert BY_HAND.keys() <= OPS.keys()
     for name in BY_HAND:
         priced = {case.case_id: priced_calls.call_case(OPS[name], case).eval_roofline()[1] for case in OPS[name].CASES}
-        assert priced != {case_id: one.total for case_id, one in _bound(name).items()}, f"{name}: the binder recounts it"
+        assert priced != {case_id: one.total for case_id, one in _bound(name).items()}, (
+            f"{name}: the binder recounts it"
+        )
 
 
 EFFECTS = """

@@ -83,7 +83,11 @@ def test_an_implementation_that_overwrites_what_it_must_read_is_found():
 
 def test_an_effect_that_no_call_reaches_is_found():
     signature = expected.entries()[BATCH_NORM][0].signature
-    never = dataclasses.replace(signature.inputs["running_mean"].mutated, text="momentum < 0", expr=parse("momentum < 0"))
+    never = dataclasses.replace(
+        signature.inputs["running_mean"].mutated, text="momentum < 0", expr=parse("momentum < 0")
+    )
     changed = dataclasses.replace(signature.inputs["x"], mutated=never)
-    found = defects(dataclasses.replace(signature, inputs={**signature.inputs, "x": changed}), OPS[BATCH_NORM], _calls())
+    found = defects(
+        dataclasses.replace(signature, inputs={**signature.inputs, "x": changed}), OPS[BATCH_NORM], _calls()
+    )
     assert found == ["torch: no call writes 'x', which is mutated if 'momentum < 0'; add a small call that does"]

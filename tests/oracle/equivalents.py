@@ -37,7 +37,11 @@ LISTED: dict[tuple[str, str, str], str] = {
     ): "both hold an int32 a routed pair",
     ("MoePermuteNopadFwdOp", "_moe_permute_reads", "entry_bytes = 1"): "the size of an entry where no entry is read",
     **{
-        ("MoePermuteNopadFwdOp", "_moe_permute_reads", f"record = call.tensors['{other}']"): "an entry of either is an int32"
+        (
+            "MoePermuteNopadFwdOp",
+            "_moe_permute_reads",
+            f"record = call.tensors['{other}']",
+        ): "an entry of either is an int32"
         for other in ("true_offsets", "true_sizes", "fwd_idx")
     },
     (
@@ -115,7 +119,11 @@ class _Canonical(ast.NodeTransformer):
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         self.generic_visit(node)
         record = node.value
-        if node.attr in ("bytes", "shape") and isinstance(record, ast.Subscript) and isinstance(record.slice, ast.Constant):
+        if (
+            node.attr in ("bytes", "shape")
+            and isinstance(record, ast.Subscript)
+            and isinstance(record.slice, ast.Constant)
+        ):
             if isinstance(record.value, ast.Attribute) and record.value.attr == "tensors":
                 name = ast.Constant(self._alike(record.slice.value, with_dtype=node.attr == "bytes"))
                 return ast.Attribute(ast.Subscript(record.value, name, record.ctx), node.attr, node.ctx)
@@ -141,7 +149,12 @@ class _Canonical(ast.NodeTransformer):
 
 def _is_zero(node: ast.expr) -> bool:
     """Whether an expression is the bytes of no tensor."""
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "bytes_of" and not node.args
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "bytes_of"
+        and not node.args
+    )
 
 
 def _is_unused_read(statement: ast.stmt, used: set[str]) -> bool:

@@ -62,7 +62,9 @@ def calls_of(name: str, op_class: type[Op]) -> list[SmallCall]:
     else:
         calls = SCALAR_REFERENCES[name].calls()
     if not calls:
-        raise ValueError(f"{name}: the oracles have no small call of it; add some to small_calls.py or to its enumeration")
+        raise ValueError(
+            f"{name}: the oracles have no small call of it; add some to small_calls.py or to its enumeration"
+        )
     return calls
 
 

@@ -126,7 +126,9 @@ def hardtanh(params: Params, input: torch.Tensor) -> torch.Tensor:
     return torch.clamp(input, low, high) if _is_float(input) else torch.clamp(input, int(low), int(high))
 
 
-def _sum(function: Callable[..., torch.Tensor], params: Params, input: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+def _sum(
+    function: Callable[..., torch.Tensor], params: Params, input: torch.Tensor, other: torch.Tensor
+) -> torch.Tensor:
     """The sum or difference of input and the multiple of other, which is made before it is broadcast."""
     if _is_empty(input, other):
         return function(input, other)
@@ -202,7 +204,9 @@ def sinusoidal(params: Params) -> torch.Tensor:
 def _listed(numbers: list[float] | list[int]) -> torch.Tensor:
     """Constants, as many as are listed; whole ones are places."""
     with _disable_current_modes():
-        return torch.tensor(numbers, dtype=torch.float64 if any(isinstance(one, float) for one in numbers) else torch.int64)
+        return torch.tensor(
+            numbers, dtype=torch.float64 if any(isinstance(one, float) for one in numbers) else torch.int64
+        )
 
 
 def dropout(params: Params, input: torch.Tensor) -> torch.Tensor:
@@ -232,17 +236,42 @@ def _words(seed: int, count: int) -> list[int]:
 
 # Ops that are one operation of the primitive table, whatever the dtype.
 _ONE_OPERATION = {
-    "NegFwdOp": torch.neg, "ReciprocalFwdOp": torch.reciprocal, "SqrtFwdOp": torch.sqrt, "RsqrtFwdOp": torch.rsqrt,
-    "ExpFwdOp": torch.exp, "Expm1FwdOp": torch.expm1, "LogFwdOp": torch.log, "Log1pFwdOp": torch.log1p,
-    "ErfFwdOp": torch.erf, "SinFwdOp": torch.sin, "CosFwdOp": torch.cos, "TanhFwdOp": torch.tanh,
-    "SigmoidFwdOp": torch.sigmoid, "SiluFwdOp": torch.nn.functional.silu, "LogicalNotFwdOp": torch.logical_not,
-    "BitwiseNotFwdOp": torch.bitwise_not, "MulFwdOp": torch.mul, "FloorDivideFwdOp": torch.floor_divide,
-    "RemainderFwdOp": torch.remainder, "PowFwdOp": torch.pow, "MaximumFwdOp": torch.maximum,
-    "MinimumFwdOp": torch.minimum, "EqFwdOp": torch.eq, "NeFwdOp": torch.ne, "GtFwdOp": torch.gt, "GeFwdOp": torch.ge,
-    "LtFwdOp": torch.lt, "LeFwdOp": torch.le, "LogicalAndFwdOp": torch.logical_and, "LogicalOrFwdOp": torch.logical_or,
-    "BitwiseAndFwdOp": torch.bitwise_and, "BitwiseOrFwdOp": torch.bitwise_or, "BitwiseXorFwdOp": torch.bitwise_xor,
-    "WhereFwdOp": torch.where, "MaskedFillFwdOp": torch.masked_fill,
-}  # fmt: skip
+    "NegFwdOp": torch.neg,
+    "ReciprocalFwdOp": torch.reciprocal,
+    "SqrtFwdOp": torch.sqrt,
+    "RsqrtFwdOp": torch.rsqrt,
+    "ExpFwdOp": torch.exp,
+    "Expm1FwdOp": torch.expm1,
+    "LogFwdOp": torch.log,
+    "Log1pFwdOp": torch.log1p,
+    "ErfFwdOp": torch.erf,
+    "SinFwdOp": torch.sin,
+    "CosFwdOp": torch.cos,
+    "TanhFwdOp": torch.tanh,
+    "SigmoidFwdOp": torch.sigmoid,
+    "SiluFwdOp": torch.nn.functional.silu,
+    "LogicalNotFwdOp": torch.logical_not,
+    "BitwiseNotFwdOp": torch.bitwise_not,
+    "MulFwdOp": torch.mul,
+    "FloorDivideFwdOp": torch.floor_divide,
+    "RemainderFwdOp": torch.remainder,
+    "PowFwdOp": torch.pow,
+    "MaximumFwdOp": torch.maximum,
+    "MinimumFwdOp": torch.minimum,
+    "EqFwdOp": torch.eq,
+    "NeFwdOp": torch.ne,
+    "GtFwdOp": torch.gt,
+    "GeFwdOp": torch.ge,
+    "LtFwdOp": torch.lt,
+    "LeFwdOp": torch.le,
+    "LogicalAndFwdOp": torch.logical_and,
+    "LogicalOrFwdOp": torch.logical_or,
+    "BitwiseAndFwdOp": torch.bitwise_and,
+    "BitwiseOrFwdOp": torch.bitwise_or,
+    "BitwiseXorFwdOp": torch.bitwise_xor,
+    "WhereFwdOp": torch.where,
+    "MaskedFillFwdOp": torch.masked_fill,
+}
 
 
 _WRITTEN_OUT: dict[str, Reference] = {

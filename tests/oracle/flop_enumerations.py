@@ -64,7 +64,9 @@ def attention_calls() -> Iterator[SmallCall]:
     extents = [(1, 1), (3, 3), (2, 5), (1, 4), (0, 3), (2, 0)]
     # batch, heads of k and v, query heads of each, width
     sizes = [(2, 2, 2, 8), (3, 1, 4, 5), (1, 3, 1, 16), (4, 2, 3, 1), (0, 2, 1, 8), (2, 2, 0, 8), (2, 1, 2, 0)]
-    for (queries, keys), is_causal, (batch, kv_heads, groups, width) in itertools.product(extents, (False, True), sizes):
+    for (queries, keys), is_causal, (batch, kv_heads, groups, width) in itertools.product(
+        extents, (False, True), sizes
+    ):
         if is_causal and queries > keys:
             continue  # the op refuses it
         q = torch.zeros((batch, queries, kv_heads * groups, width), dtype=torch.bfloat16)
@@ -143,7 +145,9 @@ def moe_permute_calls() -> Iterator[SmallCall]:
     )
 
 
-def _routed(experts: int, local: int, width: int, slots: int, routing: list[list[int]], entries: list[int] | None) -> SmallCall:
+def _routed(
+    experts: int, local: int, width: int, slots: int, routing: list[list[int]], entries: list[int] | None
+) -> SmallCall:
     hidden = torch.zeros((len(routing), width), dtype=torch.bfloat16)
     ids = torch.tensor(routing, dtype=torch.int32).view(len(routing), slots)
     expert_map = None if entries is None else torch.tensor(entries, dtype=torch.int32)

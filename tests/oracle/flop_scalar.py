@@ -48,7 +48,9 @@ class ScalarReference:
     def run(self, params: Params, inputs: Inputs) -> tuple[int, Any]:
         """FLOPs and outputs of a small call."""
         arithmetic = Arithmetic()
-        outputs = self.compute(arithmetic, params, *(None if one is None else arithmetic.numbers(one) for one in inputs))
+        outputs = self.compute(
+            arithmetic, params, *(None if one is None else arithmetic.numbers(one) for one in inputs)
+        )
         return arithmetic.flops, outputs
 
     def flops_at_scale(self, params: Params, inputs: Inputs) -> int:
@@ -100,7 +102,9 @@ def _seen(queries: Any, keys: int, is_causal: bool) -> list[tuple[int, Any]]:
     return [(row + keys - len(queries) + 1 if is_causal else keys, heads) for row, heads in enumerate(queries)]
 
 
-def _attend(arithmetic: Arithmetic, query: list[Scalar], keys: list[list[Scalar]], values: list[list[Scalar]]) -> list[Scalar]:
+def _attend(
+    arithmetic: Arithmetic, query: list[Scalar], keys: list[list[Scalar]], values: list[list[Scalar]]
+) -> list[Scalar]:
     """One head of one query: scores, the greatest, the weights and their sum, what they weigh, the divide."""
     scale = len(query) ** -0.5
     scores = [_dot(arithmetic, query, key) * arithmetic.number(scale) for key in keys]
@@ -153,15 +157,17 @@ def _rms_norm_place(params: Params, inputs: Inputs) -> tuple[bool, dict[str, int
 
 SCALAR_REFERENCES: dict[str, ScalarReference] = {
     "GroupedQueryAttentionFwdOp": ScalarReference(
-        attention, (False, True),
+        attention,
+        (False, True),
         # Under a causal mask the scores are of the second degree in the queries; no grid has more queries than keys.
         {"batch": (1, 2), "queries": (1, 2, 3), "keys": (3, 4), "heads": (2, 4), "width": (2, 3)},
-        _attention_call, _attention_place,
+        _attention_call,
+        _attention_place,
     ),
     "RMSNormFwdOp": ScalarReference(
         rms_norm, (False, True), {"rows": (1, 2), "width": (3, 4)}, _rms_norm_call, _rms_norm_place
     ),
-}  # fmt: skip
+}
 
 # Those whose own kind is another.
 FURTHER_OPINIONS = frozenset({"GroupedQueryAttentionFwdOp", "RMSNormFwdOp"})

@@ -57,7 +57,9 @@ def test_the_count_at_scale_is_the_count_one_by_one(name):
 def test_no_small_calls_are_an_error(name, monkeypatch):
     monkeypatch.setattr(expected, "small_calls", lambda op_class: iter(()))
     monkeypatch.setattr(
-        expected, "ENUMERATIONS", {op: dataclasses.replace(one, calls=lambda: iter(())) for op, one in ENUMERATIONS.items()}
+        expected,
+        "ENUMERATIONS",
+        {op: dataclasses.replace(one, calls=lambda: iter(())) for op, one in ENUMERATIONS.items()},
     )
     with pytest.raises(ValueError, match=f"{name}: the oracles have no small call"):
         expected.calls_of(name, OPS[name])
@@ -75,12 +77,16 @@ def test_each_extent_and_number_in_a_price_takes_several_values_among_the_calls_
             assert len({math.prod(one) for one in taken} - {0}) >= 3, f"{index} holds only ever {sorted(taken)}"
     priced = inspect.getsource(OPS[name].eval_roofline)
     if OPS[name].FUNC:
-        priced += "".join(inspect.getsource(getattr(formulas_of(OPS[name]), function)) for function in reached(OPS[name]))
+        priced += "".join(
+            inspect.getsource(getattr(formulas_of(OPS[name]), function)) for function in reached(OPS[name])
+        )
     for param, value in counted[0].params.items():
         if isinstance(value, (int, float)) and not isinstance(value, bool) and f'params["{param}"]' in priced:
             taken = {call.params[param] for call in counted}
             assert len(taken) >= 3, f"{param} is only ever {sorted(taken)}"
-            if any(isinstance(one, float) for one in taken):  # a count, as of decimals or of a chunk, may have no other side
+            if any(
+                isinstance(one, float) for one in taken
+            ):  # a count, as of decimals or of a chunk, may have no other side
                 assert max(taken) > 1 or not _admits(name, {param: 2.0}), f"{param} is only ever {sorted(taken)}"
                 assert min(taken) < 0 or not _admits(name, {param: -1.0}), f"{param} is only ever {sorted(taken)}"
 

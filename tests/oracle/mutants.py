@@ -42,10 +42,23 @@ class Names:
 
 
 _SWAPPED = {
-    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Add, ast.FloorDiv: ast.Mult, ast.Mod: ast.Mult,
-    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
-    ast.In: ast.NotIn, ast.NotIn: ast.In, ast.And: ast.Or, ast.Or: ast.And, ast.BitAnd: ast.BitOr,
-}  # fmt: skip
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.Add,
+    ast.FloorDiv: ast.Mult,
+    ast.Mod: ast.Mult,
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+    ast.And: ast.Or,
+    ast.Or: ast.And,
+    ast.BitAnd: ast.BitOr,
+}
 
 # What a price is put together in: reading one for an index is no mistake that anyone makes.
 _RESULTS = frozenset({"call", "flops", "nbytes", "read", "written", "_call", "_flops", "_nbytes", "_read", "_written"})
@@ -109,7 +122,9 @@ def _mutant(tree: ast.Module, function: ast.FunctionDef, slot: _Slot, after: ast
         becomes = ast.unparse(statement).partition("\n")[0]
     finally:
         slot.put(slot.node)
-    return Mutant(function.name, slot.node.lineno, f"{prefix}{before} -> {prefix}{ast.unparse(after)}", becomes, changed)
+    return Mutant(
+        function.name, slot.node.lineno, f"{prefix}{before} -> {prefix}{ast.unparse(after)}", becomes, changed
+    )
 
 
 def _slots(holder: ast.AST, statement: ast.stmt) -> Iterator[_Slot]:

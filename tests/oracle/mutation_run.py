@@ -59,7 +59,9 @@ def outcomes(name: str, op_class: type[Op], at_most: int | None = None) -> Itera
     known = expectations(name, op_class)
     unmutated = mutated_prices.as_they_stand(op_class)
     if not known or any(_disagrees(one, unmutated) for one in known):
-        raise ValueError(f"{name}: the oracles know no call of it, or its price is wrong without a change; mend that first")
+        raise ValueError(
+            f"{name}: the oracles know no call of it, or its price is wrong without a change; mend that first"
+        )
     signature = entries()[name][0].signature
     everyone = list(mutated_prices.of_the_source(op_class))
     sample = everyone[:: 1 if at_most is None else math.ceil(len(everyone) / at_most)]

@@ -76,7 +76,9 @@ class TestEquivalence:
     @staticmethod
     def _reason(op: str, before: str, after: str) -> str:
         source, changed = (f"def f(call):\n    return {text}" for text in (before, after))
-        return equivalents.reason(op, expected.entries()[op][0].signature, source, Mutant("f", 2, "", "", ast.parse(changed)))
+        return equivalents.reason(
+            op, expected.entries()[op][0].signature, source, Mutant("f", 2, "", "", ast.parse(changed))
+        )
 
     def test_the_size_of_one_for_the_size_of_another(self):
         assert self._reason("GroupedQueryAttentionFwdOp", "call.bytes_of('k', 'v')", "call.bytes_of('v', 'v')")
@@ -118,7 +120,9 @@ class TestEquivalence:
         survivor = mutation_run.Outcome("GemmFwdOp", Mutant("f", 1, "1 -> 2", "n = 2"), False, False, "why")
         noticed = mutation_run.Outcome("GemmFwdOp", Mutant("f", 1, "1 -> 2", "n = 2"), True, False)
         assert mutation_run.stale([survivor]) == []
-        assert mutation_run.stale([noticed]) == mutation_run.stale([survivor, survivor]) == [("GemmFwdOp", "f", "n = 2")]
+        assert (
+            mutation_run.stale([noticed]) == mutation_run.stale([survivor, survivor]) == [("GemmFwdOp", "f", "n = 2")]
+        )
 
 
 NAMES = Names(tensors=("x", "y"), indices=("M", "N"), params=("p", "q"))
@@ -155,7 +159,7 @@ def _changes(source: str) -> list[str]:
         ("def f(c): return c < 3", "c < 3 -> c <= 3"),
         ("def f(c):\n    n = 1\n    n += 2\n    return n", "n += 2 -> n = 2"),
     ],
-)  # fmt: skip
+)
 def test_mutants_change(source, change):
     assert change in _changes(source)
 

@@ -101,7 +101,9 @@ class Scalar:
         return self.apply(lambda value: 1 / math.sqrt(value))
 
     def __bool__(self) -> bool:
-        raise TypeError("a branch on a number would make the count depend on data; use max and min, or decide by the extents")
+        raise TypeError(
+            "a branch on a number would make the count depend on data; use max and min, or decide by the extents"
+        )
 
     def __eq__(self, other: object) -> bool:
         raise TypeError("a comparison of numbers is not counted; compare their values, or add a counted predicate")
@@ -147,9 +149,13 @@ class Polynomial:
         weights = {name: _lagrange(values, extents[name]) for name, values in self.grid.items()}
         total = Fraction(0)
         for point, count in self.counts.items():
-            total += math.prod((weights[name][value] for name, value in zip(self.grid, point, strict=True)), start=Fraction(count))
+            total += math.prod(
+                (weights[name][value] for name, value in zip(self.grid, point, strict=True)), start=Fraction(count)
+            )
         if total.denominator != 1:
-            raise ValueError(f"the counts on {dict(self.grid)} follow no polynomial: it would be {total} at {dict(extents)}")
+            raise ValueError(
+                f"the counts on {dict(self.grid)} follow no polynomial: it would be {total} at {dict(extents)}"
+            )
         return int(total)
 
 

@@ -12,11 +12,11 @@ from tileops.ops.kernels.elementwise.table import TABLE
 from tileops.ops.op import Op
 from tileops.tests.oracle.small_call import SmallCall
 
-
 # (parameters, shapes of the inputs) by op.
 _SHAPES: dict[str, list[tuple[dict[str, Any], list[tuple[int, ...] | None]]]] = {
     **{
-        f"{name}AndMulFwdOp": [({}, [(3, 5, 14)]), ({}, [(4,)]), ({}, [(2, 6)])] for name in ("Silu", "Gelu", "GeluTanh")
+        f"{name}AndMulFwdOp": [({}, [(3, 5, 14)]), ({}, [(4,)]), ({}, [(2, 6)])]
+        for name in ("Silu", "Gelu", "GeluTanh")
     },
     "AlibiFwdOp": [
         ({"seq_len": length, "num_heads": heads, "dtype": "float32"}, [])
@@ -27,22 +27,32 @@ _SHAPES: dict[str, list[tuple[dict[str, Any], list[tuple[int, ...] | None]]]] = 
         for length, width in ((3, 5), (1, 8), (4, 1), (0, 2), (2, 0))
     ],
     "DropoutFwdOp": [
-        ({"p": 0.25, "seed": 2**40 + 3}, [(3, 5)]), ({"p": 0.0}, [(7,)]), ({"p": 1.0}, [(2, 2)]), ({"training": False}, [()]),
+        ({"p": 0.25, "seed": 2**40 + 3}, [(3, 5)]),
+        ({"p": 0.0}, [(7,)]),
+        ({"p": 1.0}, [(2, 2)]),
+        ({"training": False}, [()]),
         ({"p": 0.75, "seed": 1}, [()]),
     ],
     "GemmFwdOp": [
         ({"trans_a": a, "trans_b": b}, [(5, 3) if a else (3, 5), (7, 5) if b else (5, 7)])
         for a, b in itertools.product((False, True), repeat=2)
     ],
-    "RMSNormFwdOp": [({"normalized_shape": (4,)}, [(3, 4), (4,)]), ({"normalized_shape": (2, 7)}, [(5, 3, 2, 7), None])],
+    "RMSNormFwdOp": [
+        ({"normalized_shape": (4,)}, [(3, 4), (4,)]),
+        ({"normalized_shape": (2, 7)}, [(5, 3, 2, 7), None]),
+    ],
     "BatchNormFwdOp": [
         ({"training": training}, [(3, 2, *spatial), (2,), (2,), weight, bias])
-        for training, spatial, weight, bias in itertools.product((False, True), ((5, 7), ()), ((2,), None), ((2,), None))
+        for training, spatial, weight, bias in itertools.product(
+            (False, True), ((5, 7), ()), ((2,), None), ((2,), None)
+        )
     ],
     "SumFwdOp": [
-        ({"dim": -1}, [(3, 4)]), ({"dim": None, "keepdim": True}, [(3, 4)]), ({"dim": (0, 2), "dtype": "float32"}, [(2, 3, 4)]),
+        ({"dim": -1}, [(3, 4)]),
+        ({"dim": None, "keepdim": True}, [(3, 4)]),
+        ({"dim": (0, 2), "dtype": "float32"}, [(2, 3, 4)]),
     ],
-}  # fmt: skip
+}
 
 
 # Shapes of the inputs of an elementwise op, by how many it has: two-sided broadcasts first, no output and one element last.
@@ -50,10 +60,14 @@ _ELEMENTWISE_SHAPES = {
     1: [[(3, 5)], [()]],
     2: [[(4, 1), (1, 3)], [(4, 1), (3,)], [(), (5,)], [(2, 3), ()], [(0, 1), (7,)], [(7,), (0, 1)], [(1,), ()]],
     3: [
-        [(4, 1), (1, 3), (2, 1, 1)], [(5,), (2, 1), (5,)], [(1, 3), (7, 1, 3), (3,)], [(5,), (7, 1), (0, 1, 1)],
-        [(0, 1), (7,), ()], [(1,), (), (1,)],
+        [(4, 1), (1, 3), (2, 1, 1)],
+        [(5,), (2, 1), (5,)],
+        [(1, 3), (7, 1, 3), (3,)],
+        [(5,), (7, 1), (0, 1, 1)],
+        [(0, 1), (7,), ()],
+        [(1,), (), (1,)],
     ],
-}  # fmt: skip
+}
 # Of those whose operands do not broadcast freely.
 _OWN_SHAPES = {
     "PreluFwdOp": [[(2, 3, 5), (3,)], [(4,), (1,)], [(), (1,)], [(2, 2), ()]],
@@ -85,10 +99,13 @@ def small_calls(op_class: type[Op]) -> Iterator[SmallCall]:
         return
     dtypes = {record.name: getattr(torch, record.dtype) for record in op_class.CASES[0].tensors}
     for params, shapes in _SHAPES[op_class.ENTRY]:
-        yield SmallCall(params, tuple(
-            None if shape is None else torch.rand(shape, generator=stream).add(0.5).to(dtypes[name])
-            for name, shape in zip(op_class.INPUT_NAMES, shapes, strict=True)
-        ))  # fmt: skip
+        yield SmallCall(
+            params,
+            tuple(
+                None if shape is None else torch.rand(shape, generator=stream).add(0.5).to(dtypes[name])
+                for name, shape in zip(op_class.INPUT_NAMES, shapes, strict=True)
+            ),
+        )
 
 
 def _elementwise_calls(op_class: type[Op], stream: torch.Generator) -> Iterator[SmallCall]:
@@ -110,7 +127,11 @@ def _shapes(op_class: type[Op]) -> list[list[tuple[int, ...]]]:
 
 
 def _elementwise_call(
-    op_class: type[Op], params: dict[str, Any], dtypes: dict[str, str], shapes: list[tuple[int, ...]], stream: torch.Generator
+    op_class: type[Op],
+    params: dict[str, Any],
+    dtypes: dict[str, str],
+    shapes: list[tuple[int, ...]],
+    stream: torch.Generator,
 ) -> SmallCall:
     """A call with the inputs that `dtypes` names."""
     given = zip(op_class.INPUT_NAMES, shapes, strict=True)

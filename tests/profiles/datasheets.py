@@ -23,11 +23,7 @@ def table() -> dict[str, dict[str, float]]:
     with _TABLE.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file, delimiter="\t"))
     return {
-        row["gpu"]: {
-            column: float(text) * _scale(column)
-            for column, text in row.items()
-            if column != "gpu" and text
-        }
+        row["gpu"]: {column: float(text) * _scale(column) for column, text in row.items() if column != "gpu" and text}
         for row in rows
     }
 

@@ -6,8 +6,8 @@ import re
 import subprocess
 import sys
 
-from google.protobuf import text_format
 import pytest
+from google.protobuf import text_format
 
 from tileops.perf.roof import profiles
 from tileops.proto import gpu_profile_pb2
@@ -28,12 +28,12 @@ def test_a_command_takes_the_flags_that_are_given(program):
     done = subprocess.run(
         [sys.executable, "-m", f"tileops.perf.{program}", "--helpfull"],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     known = set(re.findall(r"--(?:\[no\])?(\w+)", done.stdout))
-    given = {
-        flag for name, flags in _COMMANDS if name == program for flag in re.findall(r"--(\w+)", flags)
-    }
+    given = {flag for name, flags in _COMMANDS if name == program for flag in re.findall(r"--(\w+)", flags)}
     assert given and given <= known
 
 
@@ -59,9 +59,7 @@ def test_what_is_said_of_the_h200_stands_in_its_profile():
     best = re.match(r"([\d.]+) TFLOP/s", units["tensor_core.bf16"])[1]
     kept_up = re.search(r"([\d.]+) TFLOP/s when it goes on", units["tensor_core.bf16"])[1]
     assert f"bf16 keeps up {kept_up} of its {best} TFLOP/s" in text
-    shares = {
-        key: found[1] for key, method in units.items() if (found := re.search(r"([\d.]+)% of the best", method))
-    }
+    shares = {key: found[1] for key, method in units.items() if (found := re.search(r"([\d.]+)% of the best", method))}
     assert f"our own kernel: {shares.pop('tensor_core.int8')}%" in text
     low, high = min(shares.values(), key=float), max(shares.values(), key=float)
     assert f"products {low}% to {high}% of the best matrix product" in text

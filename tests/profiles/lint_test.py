@@ -35,7 +35,7 @@ def test_no_two_profiles_claim_a_name():
 
 
 def test_figures_beside_unit_counts_are_excused_for_the_cut_down_part_alone():
-    assert profile_rules.CUT_DOWN == {"NVIDIA H20"}
+    assert {"NVIDIA H20"} == profile_rules.CUT_DOWN
 
 
 def _unit(profile, key):
@@ -115,11 +115,19 @@ FAULTS = {
     "fp8 is not twice bf16": (_SXM, _set(_RATE, 989.4e12, "tensor_core.fp8"), "fp8 is 9.894e+14, not 2 x"),
     "tf32 is not half of bf16": (_SXM, _set(_RATE, 989.4e12, "tensor_core.tf32"), "tf32 is 9.894e+14, not 0.5 x"),
     "sparse, counts and clock known": (_SXM, _scale(2, *_TENSOR), "bf16 is 1.9788e+15; 132 x 4096 x 1830 MHz"),
-    "sparse, counts known": (_A10, _scale(2, "tf32", "bf16", "fp16", "int8"), "bf16 is 2.5e+14, which implies 3391 MHz"),
+    "sparse, counts known": (
+        _A10,
+        _scale(2, "tf32", "bf16", "fp16", "int8"),
+        "bf16 is 2.5e+14, which implies 3391 MHz",
+    ),
     "sparse, fp32 known": (_NVL, _scale(2, *_TENSOR), "bf16 is 1.671e+15, 1.74 of what its units would do"),
     "another card's figures": (_B200, _scale(0.44, *_TENSOR), "bf16 is 9.9e+14, which implies 817 MHz"),
     "another clock": (_SXM, _set("clock_mhz", 1620, "tensor_core.bf16"), "bf16 is 9.894e+14; 132 x 4096 x 1620 MHz"),
-    "a unit that is not there": (_A10, _set("key", "tensor_core.fp8", "tensor_core.int8"), "fp8: units of 8.6 do no such"),
+    "a unit that is not there": (
+        _A10,
+        _set("key", "tensor_core.fp8", "tensor_core.int8"),
+        "fp8: units of 8.6 do no such",
+    ),
     "no source": (_SXM, _set("source", "", "tensor_core.bf16"), "tensor_core.bf16 has no source of its own"),
     "no source of the bandwidth": (_SXM, _set("source", ""), "hbm has no source of its own"),
     "no condition": (_SXM, _set("condition", "", "cuda_core.fp32"), "cuda_core.fp32 has no condition"),
@@ -154,7 +162,7 @@ FAULTS = {
     "no date": (_H200, _top("date", "soon"), "the date of measurement, as in"),
     "a floor from nowhere": (_H200, _top("latency_floor_method", ""), "latency_floor_s does not say how"),
     "more than measured": ("NVIDIA H200", _set("calibration", 1.2, "tensor_core.bf16"), "is 1.2, not a fraction"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("gpu", "plant", "fault"), FAULTS.values(), ids=FAULTS.keys())
@@ -186,9 +194,7 @@ def test_a_bandwidth_that_is_off_by_a_factor_is_found_on_every_card(gpu, factor)
 @pytest.mark.parametrize("factor", [0.5, 0.6, 0.75, 1.3, 1.6, 2])
 def test_peaks_that_are_off_by_a_factor_are_found_on_every_card(gpu, factor):
     for kind in ("tensor_core.", "cuda_core.fp32", ""):
-        found = _with(
-            gpu, lambda p, kind=kind: [_times(u, _RATE, factor) for u in p.unit if u.key.startswith(kind)]
-        )
+        found = _with(gpu, lambda p, kind=kind: [_times(u, _RATE, factor) for u in p.unit if u.key.startswith(kind)])
         assert rules.lint(found)
 
 

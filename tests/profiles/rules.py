@@ -5,8 +5,8 @@ profile is loaded. Here its warnings count as faults, too, each figure stands in
 table of datasheets, and each says where it comes from.
 """
 
-from collections.abc import Iterable
 import re
+from collections.abc import Iterable
 
 from tileops.perf.roof import profile_checks, profile_rules
 from tileops.proto import gpu_profile_pb2
@@ -46,9 +46,15 @@ def _gaps(profile: gpu_profile_pb2.GpuProfile) -> list[str]:
     capability = profile.compute_capability
     family = profile_rules.GEFORCE if "GeForce" in profile.gpu else ""
     if family + capability not in profile_rules.OPERATIONS:
-        faults.append(f"compute_capability {capability!r}: no operations a clock are known of it; add them to the rules")
+        faults.append(
+            f"compute_capability {capability!r}: no operations a clock are known of it; add them to the rules"
+        )
     rates = {unit.key: unit.theoretical_flops_per_s for unit in profile.unit}
-    faults += [f"{key} has no range of plausible figures; add it to the rules" for key in rates if key not in profile_rules.PLAUSIBLE]
+    faults += [
+        f"{key} has no range of plausible figures; add it to the rules"
+        for key in rates
+        if key not in profile_rules.PLAUSIBLE
+    ]
     bf16 = rates.get("tensor_core.bf16")
     if bf16 is not None and rates.get("tensor_core.fp16") != bf16:
         faults.append("tensor_core.fp16 and tensor_core.bf16 are not the same figure")
@@ -80,9 +86,7 @@ def _provenance(name: str, part) -> list[str]:
         faults.append(f"{name} has no condition (SKU, clock, density)")
     if part.basis == gpu_profile_pb2.FIGURE_BASIS_UNSPECIFIED:
         faults.append(f"{name} has no basis")
-    if part.basis == gpu_profile_pb2.DERIVED and not re.search(
-        r"\d[ \w]* x \d|half|twice|times", part.source
-    ):
+    if part.basis == gpu_profile_pb2.DERIVED and not re.search(r"\d[ \w]* x \d|half|twice|times", part.source):
         faults.append(f"{name} is derived, and its source shows no arithmetic: {part.source!r}")
     # fp64 has no sparse variant.
     if name.startswith("tensor_core.") and name != "tensor_core.fp64":
@@ -91,4 +95,3 @@ def _provenance(name: str, part) -> list[str]:
     if part.HasField("calibration") and not part.calibration_method.strip():
         faults.append(f"{name} is calibrated, and does not say how")
     return faults
-

@@ -3,12 +3,14 @@
 import io
 import re
 
-from google.protobuf import text_format
-from google.protobuf import timestamp_pb2
+from google.protobuf import text_format, timestamp_pb2
 
-from tileops.perf.report import rows as report_rows, runs, store as report_store
+from tileops.perf.report import rows as report_rows
+from tileops.perf.report import runs
+from tileops.perf.report import store as report_store
 from tileops.perf.roof import profiles
-from tileops.perf.runs import reader, writer as run_writer
+from tileops.perf.runs import reader
+from tileops.perf.runs import writer as run_writer
 from tileops.proto import benchmark_pb2, gpu_profile_pb2, roofline_pb2
 
 DEVICE = "Test GPU"
@@ -60,11 +62,7 @@ def profile(tmp_path, text: str = PROFILE_TEXT) -> profiles.Profile:
 
 
 def record(
-    *,
-    ns: float | None = 100_000.0,
-    source: int = benchmark_pb2.TIMING_SOURCE_CUPTI,
-    copy_ns: float = 0.0,
-    **fields,
+    *, ns: float | None = 100_000.0, source: int = benchmark_pb2.TIMING_SOURCE_CUPTI, copy_ns: float = 0.0, **fields
 ) -> benchmark_pb2.BenchmarkRecord:
     """Returns a record: of a measured row, unless `ns` is None."""
     values = {
@@ -91,11 +89,7 @@ def header(device: str = DEVICE, started_s: int = 1_000) -> benchmark_pb2.RunHea
     made = benchmark_pb2.RunHeader(
         run_id=f"run-{started_s}",
         environment=benchmark_pb2.Environment(
-            device_name=device,
-            device_kind="cuda",
-            driver_version="1.2",
-            project_revision="abc",
-            hostname_hash="def",
+            device_name=device, device_kind="cuda", driver_version="1.2", project_revision="abc", hostname_hash="def"
         ),
     )
     made.started_at.seconds = started_s
@@ -139,9 +133,7 @@ def collected(
 ) -> tuple[roofline_pb2.Report, list[bytes]]:
     """Returns the report of some run files: its head, and the texts of its rows."""
     query = report_rows.Query(
-        selection=runs.Selection(
-            ops=ops, families=families, implementation=implementation
-        ),
+        selection=runs.Selection(ops=ops, families=families, implementation=implementation),
         profile=profile,
         is_prediction=is_prediction,
         sort=sort,

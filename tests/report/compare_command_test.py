@@ -10,7 +10,10 @@ import unittest.mock
 
 import pytest
 
-from tileops.perf.comparison import html as compare_html, rows as compare_rows, table, text as compare_text
+from tileops.perf.comparison import html as compare_html
+from tileops.perf.comparison import rows as compare_rows
+from tileops.perf.comparison import table
+from tileops.perf.comparison import text as compare_text
 from tileops.perf.report import table_console
 from tileops.proto import roofline_pb2
 from tileops.tests.report import browser, builders
@@ -124,11 +127,7 @@ def test_the_page_filters_and_what_files_say_is_text(tmp_path, compare):
     write(
         tmp_path,
         [builders.record(), builders.record(case_id="slow"), builders.record(op=EVIL)],
-        [
-            builders.record(flops=3),
-            builders.record(case_id="slow", ns=120_000),
-            builders.record(op=EVIL, ns=50_000),
-        ],
+        [builders.record(flops=3), builders.record(case_id="slow", ns=120_000), builders.record(op=EVIL, ns=50_000)],
     )
     status, page, _ = compare("--format=html")
     assert status == 1 and page.count("<script") == 2
@@ -197,12 +196,8 @@ def test_a_lost_header_is_told_and_the_rows_compared(tmp_path, compare):
 def test_no_width_cuts_a_name(tmp_path, columns):
     case = "hidden-state-reduce-a-long-way-bfloat16-x"
     record = builders.record(op="GroupedQueryAttentionFwdOp", case_id=case, implementation="torch_compile")
-    slower = builders.record(
-        op=record.op, case_id=case, implementation="torch_compile", ns=1e15, message="m" * 90
-    )
-    rows = compare_rows.compare(
-        compare_rows.measured([record]), compare_rows.measured([slower]), 0.05
-    )
+    slower = builders.record(op=record.op, case_id=case, implementation="torch_compile", ns=1e15, message="m" * 90)
+    rows = compare_rows.compare(compare_rows.measured([record]), compare_rows.measured([slower]), 0.05)
     summary = roofline_pb2.RunSummary(file="a")
     out = builders.Terminal()
     with unittest.mock.patch.dict(os.environ, COLUMNS=str(columns), TERM="dumb", NO_COLOR="1"):

@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from tileops.perf.runs import duplicates, reader as runfile, scan
+from tileops.perf.runs import duplicates, scan
+from tileops.perf.runs import reader as runfile
 from tileops.proto import benchmark_pb2
 from tileops.tests.report import builders
 
@@ -24,9 +25,7 @@ CHOSEN_NS = {"fastest": 10_000, "slowest": 30_000, "first": 30_000, "last": 20_0
 
 
 def _times(reader, choice):
-    return [
-        record.timing.device_busy_ns for record in duplicates.records(reader, choice) if record.case_id == "a"
-    ]
+    return [record.timing.device_busy_ns for record in duplicates.records(reader, choice) if record.case_id == "a"]
 
 
 @pytest.fixture
@@ -38,8 +37,11 @@ def command(tmp_path):
     def run(name, *flags):
         done = subprocess.run(
             [sys.executable, "-m", f"tileops.perf.{name}", *flags],
-            env=environment, capture_output=True, text=True, check=False,
-        )  # fmt: skip
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         return done.returncode, done.stdout, done.stderr
 
     return run
@@ -90,9 +92,7 @@ def test_what_resume_writes_and_what_differs_is_no_duplicate(tmp_path, choice):
     assert not reader.problems
 
 
-@pytest.mark.parametrize(
-    "choice, expected", [("fastest", 9.0), ("slowest", 9.0), ("first", 0.0), ("last", 0.0)]
-)
+@pytest.mark.parametrize("choice, expected", [("fastest", 9.0), ("slowest", 9.0), ("first", 0.0), ("last", 0.0)])
 def test_a_success_without_a_time_is_neither_fastest_nor_slowest(tmp_path, choice, expected):
     records = [builders.record(case_id="a", ns=ns) for ns in (None, 9.0, None)]
     reader = runfile.read_run(builders.write_run(tmp_path / "run.binpb", *records))

@@ -14,10 +14,7 @@ from tileops.tools.cli import paths
 def predict(*flags):
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path))
     return subprocess.run(
-        [sys.executable, "-m", "tileops.perf.predict", *flags],
-        env=environment,
-        capture_output=True,
-        text=True,
+        [sys.executable, "-m", "tileops.perf.predict", *flags], env=environment, capture_output=True, text=True
     )
 
 
@@ -44,10 +41,7 @@ def test_prices_that_are_not_there_are_one_line():
     assert "perf/price_run.binpb is not among" in done.stderr and "--run" in done.stderr
 
 
-@pytest.mark.skipif(
-    not has_prices() and "TEST_SRCDIR" not in os.environ,
-    reason="the build makes perf/price_run.binpb",
-)
+@pytest.mark.skipif(not has_prices() and "TEST_SRCDIR" not in os.environ, reason="the build makes perf/price_run.binpb")
 def test_every_row_has_a_bound_and_no_time():
     done = predict("--profile=NVIDIA H200", "--format=json")
     assert done.returncode == 0, done.stderr

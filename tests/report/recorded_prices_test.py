@@ -11,7 +11,8 @@ import sys
 import pytest
 
 from tileops.perf.report import runs
-from tileops.perf.runs import reader as runfile, writer as run_writer
+from tileops.perf.runs import reader as runfile
+from tileops.perf.runs import writer as run_writer
 
 
 def run_command(module, *flags):
@@ -43,11 +44,7 @@ def test_every_recorded_op_still_has_a_price(repriced):
     # Single rows may come and go with the manifest; an op whose rows all went
     # would leave its formula unguarded.
     path, said = repriced
-    recorded = {
-        record.op
-        for run in runs.run_paths([])
-        for record in runfile.read_run(run).records()
-    }
+    recorded = {record.op for run in runs.run_paths([]) for record in runfile.read_run(run).records()}
     priced = {record.op for record in runfile.read_run(path).records()}
     assert priced == recorded, said
 

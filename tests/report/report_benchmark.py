@@ -97,12 +97,7 @@ def main(argv: list[str]) -> None:
             run = pathlib.Path(folder, "run.binpb")
             write_run(run, records)
             for form in ("table", "json", "csv", "html"):
-                spent = cost(
-                    run,
-                    "--implementation=all",
-                    f"--format={form}",
-                    f"--out={folder}/report",
-                )
+                spent = cost(run, "--implementation=all", f"--format={form}", f"--out={folder}/report")
                 print(
                     f"{records:>9} {form:>5} {spent.seconds:>8.2f}"
                     f" {records / spent.seconds:>9.0f}"

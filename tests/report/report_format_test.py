@@ -6,7 +6,10 @@ import json
 
 import pytest
 
-from tileops.perf.report import columns, json as report_json, table as report_table, table_console, text as report_text
+from tileops.perf.report import columns, table_console
+from tileops.perf.report import json as report_json
+from tileops.perf.report import table as report_table
+from tileops.perf.report import text as report_text
 from tileops.proto import benchmark_pb2
 from tileops.tests.report import builders
 
@@ -25,10 +28,7 @@ def records():
         builders.record(flops=2**63, case_id="impossible"),
         builders.record(data_terms={"experts": 7}),
         builders.record(
-            case_id="skipped [8, 4]",
-            ns=None,
-            status=benchmark_pb2.STATUS_SKIPPED,
-            message="needs [red]80 GiB[/red]",
+            case_id="skipped [8, 4]", ns=None, status=benchmark_pb2.STATUS_SKIPPED, message="needs [red]80 GiB[/red]"
         ),
     ]
 
@@ -41,9 +41,7 @@ def report(tmp_path, records):
 def as_json(tmp_path, *records, profile=None):
     path = builders.write_run(tmp_path / "run.binpb", *records)
     out = io.StringIO()
-    report_json.write_json(
-        *builders.collected([path], profile, report_json.json_row), out
-    )
+    report_json.write_json(*builders.collected([path], profile, report_json.json_row), out)
     return json.loads(out.getvalue())
 
 
@@ -108,10 +106,7 @@ def test_json_has_every_field_of_the_proto_and_the_same_values(tmp_path, records
             if field.name == "data_terms":
                 value = dict(value)
             elif field.name in ("breaches", "history"):
-                value = [
-                    {part.name: getattr(each, part.name) for part in each.DESCRIPTOR.fields}
-                    for each in value
-                ]
+                value = [{part.name: getattr(each, part.name) for part in each.DESCRIPTOR.fields} for each in value]
             elif field.enum_type is not None:
                 value = report_text.enum_name(row, field.name)
             elif field.has_presence and not row.HasField(field.name):
@@ -132,9 +127,7 @@ def test_json_of_no_rows_is_a_document(tmp_path):
 def test_csv_has_one_line_a_row_and_empty_cells_for_absent_readings(tmp_path, records):
     path = builders.write_run(tmp_path / "run.binpb", *records)
     out = io.StringIO()
-    _, texts = builders.collected(
-        [path], builders.profile(tmp_path), report_json.csv_row
-    )
+    _, texts = builders.collected([path], builders.profile(tmp_path), report_json.csv_row)
     report_json.write_csv(texts, out)
     rows = {row["case_id"]: row for row in csv.DictReader(io.StringIO(out.getvalue()))}
     assert len(rows) == 3
@@ -168,9 +161,7 @@ def test_table_shows_each_row_the_summary_and_the_health(report):
     for title in ("op", "case", "implementation", "time", "SOL time", "efficiency"):
         assert title in head
     (below,) = [line for line in lines_of(text, "SiluFwdOp") if "a-float16" in line]
-    assert below.split() == (
-        "SiluFwdOp a-float16 torch 100.00 us 50.00 us 50.00 us 50.0% memory below"
-    ).split()
+    assert below.split() == ("SiluFwdOp a-float16 torch 100.00 us 50.00 us 50.00 us 50.0% memory below").split()
     (blank,) = [line for line in lines_of(text, "SiluFwdOp") if "skipped" in line]
     assert "skipped [8, 4]" in blank
     assert "blank: no_time" in blank
@@ -183,11 +174,13 @@ def test_table_shows_each_row_the_summary_and_the_health(report):
 def test_the_last_line_counts_what_failed_and_what_damage_took(tmp_path):
     error, timeout = benchmark_pb2.STATUS_ERROR, benchmark_pb2.STATUS_TIMEOUT
     made = make_report(
-        tmp_path, builders.record(), builders.record(implementation="a", ns=None, status=error),
+        tmp_path,
+        builders.record(),
+        builders.record(implementation="a", ns=None, status=error),
         builders.record(implementation="b", ns=None, status=error),
         builders.record(implementation="c", ns=None, status=timeout),
         builders.record(implementation="d", ns=None, status=benchmark_pb2.STATUS_SKIPPED),
-    )  # fmt: skip
+    )
     said = "ok (no formula error); 2 measurements failed, 1 measurement timed out"
     assert table(made).splitlines()[-1] == f"health: {said}"
     made.outcomes.lost = 12
@@ -243,10 +236,7 @@ def long_named(tmp_path):
         tmp_path,
         *[
             builders.record(
-                op="GroupedQueryAttentionFwdOp",
-                implementation="torch_compile",
-                case_id=case,
-                ns=1_208_190.0,
+                op="GroupedQueryAttentionFwdOp", implementation="torch_compile", case_id=case, ns=1_208_190.0
             )
             for case in LONG_CASES
         ],
@@ -256,9 +246,7 @@ def long_named(tmp_path):
 def test_80_columns_have_room_for_every_promise(tmp_path, monkeypatch):
     text = on_terminal(long_named(tmp_path), monkeypatch, 80)
     head = " ".join(text.splitlines()[2:4])
-    assert head.split() == (
-        "op case implementation time SOL time headroom efficiency bound verdict".split()
-    )
+    assert head.split() == ("op case implementation time SOL time headroom efficiency bound verdict".split())
     for case in LONG_CASES:
         (index,) = [i for i, line in enumerate(text.splitlines()) if f" {case} " in line]
         names, readings = text.splitlines()[index : index + 2]
@@ -290,9 +278,7 @@ def test_what_does_not_fit_is_counted(tmp_path, monkeypatch):
 
 
 def test_names_from_a_file_cannot_steer_the_terminal(tmp_path, monkeypatch):
-    record = builders.record(
-        op="Evil\x1b[2JOp", case_id="a\rb", family="f\x1b", message="m\x9b", flops=2**63
-    )
+    record = builders.record(op="Evil\x1b[2JOp", case_id="a\rb", family="f\x1b", message="m\x9b", flops=2**63)
     for width in (80, 400):
         text = on_terminal(make_report(tmp_path, record), monkeypatch, width)
         assert not set(text) & set("\x1b\r\x9b")

@@ -7,14 +7,14 @@ import re
 
 import pytest
 
-from tileops.perf.report import cells as report_cells, html as report_html, page
+from tileops.perf.report import cells as report_cells
+from tileops.perf.report import html as report_html
+from tileops.perf.report import page
 from tileops.perf.roof import profiles
 from tileops.proto import benchmark_pb2, roofline_pb2
 from tileops.tests.report import browser, builders
 
-needs_browser = pytest.mark.skipif(
-    browser.find() is None, reason="no chromium on this machine"
-)
+needs_browser = pytest.mark.skipif(browser.find() is None, reason="no chromium on this machine")
 
 EVIL = "</script><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
 EVENTS = benchmark_pb2.TIMING_SOURCE_CUDA_EVENTS
@@ -102,10 +102,7 @@ def test_an_assumed_calibration_is_said_and_drawn(tmp_path):
 def test_the_ops_with_the_most_time_to_win_come_first(tmp_path):
     text = html_of(
         tmp_path,
-        *[
-            builders.record(op=f"Op{number}", ns=100_000 + number * 1_000)
-            for number in range(7)
-        ],
+        *[builders.record(op=f"Op{number}", ns=100_000 + number * 1_000) for number in range(7)],
         builders.record(op="Tiny", ns=9_000, bytes=8_000),
     )
     assert re.findall(r'data-op="(\w+)"', text) == ["Op6", "Op5", "Op4", "Op3", "Op2"]
@@ -180,9 +177,7 @@ def test_no_two_verdicts_are_told_apart_by_colour_alone():
 def test_the_page_runs_under_its_own_policy_and_nothing_else_does(tmp_path):
     text = html_of(tmp_path, *records())
     assert 'data-ready="yes"' in browser.opened(text)
-    document = browser.opened(
-        text.replace("</body>", "<script>document.title = 'owned'</script></body>")
-    )
+    document = browser.opened(text.replace("</body>", "<script>document.title = 'owned'</script></body>"))
     assert "<title>owned" not in document
     assert "<title>Roofline: Test GPU" in document
 
@@ -316,10 +311,7 @@ def contrast(ink, paper):
 
     def luminance(colour):
         parts = [int(part) / 255 for part in re.findall(r"\d+", colour)[:3]]
-        linear = [
-            part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
-            for part in parts
-        ]
+        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
         return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
     low, high = sorted((luminance(ink), luminance(paper)))

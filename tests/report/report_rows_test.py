@@ -2,8 +2,10 @@
 
 import pytest
 
-from tileops.perf.report import rows as report_rows, runs as report_runs
-from tileops.perf.runs import reader, writer as run_writer
+from tileops.perf.report import rows as report_rows
+from tileops.perf.report import runs as report_runs
+from tileops.perf.runs import reader
+from tileops.perf.runs import writer as run_writer
 from tileops.proto import benchmark_pb2, roofline_pb2
 from tileops.tests.report import builders
 
@@ -33,9 +35,7 @@ def test_the_newest_record_of_a_case_and_implementation_counts(tmp_path, profile
         builders.record(ns=2_000, implementation="triton"),
         started_s=1_000,
     )
-    new = builders.write_run(
-        tmp_path / "a-new.binpb", builders.record(ns=3_000), started_s=2_000
-    )
+    new = builders.write_run(tmp_path / "a-new.binpb", builders.record(ns=3_000), started_s=2_000)
     for order in ([old, new], [new, old]):
         made = builders.report(order, profile)
         times = {row.implementation: row.actual_time_s for row in made.rows}
@@ -44,10 +44,7 @@ def test_the_newest_record_of_a_case_and_implementation_counts(tmp_path, profile
         readers = [reader.read_run(path) for path in order]
         assert report_runs.newest_run(readers).path == new
         newest = report_runs.newest_records(readers)
-        assert {r.implementation: r.timing.device_busy_ns for r in newest} == {
-            "torch": 3_000,
-            "triton": 2_000,
-        }
+        assert {r.implementation: r.timing.device_busy_ns for r in newest} == {"torch": 3_000, "triton": 2_000}
 
 
 def test_several_runs_give_each_row_its_course_oldest_first(tmp_path, profile):
@@ -68,21 +65,15 @@ def test_several_runs_give_each_row_its_course_oldest_first(tmp_path, profile):
 
 
 def test_of_one_run_the_later_record_counts(tmp_path, profile):
-    (row,) = report(
-        tmp_path, profile, builders.record(ns=1, status=ERROR), builders.record(ns=2)
-    ).rows
+    (row,) = report(tmp_path, profile, builders.record(ns=1, status=ERROR), builders.record(ns=2)).rows
     assert row.actual_time_s == 2e-9
-    (row,) = report(
-        tmp_path, profile, builders.record(ns=1), builders.record(ns=2, status=ERROR)
-    ).rows
+    (row,) = report(tmp_path, profile, builders.record(ns=1), builders.record(ns=2, status=ERROR)).rows
     assert not row.HasField("actual_time_s")
 
 
 def test_runs_of_several_devices_are_refused(tmp_path):
     first = builders.write_run(tmp_path / "a.binpb", builders.record())
-    second = builders.write_run(
-        tmp_path / "b.binpb", builders.record(), device="Other GPU"
-    )
+    second = builders.write_run(tmp_path / "b.binpb", builders.record(), device="Other GPU")
     with pytest.raises(report_runs.MixedDevicesError, match="Test GPU.*Other GPU"):
         builders.report([first, second], None)
 
@@ -216,9 +207,7 @@ def test_summary_and_health(tmp_path, profile):
         builders.record(case_id="blank", ns=None),
     ]
     summary = report(tmp_path, profile, *records).summary
-    assert summary == roofline_pb2.Summary(
-        rows=5, below=1, at_ceiling=1, latency_bound=1, anomaly=1, blank=1
-    )
+    assert summary == roofline_pb2.Summary(rows=5, below=1, at_ceiling=1, latency_bound=1, anomaly=1, blank=1)
     assert report_rows.health(summary) == roofline_pb2.HEALTH_OK
     summary.formula_error = 1
     assert report_rows.health(summary) == roofline_pb2.HEALTH_FAILED
@@ -236,10 +225,7 @@ def test_summaries_carry_environment_and_problems(tmp_path):
 
 def test_a_time_that_is_none_is_blank_and_says_why(tmp_path, profile):
     (row,) = report(tmp_path, profile, builders.record(ns=1_000_000, copy_ns=-999_000)).rows
-    assert (row.verdict, row.blank_reason) == (
-        roofline_pb2.VERDICT_BLANK,
-        roofline_pb2.BLANK_REASON_NO_TIME,
-    )
+    assert (row.verdict, row.blank_reason) == (roofline_pb2.VERDICT_BLANK, roofline_pb2.BLANK_REASON_NO_TIME)
     assert row.message == "a device-busy time of 1e+06 ns with copies of -999000 ns is no measured time"
     (row,) = report(tmp_path, profile, builders.record(status=9)).rows
     assert row.blank_reason == roofline_pb2.BLANK_REASON_NO_TIME and "status, 9" in row.message
@@ -322,10 +308,7 @@ def test_names_that_one_profile_has_are_one_device(tmp_path, profile):
     second = write(tmp_path, "b", 2, builders.record(case_id="b"), device="Test GPU 8GB")
     made = builders.report([first, second], profile)
     assert [row.efficiency for row in made.rows] == [pytest.approx(0.5)] * 2
-    ours = [
-        write(tmp_path, "c", 1, device="nvidia  h200"),
-        write(tmp_path, "d", 2, device="NVIDIA H200 141GB HBM3e"),
-    ]
+    ours = [write(tmp_path, "c", 1, device="nvidia  h200"), write(tmp_path, "d", 2, device="NVIDIA H200 141GB HBM3e")]
     assert report_runs.device_name([reader.read_run(path) for path in ours]) == "nvidia  h200"
 
 

@@ -1,9 +1,7 @@
 """The store of rows against the same written out plainly, and its memory."""
 
 import pytest
-from hypothesis import given
-from hypothesis import settings
-from hypothesis import strategies
+from hypothesis import given, settings, strategies
 
 from tileops.perf.report import store as report_store
 from tileops.proto import roofline_pb2

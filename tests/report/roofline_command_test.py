@@ -40,9 +40,7 @@ def test_a_formula_error_exits_1(tmp_path, roofline):
 
 def test_a_cpu_run_is_blank_with_no_cupti(tmp_path, roofline):
     builders.write_run(
-        tmp_path / "run.binpb",
-        builders.record(source=benchmark_pb2.TIMING_SOURCE_HOST_CLOCK),
-        device="Some CPU",
+        tmp_path / "run.binpb", builders.record(source=benchmark_pb2.TIMING_SOURCE_HOST_CLOCK), device="Some CPU"
     )
     status, out, _ = roofline("--run=run.binpb")
     assert status == 0
@@ -80,9 +78,7 @@ def test_another_devices_profile_is_an_error_unless_predicting(tmp_path, rooflin
 def test_reproducible_leaves_out_what_varies(tmp_path, roofline):
     outputs = []
     for started_s in (1_000, 2_000):
-        builders.write_run(
-            tmp_path / "run.binpb", builders.record(**POSSIBLE), started_s=started_s
-        )
+        builders.write_run(tmp_path / "run.binpb", builders.record(**POSSIBLE), started_s=started_s)
         for form in ("json", "table", "csv", "html"):
             flags = ["--run=run.binpb", f"--format={form}", "--reproducible"]
             outputs.append(roofline(*flags)[1])
@@ -123,10 +119,7 @@ def test_filters(tmp_path, roofline):
 
     assert rows() == [("GemmFwdOp", "torch"), ("SiluFwdOp", "triton")]
     assert rows("--family=gemm") == [("GemmFwdOp", "torch")]
-    assert rows("--op=Silu*,Gemm*", "--implementation=torch") == [
-        ("GemmFwdOp", "torch"),
-        ("SiluFwdOp", "torch"),
-    ]
+    assert rows("--op=Silu*,Gemm*", "--implementation=torch") == [("GemmFwdOp", "torch"), ("SiluFwdOp", "torch")]
     assert len(rows("--implementation=all")) == 3
 
 
@@ -227,11 +220,7 @@ def test_a_wrong_number_of_rows_is_bad_usage(roofline, flags, message):
     ],
 )
 def test_a_filter_without_a_match_lists_the_names(tmp_path, roofline, flags, message):
-    builders.write_run(
-        tmp_path / "run.binpb",
-        builders.record(),
-        builders.record(op="GemmFwdOp", family="gemm"),
-    )
+    builders.write_run(tmp_path / "run.binpb", builders.record(), builders.record(op="GemmFwdOp", family="gemm"))
     status, out, err = roofline("--run=run.binpb", *flags)
     assert (status, out) == (2, "")
     assert err == f"roofline: no record passes {message}\n"
@@ -239,9 +228,7 @@ def test_a_filter_without_a_match_lists_the_names(tmp_path, roofline, flags, mes
 
 def test_filters_repeat_or_are_separated_by_commas(tmp_path, roofline):
     ops = ("AddFwdOp", "GemmFwdOp", "SiluFwdOp")
-    builders.write_run(
-        tmp_path / "run.binpb", *[builders.record(op=op, family=op) for op in ops]
-    )
+    builders.write_run(tmp_path / "run.binpb", *[builders.record(op=op, family=op) for op in ops])
     for flag in ("op", "family"):
         for flags in ([f"--{flag}=Add*,Gemm*"], [f"--{flag}=Add*", f"--{flag}=Gemm*"]):
             status, out, _ = roofline("--run=run.binpb", "--format=json", *flags)

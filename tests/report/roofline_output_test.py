@@ -39,9 +39,7 @@ def test_a_full_disk_under_stdout_is_one_line(tmp_path, start, rows):
     builders.write_run(tmp_path / "run.binpb", *records)
     with open("/dev/full", "w") as full:
         command = start("--run=run.binpb", stdout=full)
-    assert command.stderr.read() == (
-        b"roofline: cannot write the output: No space left on device\n"
-    )
+    assert command.stderr.read() == (b"roofline: cannot write the output: No space left on device\n")
     assert command.wait() == 2
 
 

@@ -14,11 +14,7 @@ from tileops.proto import benchmark_pb2
 from tileops.tests.report import builders
 
 STATUSES = list(benchmark_pb2.Status.values())
-FAILED = {
-    benchmark_pb2.STATUS_SKIPPED,
-    benchmark_pb2.STATUS_ERROR,
-    benchmark_pb2.STATUS_TIMEOUT,
-}
+FAILED = {benchmark_pb2.STATUS_SKIPPED, benchmark_pb2.STATUS_ERROR, benchmark_pb2.STATUS_TIMEOUT}
 SOURCES = list(benchmark_pb2.TimingSource.values())
 CUPTI = benchmark_pb2.TIMING_SOURCE_CUPTI
 
@@ -41,9 +37,7 @@ def test_what_is_missing_decides_in_the_documented_order(tmp_path, profile_text)
     for status, source, ns, work, (roof_key, unit) in itertools.product(
         STATUSES, SOURCES, TIMES_NS, (0, 1_000_000), UNITS.items()
     ):
-        record = builders.record(
-            status=status, source=source, ns=ns, bytes=work, flops=5, roof_key=roof_key
-        )
+        record = builders.record(status=status, source=source, ns=ns, bytes=work, flops=5, roof_key=roof_key)
         has_unit, is_calibrated = unit
         usable = status not in FAILED and ns in (100_000.0, 1.0)
         reasons = [
@@ -53,10 +47,7 @@ def test_what_is_missing_decides_in_the_documented_order(tmp_path, profile_text)
             ("no_profile", profile is None),
             ("zero_bytes", work == 0),
             ("no_roof", not has_unit),
-            (
-                "uncalibrated",
-                not is_calibrated or profile_text == builders.NO_BANDWIDTH_CALIBRATION_TEXT,
-            ),
+            ("uncalibrated", not is_calibrated or profile_text == builders.NO_BANDWIDTH_CALIBRATION_TEXT),
         ]
         reason = next((name for name, holds in reasons if holds), None)
         impossible = usable and profile is not None and ns == 1.0 and work > 0

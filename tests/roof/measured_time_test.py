@@ -38,13 +38,7 @@ def test_a_time_of_which_a_part_is_none_is_no_time_and_its_record_says_so(ns, co
 
 
 @pytest.mark.parametrize(
-    "status",
-    [
-        benchmark_pb2.STATUS_SKIPPED,
-        benchmark_pb2.STATUS_ERROR,
-        benchmark_pb2.STATUS_TIMEOUT,
-        UNKNOWN_STATUS,
-    ],
+    "status", [benchmark_pb2.STATUS_SKIPPED, benchmark_pb2.STATUS_ERROR, benchmark_pb2.STATUS_TIMEOUT, UNKNOWN_STATUS]
 )
 def test_only_a_success_has_a_time(status):
     assert measured_time.actual_time(builders.record(status=status)) is None

@@ -34,10 +34,7 @@ def bound(row):
 
 
 def test_readings_of_a_memory_bound_row(profile):
-    row = pricing.price(
-        builders.record(bytes=40_000_000, flops=1_000_000, ns=90_000, copy_ns=10_000),
-        profile,
-    )
+    row = pricing.price(builders.record(bytes=40_000_000, flops=1_000_000, ns=90_000, copy_ns=10_000), profile)
     assert row.actual_time_s == pytest.approx(100e-6)  # Excluded copies added back.
     assert row.memory_time_s == pytest.approx(50e-6)
     assert row.compute_time_s == pytest.approx(0.2e-6)
@@ -104,29 +101,20 @@ def test_exactly_105_percent_is_no_anomaly(profile):
         (9.0, 8.5, "latency_bound"),  # Goes before the anomaly.
     ],
 )
-def test_latency_bound_needs_both_times_below_the_floor(
-    profile, sol_us, actual_us, expected
-):
-    row = pricing.price(
-        builders.record(bytes=round(sol_us * 800_000), flops=1, ns=actual_us * 1e3),
-        profile,
-    )
+def test_latency_bound_needs_both_times_below_the_floor(profile, sol_us, actual_us, expected):
+    row = pricing.price(builders.record(bytes=round(sol_us * 800_000), flops=1, ns=actual_us * 1e3), profile)
     assert verdict(row) == expected
     assert row.HasField("efficiency")
 
 
 def test_sol_time_on_the_floor_is_not_latency_bound(profile):
-    row = pricing.price(
-        builders.record(bytes=8_000_000, flops=1, ns=9_900), profile
-    )
+    row = pricing.price(builders.record(bytes=8_000_000, flops=1, ns=9_900), profile)
     assert row.sol_time_s == pytest.approx(10e-6)
     assert verdict(row) == "at_ceiling"
 
 
 def test_without_a_floor_no_row_is_latency_bound(tmp_path):
-    profile = builders.profile(
-        tmp_path, builders.PROFILE_TEXT.replace("latency_floor_s: 10e-6", "")
-    )
+    profile = builders.profile(tmp_path, builders.PROFILE_TEXT.replace("latency_floor_s: 10e-6", ""))
     row = pricing.price(builders.record(bytes=800_000, ns=9_000), profile)
     assert verdict(row) == "below"
 
@@ -142,20 +130,14 @@ BLANKS = {
     "undefined time": (dict(ns=float("nan")), "no_time"),
     "CUDA events": (dict(source=EVENTS), "no_cupti"),
     "host clock": (dict(source=HOST), "no_cupti"),
-    "clock not named": (
-        dict(source=benchmark_pb2.TIMING_SOURCE_UNSPECIFIED),
-        "no_cupti",
-    ),
+    "clock not named": (dict(source=benchmark_pb2.TIMING_SOURCE_UNSPECIFIED), "no_cupti"),
     "no bytes": (dict(bytes=0), "zero_bytes"),
     "no roof key": (dict(roof_key=""), "no_roof"),
     "unit not in the profile": (dict(roof_key="cuda_core.int32"), "no_roof"),
     "unit not calibrated": (dict(roof_key="tensor_core.bf16"), "uncalibrated"),
     # Two reasons: the first of the documented order.
     "CUDA events, no bytes": (dict(source=EVENTS, bytes=0), "no_cupti"),
-    "host clock, failed": (
-        dict(source=HOST, status=benchmark_pb2.STATUS_ERROR),
-        "no_time",
-    ),
+    "host clock, failed": (dict(source=HOST, status=benchmark_pb2.STATUS_ERROR), "no_time"),
     "no bytes, no roof key": (dict(bytes=0, roof_key=""), "zero_bytes"),
     "no time, no bytes": (dict(ns=None, bytes=0), "no_time"),
 }
@@ -184,12 +166,7 @@ def test_no_profile_leaves_the_rates_that_need_none():
 
 
 @pytest.mark.parametrize(
-    "fields, reason",
-    [
-        (dict(source=HOST), "no_cupti"),
-        (dict(ns=None), "no_time"),
-        (dict(bytes=0), "no_profile"),
-    ],
+    "fields, reason", [(dict(source=HOST), "no_cupti"), (dict(ns=None), "no_time"), (dict(bytes=0), "no_profile")]
 )
 def test_what_the_measurement_lacks_is_said_before_the_missing_profile(fields, reason):
     assert blank_reason(pricing.price(builders.record(**fields), None)) == reason
@@ -211,9 +188,7 @@ def test_uncalibrated_bandwidth(tmp_path):
         (dict(roof_key="tensor_core.bf16"), "uncalibrated"),
     ],
 )
-def test_physics_check_reads_every_row_with_a_time_and_a_profile(
-    profile, fields, reason
-):
+def test_physics_check_reads_every_row_with_a_time_and_a_profile(profile, fields, reason):
     row = pricing.price(builders.record(bytes=200_000_000, **fields), profile)
     assert verdict(row) == "formula_error"
     assert blank_reason(row) == reason
@@ -246,10 +221,7 @@ def test_physics_check_goes_before_latency_bound(profile):
 def test_physics_check_needs_a_time_and_a_profile(profile):
     impossible = dict(bytes=200_000_000)
     assert verdict(pricing.price(builders.record(**impossible), None)) == "blank"
-    assert (
-        verdict(pricing.price(builders.record(ns=None, **impossible), profile))
-        == "blank"
-    )
+    assert verdict(pricing.price(builders.record(ns=None, **impossible), profile)) == "blank"
 
 
 NONE, CLEAN = benchmark_pb2.CACHE_FLUSH_NONE, benchmark_pb2.CACHE_FLUSH_CLEAN
@@ -316,7 +288,12 @@ def test_sets_in_turn_are_cold_where_nobody_knows_the_cache(profile):
 
 @pytest.mark.parametrize(
     "fields, reason",
-    [(dict(), "warm_cache"), (dict(source=EVENTS), "no_cupti"), (dict(ns=None), "no_time"), (dict(bytes=0), "warm_cache")],
+    [
+        (dict(), "warm_cache"),
+        (dict(source=EVENTS), "no_cupti"),
+        (dict(ns=None), "no_time"),
+        (dict(bytes=0), "warm_cache"),
+    ],
 )
 def test_a_warm_cache_is_of_the_measurement(fields, reason):
     assert blank_reason(pricing.price(with_flush(NONE, **fields), None)) == reason
@@ -325,7 +302,10 @@ def test_a_warm_cache_is_of_the_measurement(fields, reason):
 @pytest.mark.parametrize("source", [EVENTS, HOST])
 def test_a_warm_cache_excuses_other_clocks_too(profile, source):
     record = with_flush(NONE, bytes=200_000_000, flops=1, source=source)
-    assert (verdict(pricing.price(record, profile)), blank_reason(pricing.price(record, profile))) == ("blank", "no_cupti")
+    assert (verdict(pricing.price(record, profile)), blank_reason(pricing.price(record, profile))) == (
+        "blank",
+        "no_cupti",
+    )
 
 
 def test_predict_gives_the_bound_and_no_time(profile):
@@ -344,9 +324,7 @@ def test_predict_says_why_there_is_no_bound(profile):
 
 
 def test_pricing_carries_what_the_record_says(profile):
-    record = builders.record(
-        label="a", message="why", data_terms={"active_experts": 7}
-    )
+    record = builders.record(label="a", message="why", data_terms={"active_experts": 7})
     row = pricing.price(record, profile)
     assert dict(row.data_terms) == {"active_experts": 7}
     assert (row.label, row.message, row.family) == ("a", "why", "elementwise")

@@ -20,35 +20,15 @@ def test_the_valid_profile_has_no_defect():
 
 DEFECTS = {
     "gpu missing": ('gpu: "Test GPU"', "", "gpu is missing"),
-    "no bandwidth": (
-        "theoretical_bytes_per_s: 1e12",
-        "",
-        "hbm.theoretical_bytes_per_s is missing",
-    ),
+    "no bandwidth": ("theoretical_bytes_per_s: 1e12", "", "hbm.theoretical_bytes_per_s is missing"),
     "bandwidth in GB/s": ("1e12", "4800", "in bytes per second it would lie"),
     "peak in TFLOPS": ("1e13", "67", "in FLOPs per second it would lie"),
     "undefined peak": ("1e13", "nan", "unit 'cuda_core.fp32' theoretical"),
-    "no peak": (
-        "theoretical_flops_per_s: 1e13",
-        "",
-        "unit 'cuda_core.fp32' has no theoretical_flops_per_s",
-    ),
-    "calibration above 1": (
-        "calibration: 0.5",
-        "calibration: 1.01",
-        "is 1.01, not a fraction in (0, 1]",
-    ),
+    "no peak": ("theoretical_flops_per_s: 1e13", "", "unit 'cuda_core.fp32' has no theoretical_flops_per_s"),
+    "calibration above 1": ("calibration: 0.5", "calibration: 1.01", "is 1.01, not a fraction in (0, 1]"),
     "calibration zero": ("calibration: 0.5", "calibration: 0", "is 0, not a fraction"),
-    "calibration undefined": (
-        "calibration: 0.5",
-        "calibration: nan",
-        "is nan, not a fraction",
-    ),
-    "mix above 1": (
-        "fraction: 0.7",
-        "fraction: 70",
-        "hbm.mix COPY fraction is 70, not a fraction",
-    ),
+    "calibration undefined": ("calibration: 0.5", "calibration: nan", "is nan, not a fraction"),
+    "mix above 1": ("fraction: 0.7", "fraction: 70", "hbm.mix COPY fraction is 70, not a fraction"),
     "mix without fraction": ("fraction: 0.7", "", "hbm.mix COPY has no fraction"),
     "mix without kind": ("kind: COPY", "", "hbm.mix without a kind"),
     "mix twice": ("kind: COPY", "kind: READ", "two hbm.mix of one kind"),
@@ -71,16 +51,8 @@ DEFECTS = {
     "a blank tool": ('tool: "a tool"', 'tool: " "', "need provenance"),
     "a blank source": ('source: "a datasheet"', 'source: " "', "theoretical figure and no source"),
     "unknown key": ("cuda_core.fp32", "cuda_core.fp31", "is no roof key"),
-    "key twice": (
-        "tensor_core.bf16",
-        "cuda_core.fp32",
-        "two units have the key 'cuda_core.fp32'",
-    ),
-    "floor in microseconds": (
-        "latency_floor_s: 10e-6",
-        "latency_floor_s: 10",
-        "in seconds it would lie",
-    ),
+    "key twice": ("tensor_core.bf16", "cuda_core.fp32", "two units have the key 'cuda_core.fp32'"),
+    "floor in microseconds": ("latency_floor_s: 10e-6", "latency_floor_s: 10", "in seconds it would lie"),
     "no provenance": ('tool: "a tool"', "", "need provenance"),
     "an assumption in a file": (
         "latency_floor_s: 10e-6",
@@ -139,9 +111,7 @@ def test_names_match_whole_but_for_case_and_spaces(tmp_path, device, matches):
 
 def test_an_ambiguous_name_is_an_error_that_lists_the_candidates(tmp_path):
     first = builders.profile(tmp_path)
-    second = builders.profile(
-        tmp_path, builders.PROFILE_TEXT.replace('"Test GPU"', '"Another GPU"')
-    )
+    second = builders.profile(tmp_path, builders.PROFILE_TEXT.replace('"Test GPU"', '"Another GPU"'))
     assert profiles.select([first, second], "Another GPU") is second
     with pytest.raises(profiles.ProfileError, match="'Test GPU', 'Another GPU'"):
         profiles.select([first, second], "Test GPU 8GB")
@@ -159,7 +129,10 @@ def test_an_unknown_name_lists_the_profiles_that_share_a_word_with_it():
     with pytest.raises(profiles.ProfileError) as error:
         profiles.find_profile("H200")
     assert "(there are: 'NVIDIA H200', 'NVIDIA H200 NVL';" in str(error.value)
-    with pytest.raises(profiles.ProfileError, match="the nearest are '[^']+', '[^']+', '[^']+'; ls profiles lists all [0-9]+; a file ends"):
+    with pytest.raises(
+        profiles.ProfileError,
+        match="the nearest are '[^']+', '[^']+', '[^']+'; ls profiles lists all [0-9]+; a file ends",
+    ):
         profiles.find_profile("no such thing")
 
 
@@ -247,9 +220,13 @@ def test_an_assumed_factor_has_to_be_a_fraction(tmp_path, fraction):
 
 # A user's profile: the H100 PCIe's figures, as its datasheet has them, dense.
 _USERS = {
-    "cuda_core.fp32": 51e12, "tensor_core.tf32": 378e12, "tensor_core.bf16": 756e12, "tensor_core.fp16": 756e12,
-    "tensor_core.fp8": 1513e12, "tensor_core.int8": 1513e12,
-}  # fmt: skip
+    "cuda_core.fp32": 51e12,
+    "tensor_core.tf32": 378e12,
+    "tensor_core.bf16": 756e12,
+    "tensor_core.fp16": 756e12,
+    "tensor_core.fp8": 1513e12,
+    "tensor_core.int8": 1513e12,
+}
 
 
 def users_text(figures, gpu="Our own card", more='compute_capability: "9.0"', bandwidth=2e12):
@@ -268,25 +245,41 @@ def _sparse(*kinds):
 
 IMPOSSIBLE = {
     "sparse bf16": (
-        _sparse("bf16"), "",
+        _sparse("bf16"),
+        "",
         "tensor_core.bf16 is 1.512e+15, twice tensor_core.fp16, 7.56e+14: a figure with sparsity; give the dense one",
     ),
-    "sparse bf16, architecture known": (_sparse("bf16"), 'compute_capability: "9.0"', "twice tensor_core.fp16, 7.56e+14"),
+    "sparse bf16, architecture known": (
+        _sparse("bf16"),
+        'compute_capability: "9.0"',
+        "twice tensor_core.fp16, 7.56e+14",
+    ),
     "sparse fp16": (
-        _sparse("fp16"), 'compute_capability: "9.0"',
+        _sparse("fp16"),
+        'compute_capability: "9.0"',
         "tensor_core.fp16 is 1.512e+15, twice tensor_core.bf16, 7.56e+14: a figure with sparsity, or of fp16 accumulation",
     ),
     "all sparse": (
-        _sparse("tf32", "bf16", "fp16", "fp8", "int8"), 'compute_capability: "9.0"',
+        _sparse("tf32", "bf16", "fp16", "fp8", "int8"),
+        'compute_capability: "9.0"',
         "tensor_core.int8 is 3.026e+15, 1.85 of what its units would do at cuda_core.fp32's clock: a figure with sparsity;",
     ),
     "all sparse, counts known": (
-        _sparse("tf32", "bf16", "fp16", "fp8", "int8"), 'compute_capability: "9.0" multiprocessors: 114',
+        _sparse("tf32", "bf16", "fp16", "fp8", "int8"),
+        'compute_capability: "9.0" multiprocessors: 114',
         "tensor_core.bf16 is 1.512e+15, which implies 3238 MHz, and its architecture has 1400 to 2050: a figure with sp",
     ),
-    "sparse fp8": (_sparse("fp8"), 'compute_capability: "9.0"', "fp8 is 3.026e+15, not 2 x tensor_core.bf16, 1.512e+15: a fig"),
-    "bandwidth in bits": (None, 'compute_capability: "9.0"', "hbm is 1.6e+13; parts of 9.0 have 1.9e+12 to 5e+12 bytes a s"),
-}  # fmt: skip
+    "sparse fp8": (
+        _sparse("fp8"),
+        'compute_capability: "9.0"',
+        "fp8 is 3.026e+15, not 2 x tensor_core.bf16, 1.512e+15: a fig",
+    ),
+    "bandwidth in bits": (
+        None,
+        'compute_capability: "9.0"',
+        "hbm is 1.6e+13; parts of 9.0 have 1.9e+12 to 5e+12 bytes a s",
+    ),
+}
 
 
 @pytest.mark.parametrize("figures, more, told", IMPOSSIBLE.values(), ids=IMPOSSIBLE)
@@ -302,15 +295,22 @@ UNLIKELY = {
     "fp16 twice bf16, of whatever architecture": (_sparse("fp16"), "", "twice tensor_core.bf16, 7.56e+14"),
     "16 bits that differ": ({"tensor_core.bf16": 800e12}, "", "differ, 7.56e+14 and 8e+14; units of both do the same"),
     "fp8 as fast as bf16, architecture unknown": (
-        {"tensor_core.fp8": 756e12}, "",
+        {"tensor_core.fp8": 756e12},
+        "",
         "tensor_core.fp8 is 7.56e+14, not 2 x tensor_core.bf16, 1.512e+15: tensor_core.bf16 is a figure with sparsity;",
     ),
-    "a unit that is not there": ({"tensor_core.fp4": 3e15}, 'compute_capability: "9.0"', "fp4: units of 9.0 do no such thing"),
+    "a unit that is not there": (
+        {"tensor_core.fp4": 3e15},
+        'compute_capability: "9.0"',
+        "fp4: units of 9.0 do no such thing",
+    ),
     "much less than its units": (
-        {"cuda_core.fp32": 66.9e12}, 'compute_capability: "9.0"', "tensor_core.bf16 is 7.56e+14, 0.71 of what its units",
+        {"cuda_core.fp32": 66.9e12},
+        'compute_capability: "9.0"',
+        "tensor_core.bf16 is 7.56e+14, 0.71 of what its units",
     ),
     "another unit": ({"cuda_core.fp64": 4e11}, "", "cuda_core.fp64 is 4e+11, outside of 5e+11 to 1e+14"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("figures, more, told", UNLIKELY.values(), ids=UNLIKELY)
@@ -321,7 +321,10 @@ def test_unlikely_figures_are_loaded_with_a_warning(tmp_path, figures, more, tol
     assert told in "; ".join(warnings) and all(warning.startswith(f"profile {path}: ") for warning in warnings)
 
 
-@pytest.mark.parametrize("more", ["", 'compute_capability: "9.0"', 'compute_capability: "9.0" multiprocessors: 114', 'compute_capability: "11.7"'])
+@pytest.mark.parametrize(
+    "more",
+    ["", 'compute_capability: "9.0"', 'compute_capability: "9.0" multiprocessors: 114', 'compute_capability: "11.7"'],
+)
 def test_dense_figures_are_loaded_without_a_word(tmp_path, more):
     (tmp_path / "mine.textproto").write_text(users_text({}, more=more))
     assert profiles.load_profile(tmp_path / "mine.textproto").warnings == ()
@@ -339,7 +342,9 @@ def test_a_device_that_the_project_knows_is_held_against_its_own_profile(tmp_pat
     text = users_text(_sparse("tf32", "bf16", "fp16", "fp8", "int8"), gpu="NVIDIA H100 PCIe", more="")
     (tmp_path / "mine.textproto").write_text(text)
     warnings = profiles.find_profile(str(tmp_path / "mine.textproto")).warnings
-    assert any("tensor_core.bf16 is 1.512e+15, and 7.56" in each and "a figure with sparsity" in each for each in warnings)
+    assert any(
+        "tensor_core.bf16 is 1.512e+15, and 7.56" in each and "a figure with sparsity" in each for each in warnings
+    )
     (tmp_path / "mine.textproto").write_text(text.replace("NVIDIA H100 PCIe", "A card of ours"))
     assert profiles.find_profile(str(tmp_path / "mine.textproto")).warnings == ()
 

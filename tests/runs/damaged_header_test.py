@@ -4,7 +4,8 @@ import codecs
 
 import pytest
 
-from tileops.perf.runs import framing, reader as runfile
+from tileops.perf.runs import framing
+from tileops.perf.runs import reader as runfile
 from tileops.proto import benchmark_pb2
 from tileops.tests.report import builders
 

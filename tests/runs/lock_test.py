@@ -6,7 +6,9 @@ import os
 
 import pytest
 
-from tileops.perf.runs import lock as run_lock, reader, writer as run_writer
+from tileops.perf.runs import lock as run_lock
+from tileops.perf.runs import reader
+from tileops.perf.runs import writer as run_writer
 from tileops.tests.report import builders
 
 

@@ -1,11 +1,11 @@
 """Run files: what is written is read, and damage is told and costs nothing else."""
 
 import pytest
-from hypothesis import given
-from hypothesis import settings
-from hypothesis import strategies
+from hypothesis import given, settings, strategies
 
-from tileops.perf.runs import framing, reader as runfile, scan, writer as run_writer
+from tileops.perf.runs import framing, scan
+from tileops.perf.runs import reader as runfile
+from tileops.perf.runs import writer as run_writer
 from tileops.proto import benchmark_pb2
 from tileops.tests.report import builders
 
@@ -23,9 +23,7 @@ RECORDS = strategies.builds(
     bytes=strategies.integers(0, 2**64 - 1),
     read_bytes=strategies.none() | strategies.integers(0, 2**64 - 1),
     bindings=strategies.dictionaries(TEXTS, TEXTS, max_size=3),
-    data_terms=strategies.dictionaries(
-        TEXTS, strategies.integers(-(2**63), 2**63 - 1), max_size=3
-    ),
+    data_terms=strategies.dictionaries(TEXTS, strategies.integers(-(2**63), 2**63 - 1), max_size=3),
     status=strategies.sampled_from(list(benchmark_pb2.Status.values())),
 )
 
@@ -58,9 +56,7 @@ def test_round_trip(tmp_path_factory, suffix, records):
 def test_footer_counts_by_status(tmp_path, suffix):
     statuses = [1, 1, 1, 2, 2, 3, 4]
     records = [builders.record(status=status) for status in statuses]
-    reader = runfile.read_run(
-        builders.write_run(tmp_path / f"run.{suffix}", *records)
-    )
+    reader = runfile.read_run(builders.write_run(tmp_path / f"run.{suffix}", *records))
     footer = list(reader)[-1].footer
     assert (footer.records, footer.ok, footer.skipped) == (7, 3, 2)
     assert (footer.errors, footer.timeouts) == (1, 1)
@@ -230,8 +226,10 @@ def test_entries_of_other_writers_need_no_checksum(tmp_path):
             if checksum is not None:
                 entry.checksum = checksum
             payload = entry.SerializeToString()
-            content += len(payload).to_bytes(1, "little") if len(payload) < 128 else bytes(
-                (len(payload) & 0x7F | 0x80, len(payload) >> 7)
+            content += (
+                len(payload).to_bytes(1, "little")
+                if len(payload) < 128
+                else bytes((len(payload) & 0x7F | 0x80, len(payload) >> 7))
             )
             content += payload
         path = tmp_path / "run.binpb"
@@ -282,16 +280,12 @@ def test_json_lines_written_by_hand(tmp_path):
     assert reader.header.environment.device_name == "NVIDIA H200"
     assert (record.flops, record.bytes) == (1000, 2000)
     assert record.timing.source == benchmark_pb2.TIMING_SOURCE_CUPTI
-    assert [problem.message.split(":")[0] for problem in reader.problems] == [
-        "no footer"
-    ]
+    assert [problem.message.split(":")[0] for problem in reader.problems] == ["no footer"]
 
 
 def test_a_run_without_header_is_read_and_told(tmp_path):
     path = tmp_path / "run.binpb"
-    path.write_bytes(
-        framing.frame(benchmark_pb2.RunEntry(record=builders.record()))
-    )
+    path.write_bytes(framing.frame(benchmark_pb2.RunEntry(record=builders.record())))
     reader = runfile.read_run(path)
     assert list(reader.records()) == [builders.record()]
     assert "no header" in reader.problems[0].message
@@ -384,10 +378,9 @@ def test_what_was_written_before_the_disk_filled_up_stays_whole(tmp_path, monkey
 
 def test_an_exception_leaves_an_interrupted_run(tmp_path):
     path = tmp_path / "run.binpb"
-    with pytest.raises(KeyboardInterrupt):
-        with run_writer.RunWriter(path, builders.header()) as writer:
-            writer.write(builders.record())
-            raise KeyboardInterrupt
+    with pytest.raises(KeyboardInterrupt), run_writer.RunWriter(path, builders.header()) as writer:
+        writer.write(builders.record())
+        raise KeyboardInterrupt
     reader = runfile.read_run(path)
     assert list(reader.records()) == [builders.record()]
     assert reader.footer is None

@@ -9,7 +9,8 @@ import sys
 import pytest
 from google.protobuf import text_format
 
-from tileops.perf.runs import reader as runfile, writer as run_writer
+from tileops.perf.runs import reader as runfile
+from tileops.perf.runs import writer as run_writer
 from tileops.proto import benchmark_pb2
 from tileops.tests.report import builders
 
@@ -25,10 +26,7 @@ def convert(tmp_path):
 
     def run(*flags, text=True):
         done = subprocess.run(
-            [sys.executable, "-m", "tileops.perf.records", *flags],
-            env=environment,
-            capture_output=True,
-            text=text,
+            [sys.executable, "-m", "tileops.perf.records", *flags], env=environment, capture_output=True, text=text
         )
         return done.returncode, done.stdout, done.stderr
 
@@ -146,11 +144,7 @@ def test_junit_becomes_a_run_that_can_be_priced(tmp_path, convert):
     assert reader.header.started_at.ToJsonString() == "2026-08-22T03:04:05.678Z"
     assert (reader.footer.records, reader.footer.errors, reader.footer.skipped) == (7, 4, 1)
     assert not reader.footer.HasField("finished_at")
-    assert (tileops.op, tileops.case_id, tileops.family) == (
-        "SiluFwdOp",
-        "a-float16",
-        "elementwise",
-    )
+    assert (tileops.op, tileops.case_id, tileops.family) == ("SiluFwdOp", "a-float16", "elementwise")
     assert (tileops.implementation, tileops.flops, tileops.bytes) == ("tileops", 10**6, 4 * 10**7)
     assert (tileops.timing.device_busy_ns, tileops.timing.source) == (100_000, CUPTI)
     assert (compiled.implementation, compiled.flops) == ("torch-compile", 0)
@@ -315,10 +309,15 @@ def test_a_run_with_a_time_that_is_none_converts(tmp_path, convert):
 # What a nightly job records of a benchmark: the op, and four properties for each implementation.
 NIGHTLY = {
     "op": "AddFwdOp",
-    "tileops_device_busy_ms": "0.0123", "tileops_flops": "4096", "tileops_bytes": "33792", "tileops_timing": "cupti",
-    "torch_compile_device_busy_ms": "1.5e-2", "torch_compile_flops": "4096", "torch_compile_bytes": "33792",
+    "tileops_device_busy_ms": "0.0123",
+    "tileops_flops": "4096",
+    "tileops_bytes": "33792",
+    "tileops_timing": "cupti",
+    "torch_compile_device_busy_ms": "1.5e-2",
+    "torch_compile_flops": "4096",
+    "torch_compile_bytes": "33792",
     "torch_compile_timing": "host_clock",
-}  # fmt: skip
+}
 
 
 def test_junit_of_nightly_jobs_keeps_every_number_through_every_form(tmp_path, convert):
@@ -365,7 +364,10 @@ AMBIGUOUS = {
         junit_suite(junit_test(more='<property name="t_device_busy_ms" value="0.2"/>')),
         "test bench.test_a[x] of suite 1 (s): the property 't_device_busy_ms' stands there twice, with '0.1' and '0.2'",
     ),
-    "an op twice in a test": (junit_suite(junit_test(more='<property name="op" value="B"/>')), "with 'AddFwdOp' and 'B'; keep"),
+    "an op twice in a test": (
+        junit_suite(junit_test(more='<property name="op" value="B"/>')),
+        "with 'AddFwdOp' and 'B'; keep",
+    ),
     "a property twice in a suite": (
         junit_suite(junit_test(), device_name="A").replace('"A"/>', '"A"/><property name="device_name" value="B"/>'),
         "suite 1 (s): the property 'device_name' stands there twice, with 'A' and 'B'",
@@ -378,22 +380,35 @@ AMBIGUOUS = {
         junit_suite(junit_test(), driver_version="1", **H200) + junit_suite(OTHER, driver_version="2", **H200),
         "test_a[x] of suite 1 (s) and the test bench.test_a[y] of suite 2 (s) are of two runs: their driver_version is '1'",
     ),
-    "a suite that does not say": (junit_suite(junit_test(), **H200) + junit_suite(OTHER), "'NVIDIA H200' and 'not said'"),
-    "a suite that says it alone": (junit_suite(junit_test()) + junit_suite(OTHER, **H200), "'not said' and 'NVIDIA H200'"),
+    "a suite that does not say": (
+        junit_suite(junit_test(), **H200) + junit_suite(OTHER),
+        "'NVIDIA H200' and 'not said'",
+    ),
+    "a suite that says it alone": (
+        junit_suite(junit_test()) + junit_suite(OTHER, **H200),
+        "'not said' and 'NVIDIA H200'",
+    ),
     "a test of another device": (
         junit_suite(junit_test(), junit_test("test_a[y]", device_name="NVIDIA H100"), **H200),
         "device_name is 'NVIDIA H200' and 'NVIDIA H100'",
     ),
-    "one id twice": (junit_suite(junit_test(), junit_test(t_device_busy_ms="1")), "suite 1 (s) has two tests bench.test_a[x]"),
+    "one id twice": (
+        junit_suite(junit_test(), junit_test(t_device_busy_ms="1")),
+        "suite 1 (s) has two tests bench.test_a[x]",
+    ),
     "one id twice, failing first": (
-        junit_suite(junit_test().replace("<properties>", "<failure/><properties>"), junit_test()), "has two tests bench.test_a",
+        junit_suite(junit_test().replace("<properties>", "<failure/><properties>"), junit_test()),
+        "has two tests bench.test_a",
     ),
     "one row of two tests": (
         junit_suite(junit_test(), junit_test("test_b[x]")),
         "two tests are of AddFwdOp x t: the test bench.test_a[x] of suite 1 (s), and the test bench.test_b[x] of suite 1 (s)",
     ),
-    "one row of two suites": (junit_suite(junit_test()) + junit_suite(junit_test(), name="z"), "suite 2 (z); leave one out"),
-}  # fmt: skip
+    "one row of two suites": (
+        junit_suite(junit_test()) + junit_suite(junit_test(), name="z"),
+        "suite 2 (z); leave one out",
+    ),
+}
 
 
 @pytest.mark.parametrize("suites, told", AMBIGUOUS.values(), ids=AMBIGUOUS)
@@ -410,17 +425,20 @@ FOREIGN = {
         "its root <testsuites> is of the namespace 'http://x/y', and JUnit XML has none: take xmlns= out",
     ),
     "tests in a namespace": (
-        f'<testsuites>{junit_suite(junit_test()).replace("testcase", "j:testcase xmlns:j=%sz%s" % (chr(34), chr(34)), 1)}'.replace(
+        f"<testsuites>{junit_suite(junit_test()).replace('testcase', 'j:testcase xmlns:j=%sz%s' % (chr(34), chr(34)), 1)}".replace(
             "</testcase>", "</j:testcase>"
         )
         + "</testsuites>",
         "<testcase> is of the namespace 'z'; JUnit XML has none",
     ),
-    "a page": ("<html><body><p>404</p></body></html>", "not JUnit XML: its root is <html>, and that of JUnit <testsuites> or"),
+    "a page": (
+        "<html><body><p>404</p></body></html>",
+        "not JUnit XML: its root is <html>, and that of JUnit <testsuites> or",
+    ),
     "a page of XHTML": ('<html xmlns="http://www.w3.org/1999/xhtml"><body/></html>', "its root is <html>"),
     "other XML": ("<coverage/>", "its root is <coverage>"),
     "a test alone": (junit_test(), "its root is <testcase>"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("text, told", FOREIGN.values(), ids=FOREIGN)
@@ -449,7 +467,9 @@ def test_what_is_said_twice_alike_or_of_all_suites_is_clear(tmp_path, convert):
     suites = junit_suite(junit_test(more='<property name="op" value="AddFwdOp"/>')) + junit_suite(
         junit_test("test_a[y]", **H200), '<testcase name="other"/><testcase name="other"/>', **H200
     )
-    nested = f'<testsuites><properties><property name="device_name" value="NVIDIA H200"/></properties>{suites}</testsuites>'
+    nested = (
+        f'<testsuites><properties><property name="device_name" value="NVIDIA H200"/></properties>{suites}</testsuites>'
+    )
     (tmp_path / "nightly.xml").write_text(nested)
     status, _, err = convert("--in=nightly.xml", "--out=run.binpb")
     assert (status, err) == (0, "records: nightly.xml: 2 test cases have no property 'op' and are left out\n")

@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from tileops.perf.runs import reader as runfile, writer as run_writer
+from tileops.perf.runs import reader as runfile
+from tileops.perf.runs import writer as run_writer
 from tileops.tests.report import builders
 
 
@@ -19,8 +20,10 @@ def merge(tmp_path):
         done = subprocess.run(
             [sys.executable, "-m", "tileops.perf.records", *(f"--in={file}" for file in files), "--out=merged.binpb"]
             + list(flags),
-            env=environment, capture_output=True, text=True,
-        )  # fmt: skip
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
         return done.returncode, done.stderr
 
     return run
@@ -143,7 +146,8 @@ def test_a_report_says_what_its_runs_lack_together(tmp_path, shard):
     assert list(builders.report([one], None).runs[0].problems) == ["holds part 1 of 3; missing: parts 2-3 of 3"]
     both = builders.report([one, two], None).runs
     assert [list(run.problems) for run in both] == [
-        ["holds part 1 of 3; missing: part 3 of 3"], ["holds part 2 of 3; missing: part 3 of 3"]
-    ]  # fmt: skip
+        ["holds part 1 of 3; missing: part 3 of 3"],
+        ["holds part 2 of 3; missing: part 3 of 3"],
+    ]
     three = tmp_path / shard("3.binpb", "row-3", part=(3, 3))
     assert not any(run.problems for run in builders.report([one, two, three], None).runs)

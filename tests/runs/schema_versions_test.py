@@ -34,12 +34,7 @@ def test_version_1_reads_as_it_did_when_it_was_written(tmp_path):
     # 40e6 bytes at 8e11 bytes/s against 100 us and a copy of 0.5 us.
     assert rows["a-float16"].efficiency == pytest.approx(50 / 100.5)
     reasons = {case: report_text.enum_name(row, "blank_reason") for case, row in rows.items()}
-    assert reasons == {
-        "a-float16": None,
-        "events": "no_cupti",
-        "skipped": "no_time",
-        "timeout": "no_time",
-    }
+    assert reasons == {"a-float16": None, "events": "no_cupti", "skipped": "no_time", "timeout": "no_time"}
 
 
 def test_a_changed_profile_changes_the_readings_without_measuring_again(tmp_path):

@@ -10,12 +10,16 @@ import torch
 
 from tileops.ops.errors import OpNotAvailableError
 from tileops.ops.implementations import implementation
-from tileops.tests.runtime.composite_calls import (
-    E, H, M, counts, facts, layer_inputs, on_meta, routed_inputs, variant,
-)  # fmt: skip
+from tileops.tests.runtime.composite_calls import E, H, M, counts, facts, layer_inputs, on_meta, routed_inputs, variant
 from tileops.tests.runtime.composite_ops import (
-    BlockFwdOp, CombineFwdOp, GroupedFwdOp, LayerFwdOp, PermuteFwdOp, RoutedLayerFwdOp, RouterFwdOp,
-)  # fmt: skip
+    BlockFwdOp,
+    CombineFwdOp,
+    GroupedFwdOp,
+    LayerFwdOp,
+    PermuteFwdOp,
+    RoutedLayerFwdOp,
+    RouterFwdOp,
+)
 
 
 @pytest.mark.parametrize("shared", [False, True])
@@ -205,7 +209,12 @@ def test_data_that_decides_nothing_is_not_needed():
 @pytest.mark.parametrize("seed", range(20))
 def test_data_that_decides_and_is_gone_is_not_guessed_where_there_is_little_to_guess(seed):
     stream = torch.Generator().manual_seed(seed)
-    shapes = {"hidden": (2, 2), "gate": (2, 2), "up": (2, 2, 3), "down": (2, 3, 2)}  # two experts: one guess in two is right
+    shapes = {
+        "hidden": (2, 2),
+        "gate": (2, 2),
+        "up": (2, 2, 3),
+        "down": (2, 3, 2),
+    }  # two experts: one guess in two is right
     inputs = {name: torch.randn(shape, generator=stream) for name, shape in shapes.items()}
     op = LayerFwdOp(k=1)
     op(**inputs)
@@ -349,7 +358,7 @@ def decided_in_python(ids):
         of_a_shape_that_values_decide,
         decided_in_python,
     ],
-)  # fmt: skip
+)
 def test_glue_on_the_way_to_metadata_is_followed(glue):
     fused, reference, inputs = with_glue(glue)(), with_glue(glue)(target="torch"), routed_inputs()
     fused(**inputs)

@@ -10,7 +10,6 @@ from tileops.ops.implementations import implementation
 from tileops.ops.stages import stage
 from tileops.tests.runtime import entry_classes
 
-
 generated: Any = entry_classes.generated("composites.yaml")
 
 

@@ -16,7 +16,8 @@ import pytest
 
 from tileops.codegen import pipeline
 from tileops.manifest.reading import loader
-from tileops.ops.conformance import check, signature as conformance_signature
+from tileops.ops.conformance import check
+from tileops.ops.conformance import signature as conformance_signature
 from tileops.ops.conformance.findings import CODES, Findings
 from tileops.tools.cli import paths
 
@@ -93,7 +94,10 @@ def scale(body: str) -> str:
 
 
 # A composite with the op of each stage.
-TWICE = simple("OwnBytesFwdOp") + simple("PricedFwdOp") + """
+TWICE = (
+    simple("OwnBytesFwdOp")
+    + simple("PricedFwdOp")
+    + """
 class TwiceFwdOp(generated.TwiceFwdOp):
     @implementation("torch")
     def _torch(self, call, x):
@@ -103,6 +107,7 @@ class TwiceFwdOp(generated.TwiceFwdOp):
     def _fused(self, call, x):
         return x.clone()
 """
+)
 
 # what the plugin says, of which entry, the code expected, words of the message
 WRONG = [
@@ -110,61 +115,201 @@ WRONG = [
     ("class ScaleFwdOp: pass", "ScaleFwdOp", "C003", "does not subclass tileops_generated_conformance.ScaleFwdOp"),
     ("class ScaleFwdOp(generated.OwnBytesFwdOp):\n    ENTRY = 'ScaleFwdOp'", "ScaleFwdOp", "C003", "does not subclass"),
     (RIGHT.replace("class ScaleFwdOp", "class Scale"), "ScaleFwdOp", "C004", "name it ScaleFwdOp, at the module's top"),
-    (scale("""
+    (
+        scale("""
     def __init__(self, factor=3, *, rounded=False, target=None):
         super().__init__(factor, rounded=rounded, target=target)
-"""), "ScaleFwdOp", "C005", "has the default 3 for 'factor', and the signature declares has the default 2"),
-    (scale("""
+"""),
+        "ScaleFwdOp",
+        "C005",
+        "has the default 3 for 'factor', and the signature declares has the default 2",
+    ),
+    (
+        scale("""
     def __init__(self, factor=2, rounded=False, *, target=None):
         super().__init__(factor, rounded=rounded, target=target)
-"""), "ScaleFwdOp", "C005", "takes 'rounded' as positional, and the signature declares it keyword-only"),
-    (scale("""
+"""),
+        "ScaleFwdOp",
+        "C005",
+        "takes 'rounded' as positional, and the signature declares it keyword-only",
+    ),
+    (
+        scale("""
     def forward(self, x, weight=None):
         return super().forward(x, weight)
-"""), "ScaleFwdOp", "C006", "lacks 'out', which the signature declares"),
-    (scale("""
+"""),
+        "ScaleFwdOp",
+        "C006",
+        "lacks 'out', which the signature declares",
+    ),
+    (
+        scale("""
     def forward(self, x, weight, *, out=None):
         return super().forward(x, weight, out=out)
-"""), "ScaleFwdOp", "C006", "has no default for 'weight', and the signature declares has the default None"),
+"""),
+        "ScaleFwdOp",
+        "C006",
+        "has no default for 'weight', and the signature declares has the default None",
+    ),
     (scale("    CASES = generated.ScaleFwdOp.CASES[:1]"), "ScaleFwdOp", "C007", "is settled by the manifest"),
-    (scale("    def eval_roofline_read_bytes(self):\n        self.last_call\n        return 0"), "ScaleFwdOp", "C007", "settled by the manifest"),
-    (scale("    @property\n    def last_call(self):\n        return super().last_call"), "ScaleFwdOp", "C007", "says which call is priced"),
+    (
+        scale("    def eval_roofline_read_bytes(self):\n        self.last_call\n        return 0"),
+        "ScaleFwdOp",
+        "C007",
+        "settled by the manifest",
+    ),
+    (
+        scale("    @property\n    def last_call(self):\n        return super().last_call"),
+        "ScaleFwdOp",
+        "C007",
+        "says which call is priced",
+    ),
     (RIGHT + "\nScaleFwdOp.eval_roofline = lambda self: (0, 10**9)", "ScaleFwdOp", "C007", "change the entry instead"),
     (simple("MissingFormulaFwdOp"), "MissingFormulaFwdOp", "C008", "missing is no function: write `def missing(call)"),
     (simple("TwoArgumentFormulaFwdOp"), "TwoArgumentFormulaFwdOp", "C008", "cannot be called as of_the_op_too(call)"),
     (simple("ConstantFormulaFwdOp"), "ConstantFormulaFwdOp", "C008", "CONSTANT is no function"),
     ("class ScaleFwdOp(generated.ScaleFwdOp): pass", "ScaleFwdOp", "C009", "has no implementation: mark one"),
     (simple("PlannedFwdOp"), "PlannedFwdOp", "C010", "is spec-only, and its class has the implementation torch"),
-    (RIGHT.replace("_torch(self, call, x, weight, out=None)", "_torch(self, call, x, out=None)"), "ScaleFwdOp", "C011",
-     "cannot be called as (op, call, inputs, buffers) with x, weight, y: too many positional arguments"),
-    (RIGHT.replace("_gpu(self, call, x, weight, out=None)", "_gpu(self, x)"), "ScaleFwdOp", "C011", "cannot be called as (op, call, inputs)"),
-    (simple("OwnBytesFwdOp", implementation='@implementation("torch", when=lambda call: True)'), "OwnBytesFwdOp", "C012", "stands first, so it is the reference, and has a `when`"),
-    (simple("OwnBytesFwdOp").replace("x.clone()", "x.double()"), "OwnBytesFwdOp", "C012", "is the reference, and raises OpCallError"),
+    (
+        RIGHT.replace("_torch(self, call, x, weight, out=None)", "_torch(self, call, x, out=None)"),
+        "ScaleFwdOp",
+        "C011",
+        "cannot be called as (op, call, inputs, buffers) with x, weight, y: too many positional arguments",
+    ),
+    (
+        RIGHT.replace("_gpu(self, call, x, weight, out=None)", "_gpu(self, x)"),
+        "ScaleFwdOp",
+        "C011",
+        "cannot be called as (op, call, inputs)",
+    ),
+    (
+        simple("OwnBytesFwdOp", implementation='@implementation("torch", when=lambda call: True)'),
+        "OwnBytesFwdOp",
+        "C012",
+        "stands first, so it is the reference, and has a `when`",
+    ),
+    (
+        simple("OwnBytesFwdOp").replace("x.clone()", "x.double()"),
+        "OwnBytesFwdOp",
+        "C012",
+        "is the reference, and raises OpCallError",
+    ),
     (RIGHT.replace("when=on_cuda", "when=lambda: True"), "ScaleFwdOp", "C013", "its `when` raises TypeError"),
-    (RIGHT.replace("when=on_cuda", "when=lambda call: call.params['colour']"), "ScaleFwdOp", "C013", "raises KeyError: 'colour'"),
-    (RIGHT.replace("when=on_cuda", "when=lambda call: call.device.startswith('cuda') and call.indices['M'] > 1"), "ScaleFwdOp", "C013", "on cuda:0"),
+    (
+        RIGHT.replace("when=on_cuda", "when=lambda call: call.params['colour']"),
+        "ScaleFwdOp",
+        "C013",
+        "raises KeyError: 'colour'",
+    ),
+    (
+        RIGHT.replace("when=on_cuda", "when=lambda call: call.device.startswith('cuda') and call.indices['M'] > 1"),
+        "ScaleFwdOp",
+        "C013",
+        "on cuda:0",
+    ),
     (RIGHT.replace("when=on_cuda", "when=lambda call: 'yes'"), "ScaleFwdOp", "C013", "gives 'yes'"),
-    (scale("    def roof_key(self):\n        self.last_call\n        return 'cuda_core.fp16x2'"), "ScaleFwdOp", "C014", "gives 'cuda_core.fp16x2' on the row plain-float32; keys are"),
-    (scale("    def roof_key(self):\n        return {'float32': 'cuda_core.fp32'}[self.last_call.dtypes['x']]"), "ScaleFwdOp", "C014", "raises KeyError: 'float64' on the row plain-float64"),
-    (scale("    def roof_key(self):\n        return 'cuda_core.fp32'"), "ScaleFwdOp", "C015", "gives 'cuda_core.fp32' before a call"),
-    (scale("    dtype = None\n    def roof_key(self):\n        try:\n            return 'cuda_core.fp32' if self.last_call else ''\n        except RuntimeError:\n            raise ValueError('unbound') from None"), "ScaleFwdOp", "C015", "raises ValueError: unbound before a call"),
-    (simple("PricedFwdOp", "    def roofline_data_terms(self):\n        return {}"), "PricedFwdOp", "C015", "gives {} before a call, when no shape or dtype is bound; read self.last_call first"),
-    (simple("PricedFwdOp", "    def eval_roofline_read_bytes(self):\n        return 8"), "PricedFwdOp", "C015", "gives 8 before a call"),
-    (simple("FreeFwdOp"), "FreeFwdOp", "C016", "gives a price of 0 bytes on the row plain, whose tensors hold 32: correct the entry's `bytes` or `func`"),
-    (simple("RaisingFormulaFwdOp"), "RaisingFormulaFwdOp", "C016", "raises ZeroDivisionError: no rows on the row plain"),
-    (scale("    def __init__(self, factor=2, *, rounded=False, target=None):\n        raise ValueError('never')"), "ScaleFwdOp", "C016", "cannot be called on meta: ValueError: never"),
-    (simple("PricedFwdOp", "    def eval_roofline_read_bytes(self):\n        self.last_call\n        return 33"), "PricedFwdOp", "C017", "gives 33 on the row plain, and reads are an int between 0 and the 32 bytes"),
-    (simple("PricedFwdOp", "    def eval_roofline_read_bytes(self):\n        return self.last_call.bytes"), "PricedFwdOp", "C017", "raises AttributeError"),
-    (simple("PricedFwdOp", "    def roofline_data_terms(self):\n        self.last_call\n        return {'rows': 4.0}"), "PricedFwdOp", "C018", "gives {'rows': 4.0} on the row plain; write a dict of names to ints"),
-    (simple("PricedFwdOp", "    def roofline_data_terms(self):\n        self.last_call\n        return {'rows': True}"), "PricedFwdOp", "C018", "gives {'rows': True} on the row plain"),
-    (TWICE.replace("PricedFwdOp()(OwnBytesFwdOp()(x))", "OwnBytesFwdOp()(x)"), "TwiceFwdOp", "C019",
-     "calls no PricedFwdOp in stage 'second' on the row plain: call it, or make the stage optional"),
-    (TWICE.replace("PricedFwdOp()(OwnBytesFwdOp()(x))", "MissingFormulaFwdOp()(x)") + simple("MissingFormulaFwdOp"), "TwiceFwdOp", "C019",
-     "a sub-op MissingFormulaFwdOp was called, and none of its stages"),
-]  # fmt: skip
+    (
+        scale("    def roof_key(self):\n        self.last_call\n        return 'cuda_core.fp16x2'"),
+        "ScaleFwdOp",
+        "C014",
+        "gives 'cuda_core.fp16x2' on the row plain-float32; keys are",
+    ),
+    (
+        scale("    def roof_key(self):\n        return {'float32': 'cuda_core.fp32'}[self.last_call.dtypes['x']]"),
+        "ScaleFwdOp",
+        "C014",
+        "raises KeyError: 'float64' on the row plain-float64",
+    ),
+    (
+        scale("    def roof_key(self):\n        return 'cuda_core.fp32'"),
+        "ScaleFwdOp",
+        "C015",
+        "gives 'cuda_core.fp32' before a call",
+    ),
+    (
+        scale(
+            "    dtype = None\n    def roof_key(self):\n        try:\n            return 'cuda_core.fp32' if self.last_call else ''\n        except RuntimeError:\n            raise ValueError('unbound') from None"
+        ),
+        "ScaleFwdOp",
+        "C015",
+        "raises ValueError: unbound before a call",
+    ),
+    (
+        simple("PricedFwdOp", "    def roofline_data_terms(self):\n        return {}"),
+        "PricedFwdOp",
+        "C015",
+        "gives {} before a call, when no shape or dtype is bound; read self.last_call first",
+    ),
+    (
+        simple("PricedFwdOp", "    def eval_roofline_read_bytes(self):\n        return 8"),
+        "PricedFwdOp",
+        "C015",
+        "gives 8 before a call",
+    ),
+    (
+        simple("FreeFwdOp"),
+        "FreeFwdOp",
+        "C016",
+        "gives a price of 0 bytes on the row plain, whose tensors hold 32: correct the entry's `bytes` or `func`",
+    ),
+    (
+        simple("RaisingFormulaFwdOp"),
+        "RaisingFormulaFwdOp",
+        "C016",
+        "raises ZeroDivisionError: no rows on the row plain",
+    ),
+    (
+        scale("    def __init__(self, factor=2, *, rounded=False, target=None):\n        raise ValueError('never')"),
+        "ScaleFwdOp",
+        "C016",
+        "cannot be called on meta: ValueError: never",
+    ),
+    (
+        simple("PricedFwdOp", "    def eval_roofline_read_bytes(self):\n        self.last_call\n        return 33"),
+        "PricedFwdOp",
+        "C017",
+        "gives 33 on the row plain, and reads are an int between 0 and the 32 bytes",
+    ),
+    (
+        simple("PricedFwdOp", "    def eval_roofline_read_bytes(self):\n        return self.last_call.bytes"),
+        "PricedFwdOp",
+        "C017",
+        "raises AttributeError",
+    ),
+    (
+        simple(
+            "PricedFwdOp", "    def roofline_data_terms(self):\n        self.last_call\n        return {'rows': 4.0}"
+        ),
+        "PricedFwdOp",
+        "C018",
+        "gives {'rows': 4.0} on the row plain; write a dict of names to ints",
+    ),
+    (
+        simple(
+            "PricedFwdOp", "    def roofline_data_terms(self):\n        self.last_call\n        return {'rows': True}"
+        ),
+        "PricedFwdOp",
+        "C018",
+        "gives {'rows': True} on the row plain",
+    ),
+    (
+        TWICE.replace("PricedFwdOp()(OwnBytesFwdOp()(x))", "OwnBytesFwdOp()(x)"),
+        "TwiceFwdOp",
+        "C019",
+        "calls no PricedFwdOp in stage 'second' on the row plain: call it, or make the stage optional",
+    ),
+    (
+        TWICE.replace("PricedFwdOp()(OwnBytesFwdOp()(x))", "MissingFormulaFwdOp()(x)") + simple("MissingFormulaFwdOp"),
+        "TwiceFwdOp",
+        "C019",
+        "a sub-op MissingFormulaFwdOp was called, and none of its stages",
+    ),
+]
 
 
-@pytest.mark.parametrize(("code", "op", "wanted", "words"), WRONG, ids=[f"{row[2]}-{at}" for at, row in enumerate(WRONG)])
+@pytest.mark.parametrize(
+    ("code", "op", "wanted", "words"), WRONG, ids=[f"{row[2]}-{at}" for at, row in enumerate(WRONG)]
+)
 def test_a_single_fault_yields_its_code_alone_and_says_what_to_do(said, code, op, wanted, words):
     found = said(code, op).findings
     assert {one.code for one in found} == {wanted}, [str(one) for one in found]
@@ -214,7 +359,9 @@ def test_a_spec_only_entry_needs_no_class_and_its_func_is_not_asked_for(said):
 
 def test_prices_of_an_op_whose_func_is_no_formula_are_not_reached_and_say_so(said):
     report = said(simple("MissingFormulaFwdOp"), "MissingFormulaFwdOp")
-    assert report.unreached[0].startswith("MissingFormulaFwdOp: prices, and whether the reference runs: its func has no formula")
+    assert report.unreached[0].startswith(
+        "MissingFormulaFwdOp: prices, and whether the reference runs: its func has no formula"
+    )
 
 
 def test_a_reference_that_is_too_large_to_run_is_not_reached_and_says_so(said):
@@ -225,7 +372,8 @@ def test_a_reference_that_is_too_large_to_run_is_not_reached_and_says_so(said):
 
 def test_defects_accumulate_over_classes_and_within_one(said):
     report = said(
-        RIGHT.replace("when=on_cuda", "when=lambda: True") + "\n    def roof_key(self):\n        return 'fast'\n"
+        RIGHT.replace("when=on_cuda", "when=lambda: True")
+        + "\n    def roof_key(self):\n        return 'fast'\n"
         + simple("OwnBytesFwdOp", "    def roofline_data_terms(self):\n        self.last_call\n        return 3"),
         "*",
     )

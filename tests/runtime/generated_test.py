@@ -20,8 +20,14 @@ def half(*shape):
 
 def test_the_eight_ops_are_there_with_a_reference_each():
     assert set(OPS) >= {
-        "SiluAndMulFwdOp", "AddFwdOp", "RMSNormFwdOp", "SumFwdOp", "BatchNormFwdOp", "GemmFwdOp",
-        "GroupedQueryAttentionFwdOp", "MoePermuteNopadFwdOp",
+        "SiluAndMulFwdOp",
+        "AddFwdOp",
+        "RMSNormFwdOp",
+        "SumFwdOp",
+        "BatchNormFwdOp",
+        "GemmFwdOp",
+        "GroupedQueryAttentionFwdOp",
+        "MoePermuteNopadFwdOp",
     }
     for name, op_class in OPS.items():
         if op_class.STATUS == "implemented":
@@ -32,19 +38,59 @@ def test_the_eight_ops_are_there_with_a_reference_each():
     ("op", "inputs", "message"),
     [
         ("SiluAndMulFwdOp", (half(3, 5),), "SiluAndMulFwdOp: axis 1 of 'x' is declared '2 \\* N', and no N makes it 5"),
-        ("SiluAndMulFwdOp", (half(),), r"SiluAndMulFwdOp: 'x' is declared \[\*B, 2 \* N\], and its shape \[\] has 0 axes"),
-        ("SiluAndMulFwdOp", (half(4).int(),), "SiluAndMulFwdOp: dtype of 'x' is declared 'T', which is float16 or bfloat16 or float32"),
-        ("AddFwdOp", (half(3), half(4)), r"AddFwdOp: let S = broadcast\(A, B\): shapes \[3\] and \[4\] do not broadcast; 'input' is \[3\]; 'other' is \[4\]"),
-        ("LerpFwdOp", (half(3), half(3).float()), "LerpFwdOp: dtype of 'end' is declared 'T', which is float16 in this call, and float32 was found"),
+        (
+            "SiluAndMulFwdOp",
+            (half(),),
+            r"SiluAndMulFwdOp: 'x' is declared \[\*B, 2 \* N\], and its shape \[\] has 0 axes",
+        ),
+        (
+            "SiluAndMulFwdOp",
+            (half(4).int(),),
+            "SiluAndMulFwdOp: dtype of 'x' is declared 'T', which is float16 or bfloat16 or float32",
+        ),
+        (
+            "AddFwdOp",
+            (half(3), half(4)),
+            r"AddFwdOp: let S = broadcast\(A, B\): shapes \[3\] and \[4\] do not broadcast; 'input' is \[3\]; 'other' is \[4\]",
+        ),
+        (
+            "LerpFwdOp",
+            (half(3), half(3).float()),
+            "LerpFwdOp: dtype of 'end' is declared 'T', which is float16 in this call, and float32 was found",
+        ),
         ("AddFwdOp", (half(3), half(3).to("meta")), "AddFwdOp: input 'other' is on meta and 'input' on cpu"),
         ("AddFwdOp", (half(3), 1), "AddFwdOp: input 'other' must be a tensor, and a int was passed"),
         ("AddFwdOp", (half(3), None), "AddFwdOp: input 'other' must be a tensor, and a NoneType was passed"),
-        ("BatchNormFwdOp", (half(2, 3), torch.ones(4), torch.ones(3)), r"axis 0 of 'running_mean' is declared 'C', which is 3 in this call, and 4 was found \(shape \[4\]\)"),
-        ("BatchNormFwdOp", (half(2, 3), torch.ones(3).half(), torch.ones(3)), "dtype of 'running_mean' is declared 'float32', and float16 was found"),
-        ("GemmFwdOp", (half(2, 3), half(5, 4)), "GemmFwdOp: axis 1 of 'b' is declared 'K', which is 3 in this call, and 4 was found"),
-        ("GemmFwdOp", (half(2, 3, 1), half(5, 3)), r"GemmFwdOp: 'a' is declared \[M, K\], and its shape \[2, 3, 1\] has 3 axes"),
-        ("GroupedQueryAttentionFwdOp", (half(1, 4, 3, 8), half(1, 4, 2, 8), half(1, 4, 2, 8)), "the rule 'H_kv > 0 and H %.*H = 3, H_kv = 2\\); 'q' is"),
-        ("GroupedQueryAttentionFwdOp", (half(1, 5, 2, 8), half(1, 4, 2, 8), half(1, 4, 2, 8)), "the rule 'not is_causal or S <= S_kv' does not hold"),
+        (
+            "BatchNormFwdOp",
+            (half(2, 3), torch.ones(4), torch.ones(3)),
+            r"axis 0 of 'running_mean' is declared 'C', which is 3 in this call, and 4 was found \(shape \[4\]\)",
+        ),
+        (
+            "BatchNormFwdOp",
+            (half(2, 3), torch.ones(3).half(), torch.ones(3)),
+            "dtype of 'running_mean' is declared 'float32', and float16 was found",
+        ),
+        (
+            "GemmFwdOp",
+            (half(2, 3), half(5, 4)),
+            "GemmFwdOp: axis 1 of 'b' is declared 'K', which is 3 in this call, and 4 was found",
+        ),
+        (
+            "GemmFwdOp",
+            (half(2, 3, 1), half(5, 3)),
+            r"GemmFwdOp: 'a' is declared \[M, K\], and its shape \[2, 3, 1\] has 3 axes",
+        ),
+        (
+            "GroupedQueryAttentionFwdOp",
+            (half(1, 4, 3, 8), half(1, 4, 2, 8), half(1, 4, 2, 8)),
+            "the rule 'H_kv > 0 and H %.*H = 3, H_kv = 2\\); 'q' is",
+        ),
+        (
+            "GroupedQueryAttentionFwdOp",
+            (half(1, 5, 2, 8), half(1, 4, 2, 8), half(1, 4, 2, 8)),
+            "the rule 'not is_causal or S <= S_kv' does not hold",
+        ),
     ],
 )
 def test_a_call_that_does_not_fit_names_op_tensor_term_and_found(op, inputs, message):
@@ -68,7 +114,10 @@ def test_a_parameter_that_does_not_fit_is_refused_at_construction(op, params, me
 
 
 def test_a_sum_outside_the_rank_names_the_rule():
-    with pytest.raises(OpCallError, match=r"SumFwdOp: the rule 'valid_axes\(dim, len\(S\)\)' does not hold for this call \(dim = 2, S = \(3,\)\)"):
+    with pytest.raises(
+        OpCallError,
+        match=r"SumFwdOp: the rule 'valid_axes\(dim, len\(S\)\)' does not hold for this call \(dim = 2, S = \(3,\)\)",
+    ):
         OPS["SumFwdOp"](dim=2)(half(3))
 
 
@@ -107,12 +156,21 @@ def test_hand_counts_of_flops_and_bytes():
     # batch norm: in training the running statistics are read and written
     statistics = {"running_mean": torch.zeros(3), "running_var": torch.ones(3)}
     assert price("BatchNormFwdOp", x=half(2, 3, 4), **statistics) == (2 * 24 + 3 * 4, 2 * 48 + 4 * 6)
-    assert price("BatchNormFwdOp", {"training": True}, x=half(2, 3, 4), **statistics) == (5 * 24 + 3 * 11, 2 * 48 + 4 * 12)
+    assert price("BatchNormFwdOp", {"training": True}, x=half(2, 3, 4), **statistics) == (
+        5 * 24 + 3 * 11,
+        2 * 48 + 4 * 12,
+    )
     affine = {"weight": torch.ones(3), "bias": torch.zeros(3)}
-    assert price("BatchNormFwdOp", {"training": True}, x=half(2, 3, 4), **statistics, **affine) == (6 * 24 + 3 * 12, 2 * 48 + 4 * 18)
+    assert price("BatchNormFwdOp", {"training": True}, x=half(2, 3, 4), **statistics, **affine) == (
+        6 * 24 + 3 * 12,
+        2 * 48 + 4 * 18,
+    )
     # gemm: 2 a multiply-add
     assert price("GemmFwdOp", a=half(2, 3), b=half(5, 3)) == (60, 2 * (6 + 15 + 10))
-    assert price("GemmFwdOp", {"trans_a": True, "trans_b": False}, a=half(3, 2), b=half(3, 5)) == (60, 2 * (6 + 15 + 10))
+    assert price("GemmFwdOp", {"trans_a": True, "trans_b": False}, a=half(3, 2), b=half(3, 5)) == (
+        60,
+        2 * (6 + 15 + 10),
+    )
 
 
 def test_read_halves_leave_the_writes_out():
@@ -136,7 +194,9 @@ def test_inputs_of_a_case_are_reproducible_and_their_own():
     assert torch.equal(first["x"], again["x"])
     assert not torch.equal(first["x"], workloads.build_inputs(op_class, case, "cpu", variant=1)["x"])
     assert first["x"].flatten()[: first["weight"].numel()].ne(first["weight"]).any()
-    normal = workloads.build_inputs(OPS["MoePermuteNopadFwdOp"], OPS["MoePermuteNopadFwdOp"].CASES[0], "cpu")["hidden_states"]
+    normal = workloads.build_inputs(OPS["MoePermuteNopadFwdOp"], OPS["MoePermuteNopadFwdOp"].CASES[0], "cpu")[
+        "hidden_states"
+    ]
     assert math.isclose(normal.float().std().item(), 1.0, rel_tol=0.1)
 
 

@@ -21,9 +21,7 @@ class TopPMixFwdOp(generated.TopPMixFwdOp):
         best, order = scores.sort(dim=1, descending=True)
         kept = best.cumsum(1) - best < KEPT
         self.rows_read = order[kept].unique().numel()
-        return torch.stack([
-            best[token, keep] @ table[order[token, keep]] for token, keep in enumerate(kept)
-        ])  # fmt: skip
+        return torch.stack([best[token, keep] @ table[order[token, keep]] for token, keep in enumerate(kept)])
 
 
 def _scores(draw: torch.Generator, sharp: float) -> torch.Tensor:

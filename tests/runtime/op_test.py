@@ -70,7 +70,10 @@ def test_an_implementation_from_outside_is_preferred_and_checked():
     assert op.last_call.implementation == "mine"
     assert "mine" not in ScaleFwdOp.implementation_names()
     Mine.register("wrong", lambda op, call, x, ids: x.double())
-    with pytest.raises(OpCallError, match=r"'wrong' returned 'y' as float64\[2\] on cpu, and the signature declares float32\[2\] on cpu"):
+    with pytest.raises(
+        OpCallError,
+        match=r"'wrong' returned 'y' as float64\[2\] on cpu, and the signature declares float32\[2\] on cpu",
+    ):
         Mine()(torch.ones(2))
     Mine.register("wrong", lambda op, call, x, ids: (x, x))
     with pytest.raises(OpCallError, match=r"returned 2 outputs, and the signature declares 1 \(y\)"):
@@ -219,7 +222,11 @@ class _GeneratedDouble(Op, generated=True):
     """An entry of its own, with the calls of ScaleFwdOp."""
 
     ENTRY = "DoubleFwdOp"
-    INPUT_NAMES, OUTPUT_NAMES, METADATA_NAMES = ScaleFwdOp.INPUT_NAMES, ScaleFwdOp.OUTPUT_NAMES, ScaleFwdOp.METADATA_NAMES
+    INPUT_NAMES, OUTPUT_NAMES, METADATA_NAMES = (
+        ScaleFwdOp.INPUT_NAMES,
+        ScaleFwdOp.OUTPUT_NAMES,
+        ScaleFwdOp.METADATA_NAMES,
+    )
     __init__, forward, check = ScaleFwdOp.__init__, ScaleFwdOp.forward, ScaleFwdOp.check
 
     def eval_roofline(self):
@@ -244,7 +251,9 @@ def test_a_parent_that_would_hide_the_price_of_a_classes_own_entry_is_refused():
 
     generated = ScaleFwdOp.__mro__[1]
     for bases in ((ScaleFwdOp, _GeneratedDouble), (ScaleFwdOp, Other), (_GeneratedDouble, generated)):
-        with pytest.raises(TypeError, match=r"Mixed has bases of several entries .* subclass the generated class of its own entry"):
+        with pytest.raises(
+            TypeError, match=r"Mixed has bases of several entries .* subclass the generated class of its own entry"
+        ):
             type("Mixed", bases, {})
 
 

@@ -90,7 +90,11 @@ def test_every_example_of_the_document_does_what_it_says(namespace):
 
 
 def test_a_wrong_comment_is_noticed():
-    for text in ("1 + 1  # -> 3", "1 // 0  # raises ValueError: division", "1 // 0  # raises ZeroDivisionError: multiplication"):
+    for text in (
+        "1 + 1  # -> 3",
+        "1 // 0  # raises ValueError: division",
+        "1 // 0  # raises ZeroDivisionError: multiplication",
+    ):
         with pytest.raises(AssertionError):
             run(Block("python", "", 0, text), {})
     with pytest.raises(pytest.fail.Exception):

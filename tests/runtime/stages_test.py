@@ -15,8 +15,15 @@ from tileops.ops.stages import Stage, stage
 from tileops.tests.runtime import entry_formulas
 from tileops.tests.runtime.composite_calls import E, H, I, M, counts, layer_inputs, routed_inputs, variant
 from tileops.tests.runtime.composite_ops import (
-    BlockFwdOp, CombineFwdOp, DenseFwdOp, GroupedFwdOp, LayerFwdOp, PermuteFwdOp, RoutedLayerFwdOp, RouterFwdOp,
-)  # fmt: skip
+    BlockFwdOp,
+    CombineFwdOp,
+    DenseFwdOp,
+    GroupedFwdOp,
+    LayerFwdOp,
+    PermuteFwdOp,
+    RoutedLayerFwdOp,
+    RouterFwdOp,
+)
 
 
 def test_stages_are_recorded_by_name_in_order_and_with_repeats():
@@ -107,7 +114,9 @@ def test_sub_ops_keep_last_calls_of_their_own():
 
 def test_a_call_of_an_op_that_no_stage_names_is_refused():
     op = variant(lambda self, call, hidden, logits, w: DenseFwdOp()(hidden, w[0]))()
-    with pytest.raises(OpCallError, match=r"a sub-op DenseFwdOp was called, and none of its stages \(route \(RouterFwdOp\)"):
+    with pytest.raises(
+        OpCallError, match=r"a sub-op DenseFwdOp was called, and none of its stages \(route \(RouterFwdOp\)"
+    ):
         op(**routed_inputs())
 
 

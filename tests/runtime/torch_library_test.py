@@ -154,7 +154,7 @@ def test_a_dispatch_mode_sees_an_op_as_one_operator():
 
 def test_the_schema_is_generated_from_the_signature():
     buffers = "Tensor(a0!)? out_left, Tensor(a1!)? out_right"
-    assert SplitFwdOp.SCHEMA == f"(str handle, Tensor x, {buffers}) -> (Tensor, Tensor, Tensor)"
+    assert f"(str handle, Tensor x, {buffers}) -> (Tensor, Tensor, Tensor)" == SplitFwdOp.SCHEMA
     assert AccumulateFwdOp.SCHEMA == "(str handle, Tensor(a0!) total, Tensor x) -> Tensor"
     assert ClearFwdOp.SCHEMA == "(str handle, Tensor(a0!) x) -> ()" and ClearFwdOp.RETURNED_NAMES == ()
     assert ProjectFwdOp.SCHEMA == "(str handle, Tensor x, Tensor weight) -> Tensor"

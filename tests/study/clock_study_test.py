@@ -16,7 +16,9 @@ SHORT = Budget(warmup_s=0.0, measure_s=0.0)
 def test_every_access_of_every_size_is_timed_and_its_rate_is_size_over_time():
     found = list(flush.readings(torch.device("cpu"), [0.1, 0.2], SHORT))
     assert [(row.access, row.size_mb) for row in found] == [
-        (access, size) for size in (0.1, 0.2) for access in ("read", "compare", "add", "copy", "widen", "scale", "write")
+        (access, size)
+        for size in (0.1, 0.2)
+        for access in ("read", "compare", "add", "copy", "widen", "scale", "write")
     ]
     for row in found:
         assert row.p10_us <= row.median_us <= row.p90_us
@@ -34,9 +36,7 @@ def test_on_a_gpu_every_flush_is_timed_by_its_own_records():
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU: graphs are CUDA's")
 def test_on_a_gpu_a_row_is_timed_by_both_clocks():
     op_class = toys.load("implementations")["ScaleFwdOp"]
-    (row,) = replay.readings(
-        [(op_class, toys.case(op_class, "small"))], "torch", torch.device("cuda:0"), SHORT
-    )
+    (row,) = replay.readings([(op_class, toys.case(op_class, "small"))], "torch", torch.device("cuda:0"), SHORT)
     assert row.note == "" and row.ratio > 0
 
 

@@ -14,8 +14,7 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 
-from absl import app
-from absl import flags
+from absl import app, flags
 
 EXIT_OK = 0
 EXIT_FOUND = 1
@@ -60,10 +59,7 @@ def say(message: str) -> None:
 
     It takes one line, and nothing in it steers a terminal: names come from files.
     """
-    shown = "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode()
-        for char in message
-    )
+    shown = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in message)
     if sys.stderr is None:
         return  # Closed; print would then write to stdout, among the data.
     print(f"{_program()}: {shown}", file=sys.stderr, flush=True)
@@ -90,9 +86,7 @@ def _parse_flags(argv: Sequence[str]) -> list[str]:
         sys.exit(EXIT_OK)
 
 
-def _guarded(
-    main: Callable[[Sequence[str]], int | None], argv: Sequence[str]
-) -> int | None:
+def _guarded(main: Callable[[Sequence[str]], int | None], argv: Sequence[str]) -> int | None:
     try:
         if len(argv) > 1:
             raise app.UsageError(f"unexpected argument {argv[1]!r}: all input is flags")

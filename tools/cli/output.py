@@ -5,8 +5,7 @@ import os
 import pathlib
 import shutil
 import sys
-from collections.abc import Callable
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import IO
 
 from tileops.tools.cli import paths

@@ -18,9 +18,23 @@ _LOG2_E = 1.4426950408889634
 
 @triton.jit
 def _attend(
-    q, total, weight_sum, row_max, k_ptr, v_ptr, k_row, v_row, scale, last_key, keys, first, end,
-    MASKED: tl.constexpr, WIDTH: tl.constexpr, KEYS: tl.constexpr,
-):  # fmt: skip
+    q,
+    total,
+    weight_sum,
+    row_max,
+    k_ptr,
+    v_ptr,
+    k_row,
+    v_row,
+    scale,
+    last_key,
+    keys,
+    first,
+    end,
+    MASKED: tl.constexpr,
+    WIDTH: tl.constexpr,
+    KEYS: tl.constexpr,
+):
     """Take keys first, ..., end - 1 into the running softmax of a block of queries."""
     at_width = tl.arange(0, WIDTH)
     for start in range(first, end, KEYS):
@@ -47,10 +61,29 @@ def _attend(
 
 @triton.jit
 def _attention(
-    q_ptr, k_ptr, v_ptr, out_ptr, scale, queries, keys, heads, group,
-    q_batch, q_row, q_head, k_batch, k_row, k_head, v_batch, v_row, v_head,
-    CAUSAL: tl.constexpr, WIDTH: tl.constexpr, QUERIES: tl.constexpr, KEYS: tl.constexpr,
-):  # fmt: skip
+    q_ptr,
+    k_ptr,
+    v_ptr,
+    out_ptr,
+    scale,
+    queries,
+    keys,
+    heads,
+    group,
+    q_batch,
+    q_row,
+    q_head,
+    k_batch,
+    k_row,
+    k_head,
+    v_batch,
+    v_row,
+    v_head,
+    CAUSAL: tl.constexpr,
+    WIDTH: tl.constexpr,
+    QUERIES: tl.constexpr,
+    KEYS: tl.constexpr,
+):
     # The last block of queries sees the most keys, so it starts first.
     block = tl.num_programs(0) - 1 - tl.program_id(0)
     batch = (tl.program_id(1) // heads).to(tl.int64)
@@ -75,13 +108,41 @@ def _attention(
     row_max = tl.full([QUERIES], float("-inf"), tl.float32)
     # Every row sees key 0, so the first block already leaves each maximum finite.
     total, weight_sum, row_max = _attend(
-        q, total, weight_sum, row_max, k_ptr, v_ptr, k_row, v_row, scale, last_key, keys, 0, whole,
-        MASKED=False, WIDTH=WIDTH, KEYS=KEYS,
-    )  # fmt: skip
+        q,
+        total,
+        weight_sum,
+        row_max,
+        k_ptr,
+        v_ptr,
+        k_row,
+        v_row,
+        scale,
+        last_key,
+        keys,
+        0,
+        whole,
+        MASKED=False,
+        WIDTH=WIDTH,
+        KEYS=KEYS,
+    )
     total, weight_sum, row_max = _attend(
-        q, total, weight_sum, row_max, k_ptr, v_ptr, k_row, v_row, scale, last_key, keys, whole, end,
-        MASKED=True, WIDTH=WIDTH, KEYS=KEYS,
-    )  # fmt: skip
+        q,
+        total,
+        weight_sum,
+        row_max,
+        k_ptr,
+        v_ptr,
+        k_row,
+        v_row,
+        scale,
+        last_key,
+        keys,
+        whole,
+        end,
+        MASKED=True,
+        WIDTH=WIDTH,
+        KEYS=KEYS,
+    )
     out_at = ((batch * queries + row)[:, None] * heads + head) * WIDTH + at_width[None, :]
     tl.store(out_ptr + out_at, (total / weight_sum[:, None]).to(out_ptr.dtype.element_ty), mask=row_mask)
 
@@ -104,9 +165,23 @@ def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, is_causal: bool
     tile_keys = 128 if width <= 64 else 64
     with on_device(q):
         _attention[(ceil_div(queries, 128), batch * heads)](
-            q, k, v, out, width**-0.5 * _LOG2_E, queries, keys, heads, heads // kv_heads,
-            *q.stride()[:3], *k.stride()[:3], *v.stride()[:3],
-            CAUSAL=is_causal, WIDTH=width, QUERIES=128, KEYS=tile_keys,
-            num_warps=8, num_stages=3,
-        )  # fmt: skip
+            q,
+            k,
+            v,
+            out,
+            width**-0.5 * _LOG2_E,
+            queries,
+            keys,
+            heads,
+            heads // kv_heads,
+            *q.stride()[:3],
+            *k.stride()[:3],
+            *v.stride()[:3],
+            CAUSAL=is_causal,
+            WIDTH=width,
+            QUERIES=128,
+            KEYS=tile_keys,
+            num_warps=8,
+            num_stages=3,
+        )
     return out

@@ -24,9 +24,16 @@ _MANY_REGISTERS = (scalar_functions.power_half, scalar_functions.remainder, scal
 # Functions whose library calls must not take subnormal numbers for 0, which Triton has them do for NVIDIA's GPUs.
 _OF_SUBNORMALS = (scalar_functions.remainder,) if torch.version.hip is None else ()
 _TYPES = {
-    torch.bool: tl.int1, torch.uint8: tl.uint8, torch.int8: tl.int8, torch.int16: tl.int16, torch.int32: tl.int32,
-    torch.int64: tl.int64, torch.float16: tl.float16, torch.bfloat16: tl.bfloat16, torch.float32: tl.float32,
-}  # fmt: skip
+    torch.bool: tl.int1,
+    torch.uint8: tl.uint8,
+    torch.int8: tl.int8,
+    torch.int16: tl.int16,
+    torch.int32: tl.int32,
+    torch.int64: tl.int64,
+    torch.float16: tl.float16,
+    torch.bfloat16: tl.bfloat16,
+    torch.float32: tl.float32,
+}
 
 
 @triton.jit
@@ -35,32 +42,28 @@ def _apply(FUNCTION: tl.constexpr, x, y, z, p, q, r, OPERANDS: tl.constexpr, NUM
     if OPERANDS == 1:
         if NUMBERS == 0:
             return FUNCTION(x)
-        elif NUMBERS == 1:
+        if NUMBERS == 1:
             return FUNCTION(x, p)
-        elif NUMBERS == 2:
+        if NUMBERS == 2:
             return FUNCTION(x, p, q)
-        else:
-            return FUNCTION(x, p, q, r)
-    elif OPERANDS == 2:
+        return FUNCTION(x, p, q, r)
+    if OPERANDS == 2:
         if NUMBERS == 0:
             return FUNCTION(x, y)
-        else:
-            return FUNCTION(x, y, p)
-    else:
-        return FUNCTION(x, y, z)
+        return FUNCTION(x, y, p)
+    return FUNCTION(x, y, z)
 
 
 @triton.jit
 def _operand(value, MEETING: tl.constexpr, COMPUTE: tl.constexpr):
     """A loaded operand in the type that the operands meet in, held in the type computed in; a mask as truth values."""
-    if MEETING == tl.int1:
+    if tl.int1 == MEETING:
         return value != 0
-    elif value.dtype == MEETING:
+    if value.dtype == MEETING:
         return value.to(COMPUTE)
-    elif MEETING.is_floating():  # by way of float32, as PyTorch goes
+    if MEETING.is_floating():  # by way of float32, as PyTorch goes
         return value.to(tl.float32).to(MEETING).to(COMPUTE)
-    else:
-        return value.to(MEETING).to(COMPUTE)
+    return value.to(MEETING).to(COMPUTE)
 
 
 @triton.jit
@@ -73,17 +76,32 @@ def _load_flat(pointer, at, mask, IS_SCALAR: tl.constexpr):
     """A tile of an operand; of a scalar a tile of one element, since scalar functions reduce tiles and branch on them."""
     if IS_SCALAR:
         return tl.load(pointer + tl.arange(0, 1))
-    else:
-        return tl.load(pointer + at, mask=mask, other=1)
+    return tl.load(pointer + at, mask=mask, other=1)
 
 
 @triton.jit
 def _flat(
-    a_ptr, b_ptr, c_ptr, out_ptr, count, p, q, r,
-    A: tl.constexpr, B: tl.constexpr, C: tl.constexpr, COMPUTE: tl.constexpr, FUNCTION: tl.constexpr,
-    A_SCALAR: tl.constexpr, B_SCALAR: tl.constexpr, C_SCALAR: tl.constexpr,
-    OPERANDS: tl.constexpr, NUMBERS: tl.constexpr, IS_BOOL: tl.constexpr, TILE: tl.constexpr,
-):  # fmt: skip
+    a_ptr,
+    b_ptr,
+    c_ptr,
+    out_ptr,
+    count,
+    p,
+    q,
+    r,
+    A: tl.constexpr,
+    B: tl.constexpr,
+    C: tl.constexpr,
+    COMPUTE: tl.constexpr,
+    FUNCTION: tl.constexpr,
+    A_SCALAR: tl.constexpr,
+    B_SCALAR: tl.constexpr,
+    C_SCALAR: tl.constexpr,
+    OPERANDS: tl.constexpr,
+    NUMBERS: tl.constexpr,
+    IS_BOOL: tl.constexpr,
+    TILE: tl.constexpr,
+):
     at = tl.program_id(0) * TILE + tl.arange(0, TILE)
     mask = at < count
     x = _operand(_load_flat(a_ptr, at, mask, A_SCALAR), A, COMPUTE)
@@ -119,23 +137,59 @@ def _load_strided(pointer, start, col, step, row_mask, mask, FIXED: tl.constexpr
     """A tile of an operand; one that does not vary along the columns is read once a row."""
     if FIXED:
         return tl.load(pointer + start, mask=row_mask, other=1)[:, None]
-    else:
-        return tl.load(pointer + start[:, None] + (col.to(tl.int64) * step)[None, :], mask=mask, other=1)
+    return tl.load(pointer + start[:, None] + (col.to(tl.int64) * step)[None, :], mask=mask, other=1)
 
 
 @triton.jit
 def _strided(
-    a_ptr, b_ptr, c_ptr, out_ptr, rows, cols, col_blocks, p, q, r,
-    size1, size2, size3,
-    a0, a1, a2, a3, a_col,
-    b0, b1, b2, b3, b_col,
-    c0, c1, c2, c3, c_col,
-    o0, o1, o2, o3, o_col,
-    A: tl.constexpr, B: tl.constexpr, C: tl.constexpr, COMPUTE: tl.constexpr, FUNCTION: tl.constexpr,
-    A_FIXED: tl.constexpr, B_FIXED: tl.constexpr, C_FIXED: tl.constexpr,
-    OPERANDS: tl.constexpr, NUMBERS: tl.constexpr, IS_BOOL: tl.constexpr,
-    OUTER: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr,
-):  # fmt: skip
+    a_ptr,
+    b_ptr,
+    c_ptr,
+    out_ptr,
+    rows,
+    cols,
+    col_blocks,
+    p,
+    q,
+    r,
+    size1,
+    size2,
+    size3,
+    a0,
+    a1,
+    a2,
+    a3,
+    a_col,
+    b0,
+    b1,
+    b2,
+    b3,
+    b_col,
+    c0,
+    c1,
+    c2,
+    c3,
+    c_col,
+    o0,
+    o1,
+    o2,
+    o3,
+    o_col,
+    A: tl.constexpr,
+    B: tl.constexpr,
+    C: tl.constexpr,
+    COMPUTE: tl.constexpr,
+    FUNCTION: tl.constexpr,
+    A_FIXED: tl.constexpr,
+    B_FIXED: tl.constexpr,
+    C_FIXED: tl.constexpr,
+    OPERANDS: tl.constexpr,
+    NUMBERS: tl.constexpr,
+    IS_BOOL: tl.constexpr,
+    OUTER: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLS: tl.constexpr,
+):
     pid = tl.program_id(0)
     row = (pid // col_blocks) * ROWS + tl.arange(0, ROWS)
     col = (pid % col_blocks) * COLS + tl.arange(0, COLS)
@@ -183,7 +237,9 @@ def apply(
         "OPERANDS": len(operands),
         "NUMBERS": len(numbers),
         "IS_BOOL": out.dtype == torch.bool,
-        **dict(zip("ABC", (_TYPES[dtype] for dtype in (*meeting, *[compute] * (_OPERANDS - len(meeting)))), strict=True)),
+        **dict(
+            zip("ABC", (_TYPES[dtype] for dtype in (*meeting, *[compute] * (_OPERANDS - len(meeting)))), strict=True)
+        ),
     }
     if called["FUNCTION"] in _OF_SUBNORMALS:
         called["enable_reflect_ftz"] = False  # an option of the compiler
@@ -215,9 +271,17 @@ def _launch_flat(views: list[torch.Tensor], out: torch.Tensor, numbers: Sequence
     scalars = [not one.is_contiguous() for one in views] + [True] * (_OPERANDS - len(views))
     views = views + [out] * (_OPERANDS - len(views))
     _flat[(ceil_div(count, tile),)](
-        *views, out, count, *numbers, **called,
-        A_SCALAR=scalars[0], B_SCALAR=scalars[1], C_SCALAR=scalars[2], TILE=tile, num_warps=warps,
-    )  # fmt: skip
+        *views,
+        out,
+        count,
+        *numbers,
+        **called,
+        A_SCALAR=scalars[0],
+        B_SCALAR=scalars[1],
+        C_SCALAR=scalars[2],
+        TILE=tile,
+        num_warps=warps,
+    )
 
 
 def _launch_strided(views: list[torch.Tensor], out: torch.Tensor, numbers: Sequence[float], called: dict) -> None:
@@ -237,14 +301,30 @@ def _launch_strided(views: list[torch.Tensor], out: torch.Tensor, numbers: Seque
     unused = _OPERANDS - len(views)
     inputs = strides[:-1] + [(0,) * (_OUTER_AXES + 1)] * unused
     rows = out.numel() // cols
-    tile_rows, tile_cols, warps = elementwise_tile(rows, cols)  # where a row starts is worked out once for many elements
+    tile_rows, tile_cols, warps = elementwise_tile(
+        rows, cols
+    )  # where a row starts is worked out once for many elements
     col_blocks = ceil_div(cols, tile_cols)
     fixed = [one[-1] == 0 for one in inputs]
     _strided[(ceil_div(rows, tile_rows) * col_blocks,)](
-        *views, *[out] * unused, out, rows, cols, col_blocks, *numbers, *(size for size, _ in outer[1:]),
-        *(stride for one in (*inputs, strides[-1]) for stride in one), **called,
-        A_FIXED=fixed[0], B_FIXED=fixed[1], C_FIXED=fixed[2], OUTER=depth, ROWS=tile_rows, COLS=tile_cols, num_warps=warps,
-    )  # fmt: skip
+        *views,
+        *[out] * unused,
+        out,
+        rows,
+        cols,
+        col_blocks,
+        *numbers,
+        *(size for size, _ in outer[1:]),
+        *(stride for one in (*inputs, strides[-1]) for stride in one),
+        **called,
+        A_FIXED=fixed[0],
+        B_FIXED=fixed[1],
+        C_FIXED=fixed[2],
+        OUTER=depth,
+        ROWS=tile_rows,
+        COLS=tile_cols,
+        num_warps=warps,
+    )
 
 
 def _collapse(shape: Sequence[int], strides: list[tuple[int, ...]]) -> list[tuple[int, tuple[int, ...]]]:
@@ -261,9 +341,7 @@ def _collapse(shape: Sequence[int], strides: list[tuple[int, ...]]) -> list[tupl
 
 
 @triton.jit
-def _gated(
-    x_ptr, out_ptr, rows, cols, col_blocks, FUNCTION: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr
-):  # fmt: skip
+def _gated(x_ptr, out_ptr, rows, cols, col_blocks, FUNCTION: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr):
     pid = tl.program_id(0)
     row = (pid // col_blocks) * ROWS + tl.arange(0, ROWS)
     col = (pid % col_blocks) * COLS + tl.arange(0, COLS)
@@ -288,7 +366,14 @@ def gated(function: str, x: torch.Tensor) -> torch.Tensor:
     col_blocks = ceil_div(cols, tile_cols)
     with on_device(x):
         _gated[(ceil_div(rows, tile_rows) * col_blocks,)](
-            x, out, rows, cols, col_blocks, FUNCTION=getattr(scalar_functions, function),
-            ROWS=tile_rows, COLS=tile_cols, num_warps=warps,
-        )  # fmt: skip
+            x,
+            out,
+            rows,
+            cols,
+            col_blocks,
+            FUNCTION=getattr(scalar_functions, function),
+            ROWS=tile_rows,
+            COLS=tile_cols,
+            num_warps=warps,
+        )
     return out

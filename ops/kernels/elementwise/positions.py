@@ -15,9 +15,7 @@ _TURN = tl.constexpr(0.5 / math.pi)
 
 
 @triton.jit
-def _alibi(
-    out_ptr, rows, length, col_blocks, leading, first_step, second_step, ROWS: tl.constexpr, COLS: tl.constexpr
-):  # fmt: skip
+def _alibi(out_ptr, rows, length, col_blocks, leading, first_step, second_step, ROWS: tl.constexpr, COLS: tl.constexpr):
     pid = tl.program_id(0)
     row = (pid // col_blocks) * ROWS + tl.arange(0, ROWS)  # a head's row of scores
     col = (pid % col_blocks) * COLS + tl.arange(0, COLS)
@@ -43,9 +41,17 @@ def alibi(seq_len: int, num_heads: int, out: torch.Tensor) -> torch.Tensor:
     col_blocks = ceil_div(seq_len, tile_cols)
     with on_device(out):
         _alibi[(ceil_div(rows, tile_rows) * col_blocks,)](
-            out, rows, seq_len, col_blocks, leading, -8.0 / leading, -4.0 / leading,
-            ROWS=tile_rows, COLS=tile_cols, num_warps=warps,
-        )  # fmt: skip
+            out,
+            rows,
+            seq_len,
+            col_blocks,
+            leading,
+            -8.0 / leading,
+            -4.0 / leading,
+            ROWS=tile_rows,
+            COLS=tile_cols,
+            num_warps=warps,
+        )
     return out
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from tileops.ops.kernels.elementwise import scalar_math as sm, scalar_power
+from tileops.ops.kernels.elementwise import scalar_math as sm
+from tileops.ops.kernels.elementwise import scalar_power
 
 # Those of scalar_math that are ops themselves, under the table's names.
 tanh = sm.tanh

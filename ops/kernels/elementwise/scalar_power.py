@@ -45,7 +45,9 @@ def _power_of_size(x, y):
     # 2**r is 1 + r slope within 2**-28 of itself, r in [-0.5, 0.5]; a fit like the one above.
     slope = 0.6931472 + r * (0.24022648 + r * (0.0555036 + r * (0.009618506 + r * (0.0013390807 + r * 0.00015326469))))
     # In two steps, as the power of 2 may be beyond float32 where the result is not, or is subnormal.
-    last = tl.where(product < 0.0, 8.271806125530277e-25, 1.2089258196146292e24)  # 2**-80, 2**80: their squares are 0, infinite
+    last = tl.where(
+        product < 0.0, 8.271806125530277e-25, 1.2089258196146292e24
+    )  # 2**-80, 2**80: their squares are 0, infinite
     step = (shifted.to(tl.int32, bitcast=True) << 23) + 0x7F000000 - last.to(tl.int32, bitcast=True)
     near = tl.fma(r, slope, 1.0) * step.to(tl.float32, bitcast=True)
     power = tl.where(tl.abs(product) >= 160.0, last, near) * last

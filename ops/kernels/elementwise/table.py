@@ -69,7 +69,9 @@ def meeting(operands: Mapping[str, torch.dtype], scalars: Collection[str] = ()) 
       scalars: names of those without axes, which decide only where they are of a higher category than all with axes.
     """
     whole, lone = (
-        functools.reduce(torch.promote_types, [dtype for name, dtype in operands.items() if (name in scalars) is is_lone], torch.bool)
+        functools.reduce(
+            torch.promote_types, [dtype for name, dtype in operands.items() if (name in scalars) is is_lone], torch.bool
+        )
         for is_lone in (False, True)
     )
     has_both = 0 < sum(name in scalars for name in operands) < len(operands)
@@ -81,7 +83,11 @@ def _category(dtype: torch.dtype) -> int:
 
 
 def launch(
-    formula: Formula, params: Params, operands: Mapping[str, torch.dtype], result: torch.dtype, scalars: Collection[str] = ()
+    formula: Formula,
+    params: Params,
+    operands: Mapping[str, torch.dtype],
+    result: torch.dtype,
+    scalars: Collection[str] = (),
 ) -> Launch | None:
     """How the kernel computes a call; None where the reference alone serves it.
 
@@ -177,9 +183,7 @@ UNARY = {
     "FloorFwdOp": Formula(torch.floor, "floor", integer="identity", samples={"input": (-8.0, 8.0)}),
     "CeilFwdOp": Formula(torch.ceil, "ceil", integer="identity", samples={"input": (-8.0, 8.0)}),
     "TruncFwdOp": Formula(torch.trunc, "truncate", integer="identity", samples={"input": (-8.0, 8.0)}),
-    "RoundFwdOp": Formula(
-        _rounded, _round, integer="identity", numbers=_round_numbers, samples={"input": (-8.0, 8.0)}
-    ),
+    "RoundFwdOp": Formula(_rounded, _round, integer="identity", numbers=_round_numbers, samples={"input": (-8.0, 8.0)}),
     "LogicalNotFwdOp": Formula(torch.logical_not, "is_zero", integer="is_zero", samples={"input": _NEAR_ZERO}),
     "BitwiseNotFwdOp": Formula(torch.bitwise_not, "bitwise_not", integer="bitwise_not", boolean="is_zero"),
     "IsnanFwdOp": Formula(torch.isnan, "is_nan", samples=_NOT_ALL_FINITE),
@@ -259,12 +263,12 @@ BINARY = {
     "SubFwdOp": Formula(torch.sub, _subtract, integer=_subtract, numbers=_alpha),
     "MulFwdOp": _alike(torch.mul, "multiply"),
     "DivFwdOp": Formula(
-        torch.div, _by_rounding("divide", "divide_truncated", "floor_divide"),
-        integer=_by_rounding("", "divide_integers", "floor_divide_integers"), samples=_DIVISOR,
+        torch.div,
+        _by_rounding("divide", "divide_truncated", "floor_divide"),
+        integer=_by_rounding("", "divide_integers", "floor_divide_integers"),
+        samples=_DIVISOR,
     ),
-    "FloorDivideFwdOp": Formula(
-        torch.floor_divide, "floor_divide", integer="floor_divide_integers", samples=_DIVISOR
-    ),
+    "FloorDivideFwdOp": Formula(torch.floor_divide, "floor_divide", integer="floor_divide_integers", samples=_DIVISOR),
     "RemainderFwdOp": Formula(torch.remainder, "remainder", integer="remainder_integers", samples=_DIVISOR),
     "PowFwdOp": Formula(torch.pow, "power", integer=None, samples={"input": (0.01, 4.0), "exponent": (0.0, 4.0)}),
     "MaximumFwdOp": _alike(torch.maximum, "maximum"),
@@ -310,9 +314,7 @@ def _fill_scalar(input: torch.Tensor, mask: torch.Tensor, value: float) -> torch
 TERNARY = {
     "WhereFwdOp": Formula(torch.where, "select", integer="select", masks=("condition",)),
     "MaskedFillFwdOp": Formula(torch.Tensor.masked_fill, "fill", integer="fill", masks=("mask",)),
-    "MaskedFillScalarFwdOp": Formula(
-        _fill_scalar, "fill", integer="fill", numbers=_named("value"), masks=("mask",)
-    ),
+    "MaskedFillScalarFwdOp": Formula(_fill_scalar, "fill", integer="fill", numbers=_named("value"), masks=("mask",)),
     "LerpTensorFwdOp": Formula(torch.lerp, "lerp", samples={"weight": (0.0, 1.0)}),
     "PreluFwdOp": Formula(F.prelu, "prelu", views=_slope_by_channel),
     "ClampFwdOp": Formula(torch.clamp, _clamp, integer=_clamp),

@@ -16,10 +16,7 @@ from tileops.ops.kernels.support import MULTIPROCESSORS, ceil_div, on_device, po
 
 
 @triton.jit
-def _skinny(
-    a_ptr, b_ptr, out_ptr, m, n, k, steps,
-    TILE_M: tl.constexpr, TILE_N: tl.constexpr, TILE_K: tl.constexpr,
-):  # fmt: skip
+def _skinny(a_ptr, b_ptr, out_ptr, m, n, k, steps, TILE_M: tl.constexpr, TILE_N: tl.constexpr, TILE_K: tl.constexpr):
     # a [m, k], b [n, k] -> out [splits, m, n]: program (j, s) goes `steps` tiles along K from s * steps.
     row_m = tl.arange(0, TILE_M)
     row_n = tl.program_id(0) * TILE_N + tl.arange(0, TILE_N)
@@ -31,7 +28,7 @@ def _skinny(
     a_at = a_ptr + row_m[None, :] * k + at_k[:, None]
     b_at = b_ptr + row_n.to(tl.int64)[:, None] * k + at_k[None, :]
     total = tl.zeros([TILE_N, TILE_M], tl.float32)
-    for step in range(0, tl.minimum(steps, tl.cdiv(k - first, TILE_K))):
+    for step in range(tl.minimum(steps, tl.cdiv(k - first, TILE_K))):
         mask_k = at_k < k - step * TILE_K
         b = tl.load(b_at, mask=mask_n[:, None] & mask_k[None, :], other=0.0)
         a = tl.load(a_at, mask=mask_k[:, None] & mask_m[None, :], other=0.0)
@@ -70,9 +67,19 @@ def matmul_skinny(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     parts = out if splits == 1 else torch.empty((splits, m, n), dtype=torch.float32, device=a.device)
     with on_device(a):
         _skinny[(tiles_n, splits)](
-            a, b, parts, m, n, k, steps, TILE_M=tile_m, TILE_N=tile_n, TILE_K=tile_k,
-            num_warps=8 if tile_m > 64 else 4, num_stages=stages,
-        )  # fmt: skip
+            a,
+            b,
+            parts,
+            m,
+            n,
+            k,
+            steps,
+            TILE_M=tile_m,
+            TILE_N=tile_n,
+            TILE_K=tile_k,
+            num_warps=8 if tile_m > 64 else 4,
+            num_stages=stages,
+        )
     if splits > 1:
         sums.sum_parts(parts, out)
     return out

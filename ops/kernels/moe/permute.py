@@ -39,11 +39,27 @@ def _local_expert(ids_ptr, map_ptr, at, mask, num_experts, num_local, MAPPED: tl
 
 @triton.jit
 def _permute_in_one_launch(
-    hidden_ptr, ids_ptr, map_ptr, perm_ptr, offsets_ptr, sizes_ptr, first_ptr, rows_ptr,
-    tokens, width, pairs, num_experts, num_local, row_tiles,
-    SLOTS: tl.constexpr, MAPPED: tl.constexpr, PAIRS: tl.constexpr, TILE: tl.constexpr,
-    EXPERTS: tl.constexpr, PAIRS_AT_ONCE: tl.constexpr,
-):  # fmt: skip
+    hidden_ptr,
+    ids_ptr,
+    map_ptr,
+    perm_ptr,
+    offsets_ptr,
+    sizes_ptr,
+    first_ptr,
+    rows_ptr,
+    tokens,
+    width,
+    pairs,
+    num_experts,
+    num_local,
+    row_tiles,
+    SLOTS: tl.constexpr,
+    MAPPED: tl.constexpr,
+    PAIRS: tl.constexpr,
+    TILE: tl.constexpr,
+    EXPERTS: tl.constexpr,
+    PAIRS_AT_ONCE: tl.constexpr,
+):
     # Programs below tokens * row_tiles copy a piece of a token's row; the others count EXPERTS experts each.
     # key = expert * pairs + flat index orders all pairs; pairs that are not local have the largest experts.
     pid = tl.program_id(0)
@@ -82,9 +98,16 @@ def _permute_in_one_launch(
 
 @triton.jit
 def _count_experts(
-    ids_ptr, map_ptr, counts_ptr, pairs, num_experts, num_local,
-    MAPPED: tl.constexpr, BLOCK: tl.constexpr, BINS: tl.constexpr,
-):  # fmt: skip
+    ids_ptr,
+    map_ptr,
+    counts_ptr,
+    pairs,
+    num_experts,
+    num_local,
+    MAPPED: tl.constexpr,
+    BLOCK: tl.constexpr,
+    BINS: tl.constexpr,
+):
     # counts [blocks, BINS]; what is not local falls into bin num_local, which nobody reads.
     block = tl.program_id(0)
     flat = block * BLOCK + tl.arange(0, BLOCK)
@@ -94,9 +117,16 @@ def _count_experts(
 
 @triton.jit
 def _scan_counts(
-    counts_ptr, bases_ptr, offsets_ptr, sizes_ptr, first_ptr, blocks, num_local,
-    AT_ONCE: tl.constexpr, BINS: tl.constexpr,
-):  # fmt: skip
+    counts_ptr,
+    bases_ptr,
+    offsets_ptr,
+    sizes_ptr,
+    first_ptr,
+    blocks,
+    num_local,
+    AT_ONCE: tl.constexpr,
+    BINS: tl.constexpr,
+):
     # bases [blocks, BINS]: first row of each block's pairs of each expert.
     expert = tl.arange(0, BINS)
     is_expert = expert < num_local
@@ -121,10 +151,23 @@ def _scan_counts(
 
 @triton.jit
 def _permute_counted(
-    hidden_ptr, ids_ptr, map_ptr, bases_ptr, perm_ptr, rows_ptr,
-    width, pairs, num_experts, num_local, row_tiles,
-    SLOTS: tl.constexpr, MAPPED: tl.constexpr, BLOCK: tl.constexpr, BINS: tl.constexpr, TILE: tl.constexpr,
-):  # fmt: skip
+    hidden_ptr,
+    ids_ptr,
+    map_ptr,
+    bases_ptr,
+    perm_ptr,
+    rows_ptr,
+    width,
+    pairs,
+    num_experts,
+    num_local,
+    row_tiles,
+    SLOTS: tl.constexpr,
+    MAPPED: tl.constexpr,
+    BLOCK: tl.constexpr,
+    BINS: tl.constexpr,
+    TILE: tl.constexpr,
+):
     pid = tl.program_id(0)
     token = pid // row_tiles
     col = (pid % row_tiles) * TILE + tl.arange(0, TILE)
@@ -177,29 +220,77 @@ def permute(
             tile, row_tiles, warps = _row_tile(tokens, width)
             experts = ceil_div(num_local + 1, _EXPERTS)
             _permute_in_one_launch[(tokens * row_tiles + experts,)](
-                hidden, topk_ids, expert_map, perm, offsets, sizes, first, rows,
-                tokens, width, pairs, num_experts, num_local, row_tiles,
-                SLOTS=slots, MAPPED=mapped, PAIRS=power_of_two(pairs), TILE=tile,
-                EXPERTS=_EXPERTS, PAIRS_AT_ONCE=min(_PAIRS_AT_ONCE, power_of_two(pairs)), num_warps=warps,
-            )  # fmt: skip
+                hidden,
+                topk_ids,
+                expert_map,
+                perm,
+                offsets,
+                sizes,
+                first,
+                rows,
+                tokens,
+                width,
+                pairs,
+                num_experts,
+                num_local,
+                row_tiles,
+                SLOTS=slots,
+                MAPPED=mapped,
+                PAIRS=power_of_two(pairs),
+                TILE=tile,
+                EXPERTS=_EXPERTS,
+                PAIRS_AT_ONCE=min(_PAIRS_AT_ONCE, power_of_two(pairs)),
+                num_warps=warps,
+            )
             return outputs
         blocks = ceil_div(pairs, _BLOCK)
         bins = power_of_two(num_local + 1)
         counts = topk_ids.new_empty((blocks, bins))
         bases = topk_ids.new_empty((blocks, bins))
         _count_experts[(blocks,)](
-            topk_ids, expert_map, counts, pairs, num_experts, num_local,
-            MAPPED=mapped, BLOCK=_BLOCK, BINS=bins, num_warps=4,
-        )  # fmt: skip
+            topk_ids,
+            expert_map,
+            counts,
+            pairs,
+            num_experts,
+            num_local,
+            MAPPED=mapped,
+            BLOCK=_BLOCK,
+            BINS=bins,
+            num_warps=4,
+        )
         _scan_counts[(1,)](
-            counts, bases, offsets, sizes, first, blocks, num_local,
-            AT_ONCE=max(1, min(power_of_two(blocks), _SCAN_TILE // bins)), BINS=bins, num_warps=16,
-        )  # fmt: skip
+            counts,
+            bases,
+            offsets,
+            sizes,
+            first,
+            blocks,
+            num_local,
+            AT_ONCE=max(1, min(power_of_two(blocks), _SCAN_TILE // bins)),
+            BINS=bins,
+            num_warps=16,
+        )
         tile, row_tiles, warps = _row_tile(tokens, width)
         _permute_counted[(tokens * row_tiles,)](
-            hidden, topk_ids, expert_map, bases, perm, rows, width, pairs, num_experts, num_local, row_tiles,
-            SLOTS=slots, MAPPED=mapped, BLOCK=_BLOCK, BINS=bins, TILE=tile, num_warps=warps,
-        )  # fmt: skip
+            hidden,
+            topk_ids,
+            expert_map,
+            bases,
+            perm,
+            rows,
+            width,
+            pairs,
+            num_experts,
+            num_local,
+            row_tiles,
+            SLOTS=slots,
+            MAPPED=mapped,
+            BLOCK=_BLOCK,
+            BINS=bins,
+            TILE=tile,
+            num_warps=warps,
+        )
     return outputs
 
 

@@ -15,10 +15,24 @@ from tileops.ops.kernels.support import ceil_div, elementwise_tile, on_device, v
 
 @triton.jit
 def _normalize(
-    x_ptr, mean_ptr, var_ptr, weight_ptr, bias_ptr, out_ptr, eps, rows, col_units, col_blocks, channels,
-    UNIT: tl.constexpr, WEIGHTED: tl.constexpr, BIASED: tl.constexpr, CHANNELS_INNER: tl.constexpr,
-    ROWS: tl.constexpr, COLS: tl.constexpr,
-):  # fmt: skip
+    x_ptr,
+    mean_ptr,
+    var_ptr,
+    weight_ptr,
+    bias_ptr,
+    out_ptr,
+    eps,
+    rows,
+    col_units,
+    col_blocks,
+    channels,
+    UNIT: tl.constexpr,
+    WEIGHTED: tl.constexpr,
+    BIASED: tl.constexpr,
+    CHANNELS_INNER: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLS: tl.constexpr,
+):
     cols = col_units * UNIT
     pid = tl.program_id(0)
     row = (pid // col_blocks) * ROWS + tl.arange(0, ROWS)
@@ -83,9 +97,23 @@ def batch_norm_inference(
     mean, var = mean.contiguous(), var.contiguous()
     with on_device(x):
         _normalize[(ceil_div(rows, tile_rows) * col_blocks,)](
-            x, mean, var, mean if weight is None else weight.contiguous(), mean if bias is None else bias.contiguous(),
-            out, eps, rows, cols // unit, col_blocks, channels,
-            UNIT=unit, WEIGHTED=weight is not None, BIASED=bias is not None, CHANNELS_INNER=inner,
-            ROWS=tile_rows, COLS=tile_cols, num_warps=warps,
-        )  # fmt: skip
+            x,
+            mean,
+            var,
+            mean if weight is None else weight.contiguous(),
+            mean if bias is None else bias.contiguous(),
+            out,
+            eps,
+            rows,
+            cols // unit,
+            col_blocks,
+            channels,
+            UNIT=unit,
+            WEIGHTED=weight is not None,
+            BIASED=bias is not None,
+            CHANNELS_INNER=inner,
+            ROWS=tile_rows,
+            COLS=tile_cols,
+            num_warps=warps,
+        )
     return out

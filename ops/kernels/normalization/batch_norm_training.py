@@ -46,11 +46,25 @@ def _running_update(mean_ptr, var_ptr, channel, mask, mean, var, count, momentum
 
 @triton.jit
 def _resident(
-    x_ptr, running_mean_ptr, running_var_ptr, weight_ptr, bias_ptr, out_ptr, momentum, eps, count,
-    samples, channels, length_units,
-    UNIT: tl.constexpr, WEIGHTED: tl.constexpr, BIASED: tl.constexpr, CHANNELS_INNER: tl.constexpr,
-    ROWS: tl.constexpr, COLS: tl.constexpr,
-):  # fmt: skip
+    x_ptr,
+    running_mean_ptr,
+    running_var_ptr,
+    weight_ptr,
+    bias_ptr,
+    out_ptr,
+    momentum,
+    eps,
+    count,
+    samples,
+    channels,
+    length_units,
+    UNIT: tl.constexpr,
+    WEIGHTED: tl.constexpr,
+    BIASED: tl.constexpr,
+    CHANNELS_INNER: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLS: tl.constexpr,
+):
     # A tile is all samples of COLS channels, or all samples and positions of one.
     pid = tl.program_id(0)
     row = tl.arange(0, ROWS)
@@ -81,11 +95,31 @@ def _resident(
 
 @triton.jit
 def _streamed(
-    x_ptr, running_mean_ptr, running_var_ptr, weight_ptr, bias_ptr, out_ptr, parts_ptr, totals_ptr, counters_ptr,
-    momentum, eps, count, samples, channels, length_units, col_blocks, splits, delay,
-    UNIT: tl.constexpr, WEIGHTED: tl.constexpr, BIASED: tl.constexpr,
-    ROWS: tl.constexpr, COLS: tl.constexpr, SPLITS: tl.constexpr,
-):  # fmt: skip
+    x_ptr,
+    running_mean_ptr,
+    running_var_ptr,
+    weight_ptr,
+    bias_ptr,
+    out_ptr,
+    parts_ptr,
+    totals_ptr,
+    counters_ptr,
+    momentum,
+    eps,
+    count,
+    samples,
+    channels,
+    length_units,
+    col_blocks,
+    splits,
+    delay,
+    UNIT: tl.constexpr,
+    WEIGHTED: tl.constexpr,
+    BIASED: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLS: tl.constexpr,
+    SPLITS: tl.constexpr,
+):
     # Work is handed out by ticket, in the order in which programs start: even tickets measure tile after tile, channel
     # after channel; odd ones normalize the same tiles `delay` channels later. A program that waits for a channel's
     # statistics therefore waits for programs that are already running and never wait themselves.
@@ -149,9 +183,7 @@ def _streamed(
 
 
 @triton.jit
-def _column_statistics(
-    x_ptr, parts_ptr, samples, channels, row_blocks, ROWS: tl.constexpr, COLS: tl.constexpr
-):  # fmt: skip
+def _column_statistics(x_ptr, parts_ptr, samples, channels, row_blocks, ROWS: tl.constexpr, COLS: tl.constexpr):
     # x [samples, channels] -> parts [3, splits, channels]: program (c, s) measures row blocks s, s + splits, ...
     split = tl.program_id(1)
     splits = tl.num_programs(1)
@@ -181,9 +213,17 @@ def _column_statistics(
 
 @triton.jit
 def _merge_column_statistics(
-    parts_ptr, totals_ptr, running_mean_ptr, running_var_ptr, momentum, count, splits, channels,
-    SPLITS: tl.constexpr, CHANNELS: tl.constexpr,
-):  # fmt: skip
+    parts_ptr,
+    totals_ptr,
+    running_mean_ptr,
+    running_var_ptr,
+    momentum,
+    count,
+    splits,
+    channels,
+    SPLITS: tl.constexpr,
+    CHANNELS: tl.constexpr,
+):
     # totals [2, channels]: mean and biased variance.
     split = tl.arange(0, SPLITS)
     channel = tl.program_id(0) * CHANNELS + tl.arange(0, CHANNELS)
@@ -240,9 +280,14 @@ def batch_norm_training(
 
 
 def _train_resident(
-    x: torch.Tensor, running_mean: torch.Tensor, running_var: torch.Tensor, weight: torch.Tensor | None,
-    bias: torch.Tensor | None, momentum: float, eps: float,
-) -> torch.Tensor:  # fmt: skip
+    x: torch.Tensor,
+    running_mean: torch.Tensor,
+    running_var: torch.Tensor,
+    weight: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    momentum: float,
+    eps: float,
+) -> torch.Tensor:
     samples, channels, length = sizes(x)
     out = torch.empty_like(x)
     inner = length == 1
@@ -251,18 +296,38 @@ def _train_resident(
         tile_cols = max(16, min(64, power_of_two(channels // MULTIPROCESSORS), _RESIDENT // tile_rows))
     unit = vector_unit(length)
     _resident[(ceil_div(channels, tile_cols) if inner else channels,)](
-        x, running_mean, running_var, x if weight is None else weight, x if bias is None else bias, out,
-        momentum, eps, float(samples * length), samples, channels, length // unit,
-        UNIT=unit, WEIGHTED=weight is not None, BIASED=bias is not None, CHANNELS_INNER=inner,
-        ROWS=tile_rows, COLS=tile_cols, num_warps=max(1, min(16, tile_rows * tile_cols // 512)),
-    )  # fmt: skip
+        x,
+        running_mean,
+        running_var,
+        x if weight is None else weight,
+        x if bias is None else bias,
+        out,
+        momentum,
+        eps,
+        float(samples * length),
+        samples,
+        channels,
+        length // unit,
+        UNIT=unit,
+        WEIGHTED=weight is not None,
+        BIASED=bias is not None,
+        CHANNELS_INNER=inner,
+        ROWS=tile_rows,
+        COLS=tile_cols,
+        num_warps=max(1, min(16, tile_rows * tile_cols // 512)),
+    )
     return out
 
 
 def _train_streamed(
-    x: torch.Tensor, running_mean: torch.Tensor, running_var: torch.Tensor, weight: torch.Tensor | None,
-    bias: torch.Tensor | None, momentum: float, eps: float,
-) -> torch.Tensor:  # fmt: skip
+    x: torch.Tensor,
+    running_mean: torch.Tensor,
+    running_var: torch.Tensor,
+    weight: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    momentum: float,
+    eps: float,
+) -> torch.Tensor:
     samples, channels, length = sizes(x)
     out = torch.empty_like(x)
     tile_cols = column_tile(length, 2048)
@@ -276,19 +341,44 @@ def _train_streamed(
     totals = torch.empty(channels * 2, dtype=torch.float32, device=x.device)
     counters = torch.zeros(1 + 2 * channels, dtype=torch.int32, device=x.device)
     _streamed[(2 * splits * (channels + delay),)](
-        x, running_mean, running_var, x if weight is None else weight, x if bias is None else bias, out,
-        parts, totals, counters, momentum, eps, float(samples * length),
-        samples, channels, length // unit, col_blocks, splits, delay,
-        UNIT=unit, WEIGHTED=weight is not None, BIASED=bias is not None,
-        ROWS=tile_rows, COLS=tile_cols, SPLITS=power_of_two(splits), num_warps=8,
-    )  # fmt: skip
+        x,
+        running_mean,
+        running_var,
+        x if weight is None else weight,
+        x if bias is None else bias,
+        out,
+        parts,
+        totals,
+        counters,
+        momentum,
+        eps,
+        float(samples * length),
+        samples,
+        channels,
+        length // unit,
+        col_blocks,
+        splits,
+        delay,
+        UNIT=unit,
+        WEIGHTED=weight is not None,
+        BIASED=bias is not None,
+        ROWS=tile_rows,
+        COLS=tile_cols,
+        SPLITS=power_of_two(splits),
+        num_warps=8,
+    )
     return out
 
 
 def _train_columns(
-    x: torch.Tensor, running_mean: torch.Tensor, running_var: torch.Tensor, weight: torch.Tensor | None,
-    bias: torch.Tensor | None, momentum: float, eps: float,
-) -> torch.Tensor:  # fmt: skip
+    x: torch.Tensor,
+    running_mean: torch.Tensor,
+    running_var: torch.Tensor,
+    weight: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    momentum: float,
+    eps: float,
+) -> torch.Tensor:
     samples, channels, _ = sizes(x)
     tile_cols = 64
     row_blocks = ceil_div(samples, _TILE // tile_cols)
@@ -300,7 +390,16 @@ def _train_columns(
         x, parts, samples, channels, row_blocks, ROWS=_TILE // tile_cols, COLS=tile_cols, num_warps=8
     )
     _merge_column_statistics[(ceil_div(channels, 32),)](
-        parts, totals, running_mean, running_var, momentum, float(samples), splits, channels,
-        SPLITS=power_of_two(splits), CHANNELS=32, num_warps=4,
-    )  # fmt: skip
+        parts,
+        totals,
+        running_mean,
+        running_var,
+        momentum,
+        float(samples),
+        splits,
+        channels,
+        SPLITS=power_of_two(splits),
+        CHANNELS=32,
+        num_warps=4,
+    )
     return batch_norm_inference(x, totals[0], totals[1], weight, bias, eps)

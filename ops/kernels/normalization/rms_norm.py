@@ -11,9 +11,17 @@ from tileops.ops.kernels.support import MULTIPROCESSORS, ceil_div, on_device, po
 
 @triton.jit
 def _rms_norm(
-    x_ptr, weight_ptr, out_ptr, eps, rows, cols, row_stride,
-    WEIGHTED: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr,
-):  # fmt: skip
+    x_ptr,
+    weight_ptr,
+    out_ptr,
+    eps,
+    rows,
+    cols,
+    row_stride,
+    WEIGHTED: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLS: tl.constexpr,
+):
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     col = tl.arange(0, COLS)
     col_mask = col < cols
@@ -54,7 +62,16 @@ def rms_norm(x: torch.Tensor, weight: torch.Tensor | None, cols: int, eps: float
         warps = max(1, min(4, tile_rows * tile_cols // 256))
     with on_device(x):
         _rms_norm[(ceil_div(rows, tile_rows),)](
-            flat, x if weight is None else weight.contiguous(), out, eps, rows, cols, flat.stride(0),
-            WEIGHTED=weight is not None, ROWS=tile_rows, COLS=tile_cols, num_warps=warps,
-        )  # fmt: skip
+            flat,
+            x if weight is None else weight.contiguous(),
+            out,
+            eps,
+            rows,
+            cols,
+            flat.stride(0),
+            WEIGHTED=weight is not None,
+            ROWS=tile_rows,
+            COLS=tile_cols,
+            num_warps=warps,
+        )
     return out

@@ -35,9 +35,7 @@ def _sum_rows(x_ptr, out_ptr, rows, cols, ROWS: tl.constexpr, COLS: tl.constexpr
 
 
 @triton.jit
-def _sum_slices(
-    x_ptr, out_ptr, groups, kept, cols, chunks, col_chunks, GROUPS: tl.constexpr, COLS: tl.constexpr
-):  # fmt: skip
+def _sum_slices(x_ptr, out_ptr, groups, kept, cols, chunks, col_chunks, GROUPS: tl.constexpr, COLS: tl.constexpr):
     # x [groups, kept, cols] -> out [splits, kept]: program (k, s) adds chunks s, s + splits, ... of x[:, k, :].
     k = tl.program_id(0)
     split = tl.program_id(1)
@@ -52,9 +50,7 @@ def _sum_slices(
 
 
 @triton.jit
-def _sum_columns(
-    x_ptr, out_ptr, outer, rows, cols, row_chunks, col_chunks, ROWS: tl.constexpr, COLS: tl.constexpr
-):  # fmt: skip
+def _sum_columns(x_ptr, out_ptr, outer, rows, cols, row_chunks, col_chunks, ROWS: tl.constexpr, COLS: tl.constexpr):
     # x [outer, rows, cols] -> out [splits, outer, cols]: program (o, c, s) adds row chunks s, s + splits, ...
     pid = tl.program_id(0)
     split = tl.program_id(1)
@@ -89,9 +85,17 @@ def _fold_contiguous(x: torch.Tensor, groups: int, kept: int, cols: int, out: to
     splits = max(1, min(chunks, _PROGRAMS // kept)) if split else 1
     parts = out if splits == 1 else torch.empty((splits, kept), dtype=torch.float32, device=x.device)
     _sum_slices[(kept, splits)](
-        x, parts, groups, kept, cols, chunks, col_chunks,
-        GROUPS=tile_groups, COLS=tile_cols, num_warps=max(1, min(32, tile_groups * tile_cols // 512)),
-    )  # fmt: skip
+        x,
+        parts,
+        groups,
+        kept,
+        cols,
+        chunks,
+        col_chunks,
+        GROUPS=tile_groups,
+        COLS=tile_cols,
+        num_warps=max(1, min(32, tile_groups * tile_cols // 512)),
+    )
     if splits > 1:
         if kept == 1:
             _fold_contiguous(parts, 1, 1, splits, out)
@@ -111,9 +115,17 @@ def _fold_columns(x: torch.Tensor, outer: int, rows: int, cols: int, out: torch.
     splits = max(1, min(row_chunks // 4, _PROGRAMS // (outer * col_chunks)))
     parts = out if splits == 1 else torch.empty((splits, outer, cols), dtype=torch.float32, device=x.device)
     _sum_columns[(outer * col_chunks, splits)](
-        x, parts, outer, rows, cols, row_chunks, col_chunks,
-        ROWS=tile_rows, COLS=tile_cols, num_warps=max(1, min(4, tile_rows * tile_cols // 256)),
-    )  # fmt: skip
+        x,
+        parts,
+        outer,
+        rows,
+        cols,
+        row_chunks,
+        col_chunks,
+        ROWS=tile_rows,
+        COLS=tile_cols,
+        num_warps=max(1, min(4, tile_rows * tile_cols // 256)),
+    )
     if splits > 1:
         _fold_columns(parts, 1, splits, outer * cols, out)
 

@@ -26,7 +26,10 @@ def blocks(seed: int, counters: torch.Tensor) -> torch.Tensor:
         # The low 64 bits of a product are right in int64 too; its high word is shifted with the sign, so it is masked.
         left, right = state[0] * _MULTIPLIERS[0], state[2] * _MULTIPLIERS[1]
         state = [
-            (right >> 32 & _WORD) ^ state[1] ^ key[0], right & _WORD, (left >> 32 & _WORD) ^ state[3] ^ key[1], left & _WORD
-        ]  # fmt: skip
+            (right >> 32 & _WORD) ^ state[1] ^ key[0],
+            right & _WORD,
+            (left >> 32 & _WORD) ^ state[3] ^ key[1],
+            left & _WORD,
+        ]
         key = [(one + step) & _WORD for one, step in zip(key, _KEY_STEPS, strict=True)]
     return torch.stack(state, dim=-1)

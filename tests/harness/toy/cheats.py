@@ -308,7 +308,6 @@ class ScaleFwdOp(generated.ScaleFwdOp):
         integrity.Guard.check = lambda self, op: None
         return self._loosens_the_tolerance(call, x)
 
-
     @implementation("overwrites_the_reference")
     def _overwrites_the_reference(self, call, x):
         for found in gc.get_objects():

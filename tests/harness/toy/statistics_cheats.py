@@ -212,9 +212,8 @@ def _normalizer_of_half_the_keys(op, call, q, k, v):
 def honest_rounds_the_weights(op, call, q, k, v):
     """Multiplies in the dtype, as tensor cores do, and divides by the sum of what was not rounded."""
     return _attention(
-        call, q, k, v,
-        lambda weights, value: weights.to(q.dtype).float() @ value / weights.sum(dim=-1, keepdim=True),
-    )  # fmt: skip
+        call, q, k, v, lambda weights, value: weights.to(q.dtype).float() @ value / weights.sum(dim=-1, keepdim=True)
+    )
 
 
 # ---- precision and bias

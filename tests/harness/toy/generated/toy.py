@@ -101,9 +101,7 @@ class ScatterCountFwdOp(Op, generated=True):
         }
         device = checks.call_device("ScatterCountFwdOp", (("total", total), ("ids", ids), ("x", x)), ("ids",))
         outputs = {"output": records["total"]}
-        return CheckedCall(
-            "ScatterCountFwdOp", self.params, {"N": x.shape[0]}, records, outputs, device, {"ids": ids}
-        )
+        return CheckedCall("ScatterCountFwdOp", self.params, {"N": x.shape[0]}, records, outputs, device, {"ids": ids})
 
     def eval_roofline(self) -> tuple[int, int]:
         """An addition per element; what the ids name is read and written."""
