@@ -16,9 +16,13 @@ COMMANDS += re.findall(r"`((?:\./bazelw|python3) \S+ [^`]+)`", README)
 TARGETS = sorted(set(re.findall(r"//\w[\w/]*:\w+", README)))
 
 
+# Public labels whose program is built elsewhere.
+ALIASES = {"//manifest:validate": "//codegen:validate", "//ops:conformance": "//ops/conformance:conformance"}
+
+
 def files_of(target: str) -> list[pathlib.Path]:
     """The files that a target of this test's data brings: the program, or what the target builds."""
-    folder, name = target.removeprefix("//").split(":")
+    folder, name = ALIASES.get(target, target).removeprefix("//").split(":")
     return [path for path in pathlib.Path(folder).glob(name + "*") if path.name.split(".")[0] == name]
 
 
@@ -33,7 +37,7 @@ def program_and_flags(command: str) -> tuple[str, list[str]] | None:
     """The program that a command starts, as a path, and the names of the flags it gives it."""
     words = command.split()
     if words[:2] == ["./bazelw", "run"]:
-        program = words[2].removeprefix("//").replace(":", "/")
+        program = ALIASES.get(words[2], words[2]).removeprefix("//").replace(":", "/")
     elif words[0] == "python3" and words[1].endswith("_zip.zip"):
         program = "perf/" + words[1].removesuffix("_zip.zip")
     else:
