@@ -1,4 +1,6 @@
-"""Calls of every kernel with its inputs laid out in every way: without axes, expanded, sliced, transposed, moved by an element."""
+"""Calls of every kernel with its inputs laid out in every way: without axes, expanded, sliced, transposed, moved by an
+element.
+"""
 
 from __future__ import annotations
 
@@ -121,7 +123,9 @@ def laid_out(
 
 
 def check(case: Case, layout: str, device: str = "cpu", in_turn: bool = True) -> int:
-    """Returns how many calls of `case` in the layout the kernel serves; each gives what is exact, or raises AssertionError."""
+    """Returns how many calls of `case` in the layout the kernel serves; each gives what is exact, or raises
+    AssertionError.
+    """
     served = 0
     for here, there in zip(
         laid_out(case, layout, "cpu", in_turn), laid_out(case, layout, device, in_turn), strict=True

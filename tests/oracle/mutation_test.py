@@ -1,4 +1,6 @@
-"""The oracles notice wrong formulas: every mutant of the formulas in Python, a sample of the others', and the tool itself."""
+"""The oracles notice wrong formulas: every mutant of the formulas in Python, a sample of the others', and the tool
+itself.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Triton kernels of the elementwise family: one pass over the data, whatever scalar function it applies.
 
 `_flat` serves operands that lie alike and scalars; `_strided` broadcasts and walks strides; `_gated` multiplies an
-activated half of each row with its other half. The scalar function is a constant of the kernel, so each op compiles to a
-kernel of its own.
+activated half of each row with its other half. The scalar function is a constant of the kernel, so each op compiles to
+a kernel of its own.
 """
 
 from __future__ import annotations
@@ -267,7 +267,9 @@ def _most_elements(tensors: Sequence[torch.Tensor], function: object) -> int:
 
 
 def _as_bytes(tensor: torch.Tensor) -> torch.Tensor:
-    """bool as uint8, which holds the same 0 and 1 (other bytes are no bool, and undefined): Triton moves bytes in vectors."""
+    """bool as uint8, which holds the same 0 and 1 (other bytes are no bool, and undefined): Triton moves bytes in
+    vectors.
+    """
     return tensor.view(torch.uint8) if tensor.dtype == torch.bool else tensor
 
 

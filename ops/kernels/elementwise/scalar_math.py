@@ -1,8 +1,8 @@
 """Transcendental functions of float32 values for Triton kernels, and cheaper ones for results of 16 bits.
 
-A streaming kernel over 16-bit elements has about 30 instructions an element on an H200 before arithmetic, not memory, sets
-its pace; the library's log, erf, sin, cos, fmod and pow take more. Those with `_half` in their name are good to some 2e-6
-of the result (or as stated), which rounding to 11 or 8 significant bits hides.
+A streaming kernel over 16-bit elements has about 30 instructions an element on an H200 before arithmetic, not memory,
+sets its pace; the library's log, erf, sin, cos, fmod and pow take more. Those with `_half` in their name are good to
+some 2e-6 of the result (or as stated), which rounding to 11 or 8 significant bits hides.
 """
 
 from __future__ import annotations
@@ -207,8 +207,8 @@ def floor_divide(x, y):
 def _fmod(x, y):
     """C's: exact. Triton's % takes off the product of the rounded quotient, which is wrong of a large one.
 
-    A kernel that uses it is launched with enable_reflect_ftz=False: else the library takes a subnormal y for 0, of which
-    there is no remainder.
+    A kernel that uses it is launched with enable_reflect_ftz=False: else the library takes a subnormal y for 0, of
+    which there is no remainder.
     """
     if COMPILED:
         return libdevice.fmod(x, y)
