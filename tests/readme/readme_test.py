@@ -13,16 +13,15 @@ README = pathlib.Path("README.md").read_text()
 COMMANDS = re.findall(r"^    (?:ssh \S+ )?((?:\./bazelw|python3) .+)$", README, re.MULTILINE)
 COMMANDS += re.findall(r"`((?:\./bazelw|python3) \S+ [^`]+)`", README)
 
+# Labels that stayed where users know them when their programs moved: aliases.
+MOVED = {"//manifest:validate": "//codegen:validate", "//ops:conformance": "//ops/conformance:conformance"}
+
 TARGETS = sorted(set(re.findall(r"//\w[\w/]*:\w+", README)))
-
-
-# Public labels whose program is built elsewhere.
-ALIASES = {"//manifest:validate": "//codegen:validate", "//ops:conformance": "//ops/conformance:conformance"}
 
 
 def files_of(target: str) -> list[pathlib.Path]:
     """The files that a target of this test's data brings: the program, or what the target builds."""
-    folder, name = ALIASES.get(target, target).removeprefix("//").split(":")
+    folder, name = MOVED.get(target, target).removeprefix("//").split(":")
     return [path for path in pathlib.Path(folder).glob(name + "*") if path.name.split(".")[0] == name]
 
 
@@ -37,7 +36,7 @@ def program_and_flags(command: str) -> tuple[str, list[str]] | None:
     """The program that a command starts, as a path, and the names of the flags it gives it."""
     words = command.split()
     if words[:2] == ["./bazelw", "run"]:
-        program = ALIASES.get(words[2], words[2]).removeprefix("//").replace(":", "/")
+        program = MOVED.get(words[2], words[2]).removeprefix("//").replace(":", "/")
     elif words[0] == "python3" and words[1].endswith("_zip.zip"):
         program = "perf/" + words[1].removesuffix("_zip.zip")
     else:
