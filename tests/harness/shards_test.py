@@ -82,6 +82,7 @@ def test_four_shards_as_processes_price_what_one_run_prices(tmp_path):
     assert all(sizes)
 
 
+@pytest.mark.nightly
 def test_four_shards_as_processes_measure_what_one_run_measures(tmp_path):
     flags = [runs.TOY, "--device=cpu", "--rows=all", "--row_timeout_s=100", plugin("implementations")]
     _at_once(tmp_path, [[*flags, f"--shard={index}/4", f"--out={index}.binpb"] for index in (1, 2, 3, 4)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import itertools
 import json
+import os
 import random
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from tileops.tests.manifest.entries import OP, VALID, variant
 from tileops.tests.manifest.grammar import grown
 from tileops.tests.manifest.mutations import to_yaml
 
-SEED, DOCUMENTS = 20261130, 3000
+SEED, DOCUMENTS = 20261130, 200_000 if os.environ.get("TILEOPS_TEST_ALL") == "1" else 1000
 
 
 def test_damaged_and_grown_documents_give_diagnostics_or_code_that_compiles():

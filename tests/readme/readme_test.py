@@ -3,6 +3,7 @@
 import functools
 import pathlib
 import re
+import shutil
 import subprocess
 
 import pytest
@@ -51,9 +52,22 @@ def test_the_two_commands_are_there():
     assert {"./bazelw run //perf:roofline", "./bazelw test //..."} <= set(COMMANDS)
 
 
-def test_the_contributors_check_runs_the_test_command():
-    lines = pathlib.Path(".ci/run").read_text().splitlines()
-    assert [line for line in lines if line.startswith("./bazelw test //... ")]
+@pytest.mark.parametrize(("script", "tests"), [("run", "//..."), ("nightly", "//tests:nightly")])
+def test_the_checks_run_their_tests_and_count_the_results(tmp_path, script, tests):
+    (tmp_path / ".ci").mkdir()
+    for name in ("run", "nightly"):
+        shutil.copy(f".ci/{name}", tmp_path / ".ci")
+    bazelw = tmp_path / "bazelw"
+    bazelw.write_text('#!/bin/sh\necho "called: $*"\necho "//a:b  PASSED in 1s"\necho "//a:c  FAILED in 1s"\nexit 3\n')
+    bazelw.chmod(0o755)
+    done = subprocess.run([tmp_path / ".ci" / script], capture_output=True, text=True, check=False)
+    assert done.returncode == 3, done.stderr
+    assert done.stdout.splitlines() == [
+        f"called: test {tests}",
+        "//a:b  PASSED in 1s",
+        "//a:c  FAILED in 1s",
+        "1 passed, 1 failed",
+    ]
 
 
 @pytest.mark.parametrize("built", sorted(set(re.findall(r"bazel-bin/([\w/.]+)", README))))
