@@ -20,7 +20,7 @@ from tileops.tools.cli import command, later, output
 # Imported when first used, since they import torch.
 torch = later.module("torch")
 bench_catalogue = later.module("tileops.perf.harness.catalogue")
-bench_pricing = later.module("tileops.perf.harness.pricing")
+bench_records = later.module("tileops.perf.harness.records")
 clock_study_flush = later.module("tileops.perf.study.flush")
 clock_study_replay = later.module("tileops.perf.study.replay")
 
@@ -55,7 +55,7 @@ def main(argv: Sequence[str]) -> int:
     if _STUDY.value == "flush":
         found = list(clock_study_flush.readings(device, sizes))
     else:
-        cases = bench_pricing.all_cases(bench_catalogue.load(bench_catalogue.Sources()))
+        cases = bench_records.all_cases(bench_catalogue.load(bench_catalogue.Sources()))
         chosen = clock_study_replay.compute_heavy(cases, _ROWS.value)
         found = list(clock_study_replay.readings(chosen, _IMPLEMENTATION.value, device))
     try:

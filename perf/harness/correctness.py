@@ -1,4 +1,4 @@
-"""Is what an implementation computed right? Comparison with the reference, which runs in higher precision."""
+"""Is what an implementation computed right? Compares with the reference, which runs in higher precision."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Any
 
 import torch
 
+from tileops.ops.cases import WorkloadCase
 from tileops.ops.op import Op
-from tileops.perf.harness import bias, not_finite
 from tileops.perf.harness import noise as bench_noise
+from tileops.perf.harness import rules
 from tileops.perf.harness.expected import Expected, Jumps, Wanted, WrongResultError, outputs_by_name, share_storage
 from tileops.perf.harness.inputs import Inputs
 
@@ -123,7 +124,7 @@ def _check_tensor(what: str, found: torch.Tensor | None, wanted: Wanted | None) 
     if str(found.dtype).removeprefix("torch.") not in TOLERANCE:
         return _check_whole(what, found, reference, wanted.allowed)
     tolerance = tolerance_of(found.dtype, wanted)
-    found, reference = not_finite.settled(what, found, reference, tolerance)
+    found, reference = rules.settled(what, found, reference, tolerance)
     if reference is not wanted.tensor:
         wanted = dataclasses.replace(wanted, tensor=reference)
     if wanted.jumps is not None:
@@ -142,7 +143,7 @@ def _check_tensor(what: str, found: torch.Tensor | None, wanted: Wanted | None) 
             f"{what} is wrong in {wrong} of {found.numel()} elements: off by more than {tolerance:.3g} of their own size"
             f" and {_noise_factor(found.dtype, wanted):g} times what rounding costs there"
         )
-    bias.check(what, found, wanted)
+    rules.check_bias(what, found, wanted)
     return error
 
 
@@ -260,3 +261,29 @@ def _check_storage(
 
 def _bits(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.contiguous().view(torch.uint8) if tensor.dim() else tensor.reshape(1).view(torch.uint8)
+
+
+# ---- how many of a row's timed calls are verified
+
+# Of one truth value half of all wrong results are right by chance, and of a handful of calls that are all chance.
+
+
+# Calls that are verified on every row. A count.
+FEWEST_VERIFIED = 2
+# Elements of the smallest result that are compared in all, and so the most calls: of one element each. A count.
+_VERIFIED_ELEMENTS = 64
+# Inputs that are made anew, and that the reference runs on, for calls beyond the fewest. Bytes.
+_INPUT_BYTES = 16 * 2**20
+
+
+def calls_to_verify(expected: Expected, case: WorkloadCase) -> int:
+    """Timed calls to verify on a row, at least `FEWEST_VERIFIED`. A count.
+
+    Args:
+      expected: what a call of the row gives. The smallest of it decides: each output may be wrong by itself.
+      case: the row; inputs that are not small keep the number down, as each call's are made again.
+    """
+    wanted = (one for one in (*expected.outputs.values(), *expected.mutated.values()) if one is not None)
+    smallest = min((elements for one in wanted if (elements := one.tensor.numel())), default=_VERIFIED_ELEMENTS)
+    affordable = _INPUT_BYTES // max(1, case.input_bytes)
+    return max(FEWEST_VERIFIED, min(-(-_VERIFIED_ELEMENTS // smallest), affordable))

@@ -9,7 +9,7 @@ import torch
 from tileops.ops import workloads
 from tileops.perf.clock.activities import ClockError
 from tileops.perf.clock.measurement import Flush, Measurement, TimingSource
-from tileops.perf.harness import integrity, records, timing
+from tileops.perf.harness import fingerprint, records, timing
 from tileops.perf.harness import rotation as bench_rotation
 from tileops.perf.harness.expected import WrongResultError
 from tileops.perf.harness.inputs import RowInputs
@@ -99,7 +99,7 @@ def row(gpu, monkeypatch):
     def timed(flushed, rotated, implementation="torch", rotation=None):
         op_class = toys.load("implementations")["ScaleFwdOp"]
         case = toys.case(op_class, "small")
-        found = timing.Row(op_class, case, CPU, integrity.Guard([op_class]))
+        found = timing.Row(op_class, case, CPU, fingerprint.Guard([op_class]))
         op = workloads.construct(op_class, case, target="torch", device=CPU)
         op(**found.inputs.tensors)
         record = records.new_record(op_class, case, implementation)

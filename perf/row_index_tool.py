@@ -6,7 +6,7 @@ import pathlib
 
 from absl import flags
 
-from tileops.perf.harness import catalogue, pricing
+from tileops.perf.harness import catalogue, records
 from tileops.tools.cli import command
 
 _OUT = flags.DEFINE_string("out", None, "File to write.", required=True)
@@ -17,7 +17,7 @@ def main(argv: list[str]) -> int:
     del argv
     lines = ['"""The project\'s ops: name, family, implementations, rows. Generated: do not edit."""', "", "OPS = ("]
     for op_class in catalogue.load(catalogue.Sources()).values():
-        prices = pricing.price_cases((op_class, case) for case in op_class.CASES)
+        prices = records.price_cases((op_class, case) for case in op_class.CASES)
         names = op_class.ENTRY, op_class.FAMILY, tuple(op_class.implementation_names()), tuple(op_class.BRANCHES)
         lines.append(f"    ({', '.join(map(repr, names))}, (")
         for case, price in zip(op_class.CASES, prices, strict=True):
