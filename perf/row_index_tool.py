@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+from collections.abc import Sequence
 
 from absl import flags
 
@@ -12,7 +13,7 @@ from tileops.tools.cli import command
 _OUT = flags.DEFINE_string("out", None, "File to write.", required=True)
 
 
-def main(argv: list[str]) -> int:
+def main(argv: Sequence[str]) -> int:
     """Writes the module; returns the exit status."""
     del argv
     lines = ['"""The project\'s ops: name, family, implementations, rows. Generated: do not edit."""', "", "OPS = ("]
@@ -21,9 +22,8 @@ def main(argv: list[str]) -> int:
         names = op_class.ENTRY, op_class.FAMILY, tuple(op_class.implementation_names()), tuple(op_class.BRANCHES)
         lines.append(f"    ({', '.join(map(repr, names))}, (")
         for case, price in zip(op_class.CASES, prices, strict=True):
-            lines.append(
-                f"        {(case.case_id, case.label, price.flops, price.bytes, case.input_bytes, tuple(case.branches))!r},"
-            )
+            sizes = price.flops, price.bytes, case.input_bytes
+            lines.append(f"        {(case.case_id, case.label, *sizes, tuple(case.branches))!r},")
         lines.append("    )),")
     pathlib.Path(_OUT.value).write_text("\n".join([*lines, ")", ""]))
     return command.EXIT_OK

@@ -1,13 +1,13 @@
 """The border between the bench and code that nobody vouches for: what comes back from it, and what it cannot reach.
 
 A tensor takes attributes like any Python object, and an attribute called `clone` or `copy_` hides the method. So the
-bench lends and keeps aliases (RowInputs.lend, `taken`), calls no method by way of a tensor that an implementation had in
-its hands, and refuses a tensor with such an attribute.
+bench lends and keeps aliases (RowInputs.lend, `taken`), calls no method by way of a tensor that an implementation had
+in its hands, and refuses a tensor with such an attribute.
 
-What verification rests on must outlive calls of such code. A tensor of this process would not: a kernel that writes past
-the end of its output can hit it, and Python code can find it. So `Kept` holds tensors in a sealed file in memory, with
-checksums. The file has no address while such code runs, the system refuses every write to it once it is sealed, and each
-reading is compared with the checksums taken when the tensors were made.
+What verification rests on must outlive calls of such code. A tensor of this process would not: a kernel that writes
+past the end of its output can hit it, and Python code can find it. So `Kept` holds tensors in a sealed file in memory,
+with checksums. The file has no address while such code runs, the system refuses every write to it once it is sealed,
+and each reading is compared with the checksums taken when the tensors were made.
 """
 
 from __future__ import annotations
@@ -121,7 +121,10 @@ class Kept:
 
         self._value = _replaced(value, torch.Tensor, place)
         self._size += _ALIGNMENT  # no file of no bytes
-        self._file = open(os.memfd_create("tileops-kept", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING), "rb")
+        # Open as long as the value lives.
+        self._file = open(  # noqa: SIM115
+            os.memfd_create("tileops-kept", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING), "rb"
+        )
         os.ftruncate(self._file.fileno(), self._size)
         mapped = self._mapped(shared=True)
         for part, tensor in tensors:

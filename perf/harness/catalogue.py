@@ -78,6 +78,7 @@ def load(
         except (Exception, SystemExit) as error:  # a script that was not written to be imported may end itself
             raise CatalogueError(_plugin_error(plugin, error)) from error
         classes |= catalogue.classes_of([module])
+        assert guard is not None  # there is a plug-in
         if names := guard.changed():
             raise CatalogueError(f"--plugin={plugin}: {fingerprint.describe(names)}")
         if said := bench_settings.describe(settings, bench_settings.read()):
@@ -86,8 +87,8 @@ def load(
             raise CatalogueError(f"--plugin={plugin}: threads that its import started compute on ({', '.join(names)})")
         for name, file in bench_plugins.namesakes(plugin, sources.plugins):
             raise CatalogueError(
-                f"--plugin={plugin}: the module {name!r} beside it is not the one that is loaded, which is {file}: give one"
-                " of them another name, or measure the plugins in two runs"
+                f"--plugin={plugin}: the module {name!r} beside it is not the one that is loaded, which is {file}: give"
+                " one of them another name, or measure the plugins in two runs"
             )
         after = _implementations(classes)
         _refuse_taken_names(plugin, before, after, registered)
@@ -127,8 +128,8 @@ def _refuse_taken_names(
             op, name = key
             whose = "that the op has already" if owner == plugin else f"in {owner}"
             raise CatalogueError(
-                f"--plugin={plugin}: its implementation {name!r} of {op} takes the place of the one of that name {whose};"
-                " a record could be of either: give one of them another name"
+                f"--plugin={plugin}: its implementation {name!r} of {op} takes the place of the one of that name"
+                f" {whose}; a record could be of either: give one of them another name"
             )
 
 
@@ -185,8 +186,8 @@ def _plugin_error(plugin: str, error: BaseException) -> str:
 def _generated_error(generated_dir: str | None, error: Exception) -> str:
     """What was wrong with the import of generated modules; None are the project's.
 
-    Where a formula's module cannot be imported it names the manifest's line: the generated file is nothing that the user
-    wrote, and may be gone by the time they read this.
+    Where a formula's module cannot be imported it names the manifest's line: the generated file is nothing that the
+    user wrote, and may be gone by the time they read this.
     """
     described = errors.describe(error)
     formulas = None if generated_dir is None else _formulas(pathlib.Path(generated_dir), error)
@@ -201,7 +202,8 @@ def _generated_error(generated_dir: str | None, error: Exception) -> str:
 
 
 def _formulas(folder: pathlib.Path, error: Exception) -> tuple[str, str] | None:
-    """(file:line of the manifest, module) of the formula that a generated module could not import; None of no formula."""
+    """Returns (file:line of the manifest, module) of the formula that could not be imported; None if it was no"
+    " formula."""
     found = None
     for frame, line in traceback.walk_tb(error.__traceback__):
         path = pathlib.Path(frame.f_code.co_filename)

@@ -144,8 +144,8 @@ def too_much(
     needed = _INPUT_COPIES * case.input_bytes + _OUTPUT_COPIES * case.output_bytes
     if needed > _MEMORY_SHARE * machine.memory_bytes:
         return (
-            f"too large for this machine: about {_size(needed)}; a row may take {_MEMORY_SHARE:.0%} of the memory that is"
-            f" available, {_size(_MEMORY_SHARE * machine.memory_bytes)} of {_size(machine.memory_bytes)}"
+            f"too large for this machine: about {_size(needed)}; a row may take {_MEMORY_SHARE:.0%} of the memory that"
+            f" is available, {_size(_MEMORY_SHARE * machine.memory_bytes)} of {_size(machine.memory_bytes)}"
         )
     seconds = estimate_s(price, case, machine)
     if max_seconds and seconds > max_seconds:

@@ -144,7 +144,7 @@ def _git(directory: str, *arguments: str) -> str | None:
 def plugins(
     sources: bench_catalogue.Sources, names: Sequence[str], spec_dirs: Sequence[str]
 ) -> tuple[list[benchmark_pb2.Plugin], tuple[bench_plugins.SourceFile, ...]]:
-    """What the header says of all that is not the project's, and is loaded: the manifest, if it is another, and plugins.
+    """Returns what the header says of loaded code that is not the project's: another manifest, and plug-ins.
 
     Args:
       sources: names them as they are imported.

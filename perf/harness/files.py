@@ -132,7 +132,8 @@ def finish(
     ok = counts[benchmark_pb2.STATUS_OK]
     command.say(
         f"{len(outcomes)} records: {ok} ok, {counts[benchmark_pb2.STATUS_SKIPPED]} skipped,"
-        f" {counts[benchmark_pb2.STATUS_ERROR]} errors, {counts[benchmark_pb2.STATUS_TIMEOUT]} timeouts; written to {path}"
+        f" {counts[benchmark_pb2.STATUS_ERROR]} errors, {counts[benchmark_pb2.STATUS_TIMEOUT]} timeouts; written to"
+        f" {path}"
     )
     is_failed = any(counts[status] for status in bench_records.FAILED)
     # The dearest rows of a run lie in parts of their own: where those are skipped, the others have been measured.

@@ -8,8 +8,8 @@ code alone, since it may keep what it likes in its defaults and cells.
 
 The clock binds what it calls when it is imported, so that most replacements change nothing for it. A replacement is an
 error all the same: code that replaces a clock means to, and what else it changed is not known. In the end Python lets
-code do anything in its own process, to the bench's instances by way of frames, say. A fingerprint finds what was done to
-functions, classes and constants.
+code do anything in its own process, to the bench's instances by way of frames, say. A fingerprint finds what was done
+to functions, classes and constants.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class Fingerprint:
 
     def _module(self, module: types.ModuleType) -> dict[str, Any]:
         """Note a module; returns the modules and classes of others that it has names for."""
-        foreign = {}
+        foreign: dict[str, Any] = {}
         # A builtin's name hides it. Others change nothing: torch.compile adds names of its own for what it compiles.
         hiding = frozenset(vars(builtins)) - _SKIPPED
         self._sizes.append((module.__name__, vars(module), frozenset(vars(module)), hiding))
@@ -180,7 +180,7 @@ class Fingerprint:
             for key, item in value.items():
                 self._values.append((path, value, key, item))
                 self._value(path, item, is_constant)
-        elif dataclasses.is_dataclass(value) and value.__dataclass_params__.frozen:
+        elif dataclasses.is_dataclass(value) and value.__dataclass_params__.frozen:  # type: ignore[union-attr]  # which typeshed leaves out
             for field in dataclasses.fields(value):
                 item = getattr(value, field.name)
                 self._values.append((path, _Attributes(value), field.name, item))

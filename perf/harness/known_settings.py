@@ -1,7 +1,8 @@
 """The process-wide settings that are known: how each is called, read and written.
 
-Settings of the interpreter and of the process: hooks, garbage collection, timers, CPUs. Hooks run code of their own while
-others are measured. Settings of PyTorch: threads, defaults, precisions, kernels of choice, modes, device and stream.
+Settings of the interpreter and of the process: hooks, garbage collection, timers, CPUs. Hooks run code of their own
+while others are measured. Settings of PyTorch: threads, defaults, precisions, kernels of choice, modes, device and
+stream.
 """
 
 from __future__ import annotations
@@ -114,14 +115,7 @@ def hooks() -> list[Setting]:
             )
             for what, which in _TIMERS
         ),
-        *(
-            Setting(
-                name=f"tool {tool} of sys.monitoring",
-                read=functools.partial(sys.monitoring.get_tool, tool),
-                write=functools.partial(_set_tool, tool),
-            )
-            for tool in (range(6) if hasattr(sys, "monitoring") else ())  # from Python 3.12 on
-        ),
+        *_tools(),
     ]
 
 
@@ -154,8 +148,21 @@ def _set_timer(which: int, found: str) -> None:
         signal.setitimer(which, 0)
 
 
+def _tools() -> list[Setting]:
+    if sys.version_info < (3, 12):
+        return []
+    return [
+        Setting(
+            name=f"tool {tool} of sys.monitoring",
+            read=functools.partial(sys.monitoring.get_tool, tool),
+            write=functools.partial(_set_tool, tool),
+        )
+        for tool in range(6)
+    ]
+
+
 def _set_tool(tool: int, found: str | None) -> None:
-    if found is None:  # what another one's tool was to be told is not known
+    if sys.version_info >= (3, 12) and found is None:  # which events another tool was to hear is not known
         sys.monitoring.set_events(tool, 0)
         sys.monitoring.free_tool_id(tool)
 

@@ -121,7 +121,7 @@ def units(cases: list[bench_rows.Case], choice: Choice, environment: benchmark_p
             names, skip = ("",), "no implementation: bring one with --plugin"
         elif skip and not is_named:  # what would not have run is not skipped
             served_by = serving(op_class, case, environment.device_kind)
-            names = [name for name in names if name in served_by]
+            names = tuple(name for name in names if name in served_by)
         planned += [
             Unit(op_class=op_class, case=case, implementation=name, price=price, skip=skip, is_named=is_named)
             for name in names

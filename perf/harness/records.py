@@ -64,8 +64,8 @@ def _refuse_other_prices(op: Op) -> None:
     stated = next(vars(base)["eval_roofline"] for base in type(op).__mro__ if vars(base).get("_generated"))
     if type(op).eval_roofline is not stated or _PRICING & vars(op).keys():
         raise FormulaError(
-            f"{op.ENTRY}: {', '.join(sorted(_PRICING & vars(op).keys())) or 'eval_roofline'} was replaced; an op is priced by"
-            " its manifest entry and by methods of its class alone"
+            f"{op.ENTRY}: {', '.join(sorted(_PRICING & vars(op).keys())) or 'eval_roofline'} was replaced; an op is"
+            " priced by its manifest entry and by methods of its class alone"
         )
 
 
@@ -108,7 +108,8 @@ def _data_terms(op: Op) -> dict[str, int]:
         is_count = isinstance(count, numbers.Integral) and not isinstance(count, bool)
         if not isinstance(name, str) or not is_count or not -_TERM_LIMIT <= count < _TERM_LIMIT:
             raise FormulaError(
-                f"{op.ENTRY}: roofline_data_terms() gave {count!r} for {name!r}, and a term is a name and an int of 64 bits"
+                f"{op.ENTRY}: roofline_data_terms() gave {count!r} for {name!r}, and a term is a name and an int of 64"
+                " bits"
             )
     return {name: int(count) for name, count in terms.items()}
 
@@ -121,7 +122,7 @@ def copy_price(source: benchmark_pb2.BenchmarkRecord, target: benchmark_pb2.Benc
     target.data_terms.update(source.data_terms)
 
 
-def set_status(record: benchmark_pb2.BenchmarkRecord, status: int, message: str) -> None:
+def set_status(record: benchmark_pb2.BenchmarkRecord, status: benchmark_pb2.Status, message: str) -> None:
     """Set the outcome and why, on one line."""
     record.status = status
     line = " ".join(message.split())

@@ -112,5 +112,6 @@ def flush_of_row(op: Op, record: benchmark_pb2.BenchmarkRecord, written: Iterabl
 
 
 def touched_bytes(op: Op, record: benchmark_pb2.BenchmarkRecord, written: Iterable[str]) -> int:
-    """What the call brings into the cache: what it reads and then writes in place is charged twice, and lies there once."""
+    """Returns the bytes that the call brings into the cache: a tensor that is read and then written in place counts"
+    " once."""
     return max(record.bytes - op.last_call.bytes_of(*written), 0)

@@ -9,7 +9,7 @@ import dataclasses
 import fnmatch
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from tileops.ops.cases import WorkloadCase
 from tileops.ops.row_index import IndexedCase, IndexedOp
@@ -26,16 +26,29 @@ Case = tuple["type[Op]", WorkloadCase]
 class NamedCase(Protocol):
     """A row of an op: a WorkloadCase, or a line of the project's index."""
 
-    case_id: str
-    label: str
+    @property
+    def case_id(self) -> str:
+        """Name of the row within its op."""
+
+    @property
+    def label(self) -> str:
+        """Name of the workload."""
 
 
 class Named(Protocol):
     """An op by its names: its class, or a line of the project's index."""
 
-    ENTRY: str
-    FAMILY: str
-    CASES: Sequence[NamedCase]
+    @property
+    def ENTRY(self) -> str:
+        """Name of the op."""
+
+    @property
+    def FAMILY(self) -> str:
+        """Name of the family."""
+
+    @property
+    def CASES(self) -> Sequence[NamedCase]:
+        """Rows of the op."""
 
     def implementation_names(self) -> tuple[str, ...]:
         """Names of the op's implementations, the reference first."""
@@ -59,8 +72,8 @@ class Selection:
 
 def select(
     classes: Mapping[str, NamedOp], selection: Selection, listed_by: str = nearest.ROWS
-) -> list[tuple[NamedOp, NamedCase]]:
-    """Cases that pass every glob, in the catalogue's order.
+) -> list[tuple[NamedOp, Any]]:
+    """Returns the ops and cases that pass every glob, in the catalogue's order; a case as its op has it.
 
     Args:
       classes: the ops by name.
@@ -92,7 +105,7 @@ def select(
 
 
 def quick(cases: Sequence[Case], cost: Callable[[Case], float]) -> list[Case]:
-    """The cheapest case of each op, in the given order; one without elements where there is no other: it shows little."""
+    """Returns the cheapest case of each op, in the given order; a case without elements only if there is no other."""
     best: dict[str, tuple[bool, float, int]] = {}
     for at, (op_class, case) in enumerate(cases):
         is_empty = not case.output_bytes or any(0 in tensor.shape for tensor in case.tensors)
@@ -107,7 +120,8 @@ def check_implementations(classes: Iterable[Named], wanted: Sequence[str], liste
     for name in wanted:
         if name != ALL and name not in known:
             raise SelectionError(
-                f"--implementation={name}: no selected op has one of that name; {nearest.instead(name, known, listed_by)}"
+                f"--implementation={name}: no selected op has one of that name;"
+                f" {nearest.instead(name, known, listed_by)}"
             )
 
 

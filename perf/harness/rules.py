@@ -2,14 +2,14 @@
 
 Not finite. An example, a float16 result. If the reference, in float32, is minus infinity (a masked score) or NaN, the
 result must be the same. If the reference is 70000, float16 has no such number, and the result must be infinity. If the
-reference is 65510, just short of the 65520 from which rounding gives infinity, a result that is off by as much as passes
-may be either. Everywhere else the result must be finite. What is left is compared by size, with both 0 where either is
-not finite.
+reference is 65510, just short of the 65520 from which rounding gives infinity, a result that is off by as much as
+passes may be either. Everywhere else the result must be finite. What is left is compared by size, with both 0 where
+either is not finite.
 
-Bias. Rounding has no sign, so over many elements its errors cancel. An example: an RMSNorm in bfloat16 whose results are
-all 1% too large. Each is within the tolerance, since rounding alone may cost an element 0.4%. But the errors of 4096
-honest results cancel to some 0.01%, and these add up to 1%. With y a result, r the reference and rn(r) the reference
-rounded to the dtype, the bias is
+Bias. Rounding has no sign, so over many elements its errors cancel. An example: an RMSNorm in bfloat16 whose results
+are all 1% too large. Each is within the tolerance, since rounding alone may cost an element 0.4%. But the errors of
+4096 honest results cancel to some 0.01%, and these add up to 1%. With y a result, r the reference and rn(r) the
+reference rounded to the dtype, the bias is
 
     sum(w * (y - rn(r)) * r) / sum(w * r**2)
 
@@ -91,7 +91,7 @@ def _kinds(values: torch.Tensor) -> torch.Tensor:
 
 
 def _right_kinds(wanted: torch.Tensor, dtype: torch.dtype, tolerance: float) -> list[torch.Tensor]:
-    """What an element may be: as the reference is when it is rounded to `dtype`, and as it is a little below and above."""
+    """Returns what an element may be: the reference rounded to `dtype`, and values a little below and above it."""
     values = wanted.to(noise.working_dtype(wanted))
     return [_kinds((values * factor).to(dtype)) for factor in (1.0, 1 - tolerance, 1 + tolerance)]
 
@@ -101,17 +101,19 @@ def _right_kinds(wanted: torch.Tensor, dtype: torch.dtype, tolerance: float) -> 
 
 # Elements that are looked at, and how many of different values there must be. Counts.
 _SAMPLE, FEWEST = 1 << 18, 256
-# Steps of the dtype that pass. Work in float32 whose results are rounded to 16 or 8 bits is off by nothing that a step of
-# these shows. In float32 itself the approximations of functions are off by about a step, systematically, and the sums of
-# a reduction by a few. Tensor cores cut float32 operands to tf32, 7e-4 too little in a product: there rule 1 alone holds.
+# Steps of the dtype that pass. Work in float32 whose results are rounded to 16 or 8 bits is off by nothing that a step
+# of these shows. In float32 itself the approximations of functions are off by about a step, systematically, and the
+# sums of a reduction by a few. Tensor cores cut float32 operands to tf32, 7e-4 too little in a product: there rule 1
+# alone holds.
 STEPS = {"elementwise": 0.1, "reduction": 0.1, "product": 0.1}
 WIDE_STEPS = {"elementwise": 1.0, "reduction": 8.0, "product": math.inf}
-# Steps that pass in bfloat16 on a CPU under Triton's interpreter, which cuts float32 off to bfloat16 instead of rounding it.
+# Steps that pass in bfloat16 on a CPU under Triton's interpreter, which cuts float32 off to bfloat16 instead of
+# rounding it.
 _INTERPRETED_STEPS = 0.5 if os.environ.get("TRITON_INTERPRET") == "1" else 0.0
 # Standard errors of the bias that pass. A factor.
 DEVIATIONS = 4.0
-# Elements whose rounded size lies between these, in units of the smallest normal and of the largest number of the dtype:
-# others have steps that are no share of their size, or may be infinite.
+# Elements whose rounded size lies between these, in units of the smallest normal and of the largest number of the
+# dtype: others have steps that are no share of their size, or may be infinite.
 _SMALLEST, _LARGEST = 8.0, 0.5
 
 
@@ -135,8 +137,8 @@ def check_bias(what: str, found: torch.Tensor, wanted: Wanted) -> None:
     measured = bias_of(found, wanted)
     if measured is not None and not abs(measured.bias) <= measured.passes:
         raise WrongResultError(
-            f"{what} is too {'large' if measured.bias > 0 else 'small'} by {abs(measured.bias):.3g} of its size in the mean"
-            f" of {measured.elements} elements, and {measured.passes:.3g} passes: rounding errs in both directions"
+            f"{what} is too {'large' if measured.bias > 0 else 'small'} by {abs(measured.bias):.3g} of its size in the"
+            f" mean of {measured.elements} elements, and {measured.passes:.3g} passes: rounding errs in both directions"
         )
 
 

@@ -92,7 +92,7 @@ def _task(unit: Unit, worker: Worker) -> bench_worker.RunRow:
     )
 
 
-def _failed(unit: Unit, worker: Worker, status: int, message: str) -> Record:
+def _failed(unit: Unit, worker: Worker, status: benchmark_pb2.Status, message: str) -> Record:
     record = records.new_record(unit.op_class, unit.case, unit.implementation)
     records.copy_price(unit.price, record)
     records.set_status(record, status, message)
@@ -160,8 +160,9 @@ class Queue(Generic[AnyUnit]):
         return self._row_of[worker].popleft(), is_other_op
 
     def _next_op(self, worker: Hashable) -> str | None:
-        if self._left.get(self._op_of.get(worker)):
-            return self._op_of[worker]
+        begun = self._op_of.get(worker)
+        if begun is not None and self._left.get(begun):
+            return begun
         fresh = next((op for op in self._left if op not in self._begun), None)
         if fresh is not None:
             return fresh

@@ -14,7 +14,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def follow() -> None:
-    """Have the system kill this process with the one that started it, be it stuck in whatever call. Linux alone does."""
+    """Has the system kill this process when its parent ends, whatever call it is stuck in. Only Linux does that."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 

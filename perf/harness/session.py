@@ -238,8 +238,8 @@ def _measure(
             writer.interrupt()
             held = reader.records_counted(writer.counts.records)
             command.say(
-                f"{error}; {writer.path} holds {held}: begin another run, or put the file back and continue this one with"
-                " --resume"
+                f"{error}; {writer.path} holds {held}: begin another run, or put the file back and continue this one"
+                " with --resume"
             )
             return command.EXIT_FOUND
     command.say(f"took {time.monotonic() - began:.0f} s")

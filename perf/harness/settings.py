@@ -2,8 +2,8 @@
 
 Process-wide settings decide how fast and how exactly every implementation computes. An implementation that needs a
 setting sets it inside its call and resets it before it returns. Otherwise it would change the times of those that are
-measured after it in the same process, the reference's among them. Threads that compute on would slow them down; a thread
-that waits for work does not, and PyTorch's compiler keeps such a thread.
+measured after it in the same process, the reference's among them. Threads that compute on would slow them down; a
+thread that waits for work does not, and PyTorch's compiler keeps such a thread.
 """
 
 from __future__ import annotations
@@ -111,8 +111,8 @@ def check_threads(before: Collection[threading.Thread]) -> None:
     if names := busy(before):
         told = ", ".join(names[:_TOLD]) + (f" and {len(names) - _TOLD} more" if len(names) > _TOLD else "")
         raise ClockError(
-            f"threads that were left behind compute on ({told}): what starts a thread ends it, or lets it wait, before it"
-            " returns"
+            f"threads that were left behind compute on ({told}): what starts a thread ends it, or lets it wait, before"
+            " it returns"
         )
 
 

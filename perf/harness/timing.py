@@ -73,18 +73,19 @@ class Row:
           NotFiniteError: the op is defined for values of neither sign.
           KeptError: it was changed since.
         """
-        self._keep_expected()
-        return self._kept.get()
+        return self._keep_expected().get()
 
-    def _keep_expected(self) -> None:
-        """Run the reference, once."""
+    def _keep_expected(self) -> Kept:
+        """Runs the reference, once; returns what it gives, kept."""
         if self._kept is None:
             expected = self._of_either_sign()
             self._kept = Kept(expected)
             self._verified_calls = correctness.calls_to_verify(expected, self.case)
+        return self._kept
 
     def _of_either_sign(self) -> Expected:
-        """Of values of either sign, unless absolute values have far fewer results that are NaN: those leave its domain."""
+        """Runs on values of either sign; on absolute values if far fewer results are then NaN: the others leave its"
+        " domain."""
         try:
             found = self._expect()
         except NotFiniteError:

@@ -66,7 +66,8 @@ class Answer:
 
 def serve(connection: Connection, sources: catalogue.Sources, budget: Budget | None) -> None:
     """Answer tasks until the connection closes. What ops print goes to stderr: stdout is the command's data."""
-    # A child was forked with this module. Elsewhere importing it would end the process with the shell it was started by.
+    # A child was forked with this module. Elsewhere importing it would end the process with the shell it was started
+    # by.
     from tileops.perf.harness import server
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means

@@ -179,7 +179,7 @@ def test_a_result_that_answers_for_its_own_contents_is_refused_in_rotation_too(r
         def some(self, count):
             found = super().some(count)
             for _, returned in found:
-                returned.clone = lambda: returned
+                returned.clone = lambda returned=returned: returned
             return found
 
     with pytest.raises(WrongResultError, match="in rotation, at another address: output 'output' carries attributes"):
