@@ -37,7 +37,7 @@ saved = later.module("tileops.audit.saved")
 saved_rows = later.module("tileops.audit.saved_rows")
 bench_catalogue = later.module("tileops.perf.harness.catalogue")
 bench_environment = later.module("tileops.perf.harness.environment")
-bench_progress = later.module("tileops.perf.harness.progress")
+bench_progress = later.module("tileops.tools.cli.progress")
 
 _OP = flags.DEFINE_multi_string("op", [], "Globs of op names, comma-separated; repeatable.")
 _FAMILY = flags.DEFINE_multi_string("family", [], "Globs of families, comma-separated; repeatable.")

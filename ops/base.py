@@ -5,7 +5,7 @@ What runs, records and traces calls (execution.py, library.py, composite/) knows
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self
 
 import torch
@@ -53,6 +53,7 @@ class BaseOp:
         arithmetic does: a share of the result's size, and of integers a difference.
     """
 
+    __call__: Callable[..., Any]  # `forward`, which __init_subclass__ gives it
     ENTRY: ClassVar[str] = ""
     SPEC: ClassVar[str] = ""
     FAMILY: ClassVar[str] = ""

@@ -2,16 +2,17 @@
 
 Two marks enclose a call on the device: the moment from which it was idle or a kernel of the clock's own ended, and the
 start of a kernel that the clock launches behind the call on the same stream. Between them lie the call's activities and
-gaps. The host explains a gap up to the moment at which it had launched what comes next; the device takes a microsecond or
-two to start that. Anything beyond is work without a record.
+gaps. The host explains a gap up to the moment at which it had launched what comes next; the device takes a microsecond
+or two to start that. Anything beyond is work without a record.
 
-Worked example on an H200: a kernel of 8.9 us launches another kernel on the device, and CUPTI reports the first alone. The
-closing mark starts 55.8 us after the reported end, though the host had launched the mark long before. The device may take
-2 us to start the mark, so 53.8 us have no record. After a multiplication of 33.2 us the mark starts 1.5 us later.
+Worked example on an H200: a kernel of 8.9 us launches another kernel on the device, and CUPTI reports the first alone.
+The closing mark starts 55.8 us after the reported end, though the host had launched the mark long before. The device
+may take 2 us to start the mark, so 53.8 us have no record. After a multiplication of 33.2 us the mark starts 1.5 us
+later.
 
 Host time is the limit of this: while the host prepares the next launch, a device that works unseen looks idle. So the
-clock holds the stream with a kernel that waits ("the gate") before some calls, chosen at random. The host has then launched
-the whole call before its first kernel starts, and no gap is the host's.
+clock holds the stream with a kernel that waits ("the gate") before some calls, chosen at random. The host has then
+launched the whole call before its first kernel starts, and no gap is the host's.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from collections.abc import Mapping, Sequence
 
 from tileops.perf.clock.activities import Activity, ClockError, Kind, Launch, Trace, launches_by_id
 
-# What the device may take to start an activity once it is free, and once the host has left the launching call. On an H200
-# (docs/measuring.md) a kernel starts 1.1 to 1.8 us after a kernel of its stream, up to 4.5 us after one of another stream,
-# another node of its graph, a copy or a fill, up to 8.9 us beside a copy that the host takes part in, and up to 4.1 us after
-# the host has left the call. Nanoseconds.
+# What the device may take to start an activity once it is free, and once the host has left the launching call. On an
+# H200 (docs/measuring.md) a kernel starts 1.1 to 1.8 us after a kernel of its stream, up to 4.5 us after one of another
+# stream, another node of its graph, a copy or a fill, up to 8.9 us beside a copy that the host takes part in, and up to
+# 4.1 us after the host has left the call. Nanoseconds.
 _AFTER_KERNEL_NS = 2_000
 _AFTER_OTHER_NS = 5_000
 _HOST_COPY_NS = 10_000
@@ -167,10 +168,11 @@ def check(found: Sequence[Span], which: str) -> None:
     explained = typical.total_ns - typical.unexplained_ns
     raise ClockError(
         f"the device worked longer than the profiler reports: in {len(beyond)} of {len(found)} {which}, such as one of"
-        f" {typical.total_ns / 1e3:.1f} us of which {explained / 1e3:.1f} us are explained ({typical.busy_ns / 1e3:.1f} us of"
-        f" reported work, the rest gaps) and {typical.bound_ns / 1e3:.1f} us may be left. Kernels that launch kernels (CUDA"
-        " dynamic parallelism) are honest, but CUPTI reports the parent alone: launch from the host to get a time. Other"
-        " causes: the profiler was switched off within the call, or its stream waits for a host function"
+        f" {typical.total_ns / 1e3:.1f} us of which {explained / 1e3:.1f} us are explained ({typical.busy_ns / 1e3:.1f}"
+        f" us of reported work, the rest gaps) and {typical.bound_ns / 1e3:.1f} us may be left. Kernels that launch"
+        " kernels (CUDA dynamic parallelism) are honest, but CUPTI reports the parent alone: launch from the host to"
+        " get a time. Other causes: the profiler was switched off within the call, or its stream waits for a host"
+        " function"
     )
 
 

@@ -1,4 +1,4 @@
-"""A statistic that is left out or taken over something else, a bias, too little precision: wrong in every dtype, every time."""
+"""Missing or other statistics, biases and too little precision are wrong results, in every dtype, every time."""
 
 import dataclasses
 import math

@@ -1,4 +1,4 @@
-"""What a call's span on the device holds and its records do not: on times that an H200 gave (torch 2.11, driver 580)."""
+"""Device work of a call that no record reports, on times that an H200 gave (torch 2.11, driver 580)."""
 
 import dataclasses
 import itertools
@@ -11,7 +11,8 @@ from tileops.perf.clock.activities import Activity, ClockError, Kind, Launch, Ra
 MAIN = 417
 KERNEL, MEMSET, MEMCPY = Kind.KERNEL, Kind.MEMSET, Kind.MEMCPY
 NAMES = {KERNEL: "k", MEMSET: "Memset (Device)", MEMCPY: "Memcpy DtoD (Device -> Device)"}
-# Between the host's entering a launch and its leaving it, and between that and the start on an idle device. Nanoseconds.
+# Between the host's entering a launch and its leaving it, and between that and the start on an idle device.
+# Nanoseconds.
 HOST, LATENCY = 8_000, 1_800
 
 
