@@ -10,8 +10,9 @@ The closing mark starts 55.8 us after the reported end, though the host had laun
 may take 2 us to start the mark, so 53.8 us have no record. After a multiplication of 33.2 us the mark starts 1.5 us
 later.
 
-Host time is the limit of this: while the host prepares the next launch, a device that works unseen looks idle. So the
-clock holds the stream with a kernel that waits ("the gate") before some calls, chosen at random. The host has then
+While the host prepares the next launch, a device that works unseen looks idle. If the host only waits for the device in
+a gap, in a call that synchronizes or in a copy to the host, the wait is no host time beyond what its return takes. And
+the clock holds the stream with a kernel that waits ("the gate") before some calls, chosen at random. The host has then
 launched the whole call before its first kernel starts, and no gap is the host's.
 """
 
@@ -32,6 +33,9 @@ _AFTER_KERNEL_NS = 2_000
 _AFTER_OTHER_NS = 5_000
 _HOST_COPY_NS = 10_000
 _LAUNCH_NS = 4_000
+# From the end of the work that a host call waits for to its return. The device was busy for the rest of a longer wait.
+# Nanoseconds.
+_WAIT_NS = 20_000
 # Unexplained time of one call that is no evidence yet: of any call, and for each of its activities. Nanoseconds.
 _BOUND_NS = 2_000
 _BOUND_EACH_NS = 100
@@ -43,6 +47,8 @@ _LAUNCHES_PER_FLUSH = 2_000
 
 _HOST_COPY = re.compile(r"Memcpy (HtoD|DtoH|HtoH)")
 _KERNEL_LAUNCH = re.compile(r"(cuda|cu|hip)(Module|Ext)?Launch(Cooperative)?Kernel(Ex|ExC)?(_\w+)?")
+_TO_HOST = re.compile(r"Memcpy DtoH")
+_WAIT = re.compile(r"(cuda|cu|hip)(Device|Ctx|Stream|Event)Synchronize(_\w+)?")
 _CAPTURE = re.compile(r"(cuda|cu|hip)StreamBeginCapture\w*")
 
 
@@ -75,7 +81,13 @@ class Span:
         return _BOUND_NS + _BOUND_EACH_NS * self.activities
 
 
-def span(begin_ns: int, work: Sequence[Activity], mark: Activity, launches: Mapping[int, Launch]) -> Span:
+def span(
+    begin_ns: int,
+    work: Sequence[Activity],
+    mark: Activity,
+    launches: Mapping[int, Launch],
+    waits: Sequence[Launch] = (),
+) -> Span:
     """Returns the span of one call.
 
     Args:
@@ -83,14 +95,15 @@ def span(begin_ns: int, work: Sequence[Activity], mark: Activity, launches: Mapp
       work: the call's activities.
       mark: the kernel that was launched behind the call, on its stream.
       launches: by correlation id.
+      waits: host calls that wait for the device.
     """
     busy = host = device = 0
     at, before = begin_ns, None
     for found in sorted((*work, mark), key=lambda one: one.start_ns):
         if found.start_ns > at:
-            launched_ns = launches[found.correlation].end_ns
+            launched_ns = _launched_ns(found, launches[found.correlation])
             ready_ns = min(max(at, launched_ns), found.start_ns)
-            host += ready_ns - at
+            host += ready_ns - at - _waited_ns(at, ready_ns, waits)
             allowed_ns = max(_usual_ns(before, found), min(_LAUNCH_NS, launched_ns + _LAUNCH_NS - at))
             device += min(found.start_ns - ready_ns, allowed_ns)
         if found is mark:
@@ -147,7 +160,8 @@ def spans(trace: Trace, owned: Mapping[str, Sequence[Activity]], calls: Sequence
                     )
         gate = owned.get(f"gate{name}")
         begin_ns = gate[0].end_ns if gate else window.start_ns
-        found.append(span(begin_ns, owned[f"call{name}"], owned[f"close{name}"][0], launches))
+        waits = [one for one in inside if _WAIT.fullmatch(one.name)]
+        found.append(span(begin_ns, owned[f"call{name}"], owned[f"close{name}"][0], launches, waits))
     return found
 
 
@@ -174,6 +188,19 @@ def check(found: Sequence[Span], which: str) -> None:
         " get a time. Other causes: the profiler was switched off within the call, or its stream waits for a host"
         " function"
     )
+
+
+def _launched_ns(found: Activity, launch: Launch) -> int:
+    """Returns when the device had an activity to start: a copy to the host may be waited for within its launch."""
+    if found.kind is Kind.MEMCPY and _TO_HOST.match(found.name):
+        return min(launch.end_ns, launch.start_ns + _HOST_COPY_NS)
+    return launch.end_ns
+
+
+def _waited_ns(begin_ns: int, end_ns: int, waits: Sequence[Launch]) -> int:
+    """Returns how long the host waited between two times for a device that looks idle, beyond what returns take."""
+    overlaps = (min(one.end_ns, end_ns) - max(one.start_ns, begin_ns) for one in waits)
+    return min(sum(max(overlap - _WAIT_NS, 0) for overlap in overlaps), end_ns - begin_ns)
 
 
 def _usual_ns(before: Activity | None, found: Activity) -> int:
