@@ -18,7 +18,9 @@ def run_fixture(tmp_path):
     def run(text, **environment):
         (tmp_path / "some_test.py").write_text(text)
         report = tmp_path / "report.xml"
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("TEST", "TILEOPS_TEST", "OMP_"))}
+        kept = {
+            name: value for name, value in os.environ.items() if not name.startswith(("TEST", "TILEOPS_TEST", "OMP_"))
+        }
         done = subprocess.run(
             [sys.executable, "-P", "-S", MAIN, "some_test.py"],
             cwd=tmp_path,
