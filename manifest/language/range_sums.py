@@ -187,8 +187,9 @@ class _Work:
 
     def _counted(self, count: int) -> int:
         if self.by_index and count > self.left:
+            terms = count if count > MAX_WORK else f"more than {MAX_WORK}"  # those of the sums inside it count, too
             raise ValueError(
-                f"a sum of {count} terms is too long: at most {MAX_WORK} are added up one by one. Sums of any length are those"
+                f"a sum of {terms} terms is too long: at most {MAX_WORK} are added up one by one. Sums of any length are those"
                 " whose terms are made of + - * // %, comparisons, max and min, linear in the index inside all but + - *"
             )
         return count

@@ -402,7 +402,9 @@ AMBIGUOUS = {
         "suite 2 (inner): the property 'device_name', 'NVIDIA H100', follows tests",
     ),
     "a device behind a suite": (
-        junit_suite(junit_suite(junit_test(), name="inner")).replace("</testsuite></testsuite>", "</testsuite>" + BEHIND),
+        junit_suite(junit_suite(junit_test(), name="inner")).replace(
+            "</testsuite></testsuite>", "</testsuite>" + BEHIND
+        ),
         "suite 1 (s): the property 'device_name', 'NVIDIA H100', follows tests",
     ),
     "one id twice": (

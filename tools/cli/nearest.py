@@ -30,7 +30,7 @@ def instead(name: str, known: Iterable[str], listed_by: str) -> str:
       known: The names that there are.
       listed_by: The command that lists all of them.
     """
-    names = sorted(set(known))
+    names = sorted(set(known), key=lambda each: each.strip("'"))  # a quote sorts behind a space
     if len(names) <= _ALL:
         return f"there are: {', '.join(names) or 'none'}"
     plain = name.casefold().strip("*?")
