@@ -156,7 +156,8 @@ class _Evaluation:
             inner[part.variable] = index
             return self.of(part.element, inner) if part.condition is None or self.of(part.condition, inner) else 0
 
-        return range_sum(self.of(part.sequence.args[0], values), term)
+        assert isinstance(part.sequence, expr.Call)
+        return range_sum(self.of(part.sequence.args[0], values), term, self._spend)
 
     def _sized(self, value: Any) -> Any:
         """The value; a long sequence costs steps."""

@@ -66,7 +66,7 @@ class _Polynomial:
     """
 
     __slots__ = ("terms",)
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment]  # the way to say that equality alone is defined
 
     def __init__(self, terms: Mapping[_Monomial, Any]) -> None:
         self.terms = terms
@@ -93,7 +93,9 @@ class _Polynomial:
 
     def __mul__(self, other: Any) -> Any:
         terms: dict[_Monomial, Any] = {}
-        for right, by in _terms(other).items():
+        factors = _terms(other)
+        _spend(len(factors) * len(self.terms))
+        for right, by in factors.items():
             for left, factor in self.terms.items():
                 monomial = tuple(sorted((*left, *right), key=lambda one: one.depth))
                 terms[monomial] = terms.get(monomial, 0) + factor * by
@@ -141,12 +143,17 @@ class _Polynomial:
         return not self == other
 
 
-def range_sum(count: int, term: Callable[[Any], Any]) -> int:
+def _free(steps: int) -> None:
+    """Counts no steps: generated code has no budget, since the manifest check has judged the sum before."""
+
+
+def range_sum(count: int, term: Callable[[Any], Any], spend: Callable[[int], None] = _free) -> int:
     """The sum of term(i) over i of [0, `count`), 0 of nothing; the same number as adding up index by index.
 
     Args:
       count: how many indices; negative is none.
       term: made of + - * // % comparisons, max, min and abs of its argument, and of inner sums of this kind.
+      spend: takes the steps that the polynomials cost, each about a microsecond; an error that it raises ends the sum.
 
     Raises:
       ValueError: it is no piecewise polynomial of few pieces, and has more than MAX_WORK terms.
@@ -155,7 +162,7 @@ def range_sum(count: int, term: Callable[[Any], Any]) -> int:
     work = _WORK.get()
     if work is not None:  # within a term of another sum, whose work this is
         return work.sum(count, term)
-    work = _Work()
+    work = _Work(spend)
     token = _WORK.set(work)
     try:
         return work.sum(count, term)
@@ -170,7 +177,8 @@ def range_sum(count: int, term: Callable[[Any], Any]) -> int:
 class _Work:
     """One sum with those inside it: how many terms it may still take, and whether it takes them index by index."""
 
-    def __init__(self) -> None:
+    def __init__(self, spend: Callable[[int], None]) -> None:
+        self.spend = spend
         self.by_index = False
         self.left = _MAX_PARTS
         self._depth = 0
@@ -222,6 +230,12 @@ class _Work:
 _WORK: contextvars.ContextVar[_Work | None] = contextvars.ContextVar("range_sum", default=None)
 
 
+def _spend(steps: int) -> None:
+    work = _WORK.get()
+    assert work is not None, "a polynomial outside every sum"
+    work.spend(steps)
+
+
 # ---- polynomials
 
 
@@ -238,6 +252,7 @@ def _terms(value: Any) -> Mapping[_Monomial, Any]:
 
 def _made(terms: Mapping[_Monomial, Any]) -> Any:
     """The polynomial without terms that are zero; a number where no variable is left."""
+    _spend(1 + len(terms))
     kept = {monomial: _whole(factor) for monomial, factor in terms.items() if factor}
     if kept.keys() <= {()}:
         return kept.get((), 0)
@@ -261,7 +276,10 @@ def _linear_in(value: Any, variable: _Variable) -> tuple[Any, Any]:
 
 
 def _innermost(value: _Polynomial, accept: Callable[[Any], bool]) -> _Variable | None:
-    """The deepest variable whose coefficient is accepted. Raises _Open where the polynomial is not linear, with whole numbers."""
+    """The deepest variable whose coefficient is accepted.
+
+    Raises _Open where the polynomial is not linear, with whole numbers.
+    """
     found = None
     for monomial, factor in value.terms.items():
         if len(monomial) > 1 or not isinstance(factor, int):
@@ -276,6 +294,7 @@ def _is_nonnegative(value: Any) -> bool:
     if not isinstance(value, _Polynomial):
         return value >= 0
     variable = _innermost(value, bool)
+    assert variable is not None, "a polynomial has a variable"
     rest, factor = _linear_in(value, variable)
     # It holds from `place` on where the factor is positive, else up to it.
     place = -(rest // factor) if factor > 0 else rest // -factor + 1

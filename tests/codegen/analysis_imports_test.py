@@ -26,6 +26,7 @@ RUN_TIME = {
     "tileops.manifest.language.adt",
     "tileops.manifest.language.generators",
     "tileops.manifest.language.extents",
+    "tileops.manifest.language.range_sums",  # a primitive: generated code calls range_sum
 }
 
 

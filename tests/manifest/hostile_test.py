@@ -68,7 +68,7 @@ FLAGS = {f"p{at}": {"type": "bool", "default": False} for at in range(40)}
 HOSTILE = {
     "comprehensions nested over a row's sizes": (
         small(
-            let={"a": "sum(sum(sum(i + j + k for i in range(N)) for j in range(N)) for k in range(N))"},
+            let={"a": "sum(sum(sum(i // (j + 1) + k for i in range(N)) for j in range(N)) for k in range(N))"},
             outputs={"y": {"dtype": "float32", "shape": "[a]"}},
         ),
         "M004",
