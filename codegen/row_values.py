@@ -14,7 +14,7 @@ _SAID_ELSEWHERE = (Unknown, ValueError, ArithmeticError, IndexError)
 
 
 def work_out(node: expr.Expr, cases: Iterable[Case]) -> None:
-    """Evaluates a kind-checked formula on every case. Raises effort.Exhausted if the entry's effort does not bear that."""
+    """Evaluates a kind-checked formula on every case. Raises effort.Exhausted if that takes more than the budget."""
     for case in cases:
         sizes = {tensor.name: tensor.bytes for tensor in (*case.constants, *case.inputs, *case.outputs)}
         with contextlib.suppress(*_SAID_ELSEWHERE):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import fnmatch
 import json
+from collections.abc import Sequence
 
 from absl import app, flags
 
@@ -18,7 +19,7 @@ _FORMAT = flags.DEFINE_enum("format", "text", ["text", "json"], "how to print th
 _OP = flags.DEFINE_string("op", "*", "print the diagnostics of ops that match this glob alone")
 
 
-def main(argv: list[str]) -> int:
+def main(argv: Sequence[str]) -> int:
     """Exit status: 0 clean, 1 defects, 2 bad usage, such as an `--op` that fits no entry."""
     files = chosen_spec_files(_SPEC_DIR.value)
     if _SPEC_DIR.value:
@@ -31,9 +32,8 @@ def main(argv: list[str]) -> int:
         *(one.op for one in analysed.diagnostics),
     }  # one of no entry is the defect of a whole file
     if _OP.value != "*" and not any(fnmatch.fnmatchcase(op, _OP.value) for op in named):
-        raise app.UsageError(
-            f"--op={_OP.value} fits no op; {nearest.instead(_OP.value, named - {''}, nearest.rows(spec_dir=_SPEC_DIR.value))}"
-        )
+        instead = nearest.instead(_OP.value, named - {""}, nearest.rows(spec_dir=_SPEC_DIR.value))
+        raise app.UsageError(f"--op={_OP.value} fits no op; {instead}")
     found = [one for one in analysed.diagnostics if fnmatch.fnmatchcase(one.op, _OP.value)]
     unreached = [one for one in analysed.unreached if fnmatch.fnmatchcase(one.op, _OP.value)]
     if _FORMAT.value == "json":

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from tileops.manifest.checks import families
 from tileops.manifest.language import expr
+from tileops.manifest.language.invariants import expect
 from tileops.manifest.language.text import shown
 from tileops.manifest.model import Entry, Expression, Signature, Tensor
 from tileops.manifest.plans.points import TooManyPoints, discriminants, domain_restrictions, enumerate_points
@@ -66,7 +67,7 @@ def conditions(entry: Entry, report: Report) -> None:
             if tensor.name in circular:
                 report(
                     f"{path}.{_FIELD[section]}",
-                    tensor.when.line,
+                    expect(tensor.when, Expression).line,
                     "M041",
                     "asks for its own presence, directly or through others",
                 )
@@ -83,7 +84,8 @@ _FIELD = {"params": "optional", "inputs": "optional", "outputs": "nullable"}
 
 def _asks_for(tensor: Tensor) -> set[str]:
     """The names whose presence decides that of a tensor."""
-    calls = (part for part in expr.walk(tensor.when.expr) if isinstance(part, expr.Call) and part.function == "present")
+    when = expect(tensor.when, Expression).expr
+    calls = (part for part in expr.walk(when) if isinstance(part, expr.Call) and part.function == "present")
     return {name for call in calls for name in expr.names(call)}
 
 

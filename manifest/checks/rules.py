@@ -29,15 +29,12 @@ def definitions(entry: Entry, told: Collection[str], report: Report) -> None:
         if path in told or not (isinstance(node, expr.Compare) and node.ops == ("==",)):
             continue
         for side, other in (node.operands, node.operands[::-1]):
-            if isinstance(side, expr.Name) and isinstance(forall.get(side.id), (kinds.Dim, kinds.Shape)):
-                if side.id not in expr.names(other) and not isinstance(other, expr.Literal):
-                    report(
-                        path,
-                        rule.line,
-                        "M026",
-                        f"{shown(rule.text)} defines {side.id!r}; write {shown(expr.to_source(other))} in the shape, or a `let`",
-                    )
-                    break
+            if not isinstance(side, expr.Name) or not isinstance(forall.get(side.id), (kinds.Dim, kinds.Shape)):
+                continue
+            if side.id not in expr.names(other) and not isinstance(other, expr.Literal):
+                instead = f"write {shown(expr.to_source(other))} in the shape, or a `let`"
+                report(path, rule.line, "M026", f"{shown(rule.text)} defines {side.id!r}; {instead}")
+                break
 
 
 def combos(entry: Entry, broken: frozenset[str], report: Report) -> None:

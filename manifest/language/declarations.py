@@ -1,6 +1,6 @@
 """What each primitive, generator and predicate takes and gives: the kinds by which expressions are checked.
 
-What a member means is said once, in the docstring of the function that computes it: `summary` and `domain` read it there.
+The docstring of the function that computes a member says what the member means: `summary` and `domain` read it there.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from tileops.manifest.language import kinds, primitives
 from tileops.manifest.language.generators import GENERATOR_FUNCTIONS
+from tileops.manifest.language.invariants import expect
 from tileops.manifest.language.kinds import (
     BOOL,
     DIM,
@@ -193,12 +194,12 @@ _PYTHONS = {"len": "Number of items.", "abs": "Absolute value.", "all": "Whether
 
 def summary(name: str) -> str:
     """One line on a primitive, generator or predicate."""
-    return _PYTHONS.get(name) or inspect.getdoc(_FUNCTIONS[name]).partition("\n")[0]
+    return _PYTHONS.get(name) or expect(inspect.getdoc(_FUNCTIONS[name]), str).partition("\n")[0]
 
 
 def domain(name: str) -> str:
     """What the arguments of a primitive, generator or predicate must fulfil beyond their kinds; "" of a total one."""
-    _, _, text = inspect.getdoc(_FUNCTIONS[name]).partition("\nDomain: ")
+    _, _, text = expect(inspect.getdoc(_FUNCTIONS[name]), str).partition("\nDomain: ")
     return text.partition("\n")[0]
 
 

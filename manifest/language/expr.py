@@ -23,7 +23,7 @@ class Expr:
     def parts(self) -> tuple[Expr, ...]:
         """Direct sub-expressions, in reading order of the fields."""
         found: list[Expr] = []
-        for name in _members(type(self)):
+        for name in _members(type(self)):  # type: ignore[arg-type]  # mypy takes a class of hashables for unhashable
             part = getattr(self, name)
             if isinstance(part, Expr):
                 found.append(part)
@@ -208,7 +208,7 @@ def rebuild(node: Expr, change: Callable[[Expr], Expr]) -> Expr:
     if not node.parts:
         return node
     fields, changed = {}, False
-    for name in _members(type(node)):
+    for name in _members(type(node)):  # type: ignore[arg-type]  # as above
         part = getattr(node, name)
         made = part
         if isinstance(part, Expr):

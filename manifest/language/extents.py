@@ -57,7 +57,9 @@ def prefix_sum(values: Sequence[int]) -> Extent:
 
 def exclusive_prefix_sum(values: Sequence[int]) -> Extent:
     """One more than the running sums."""
-    return _list(len(values) + 1, within=prefix_sum(values).within)
+    within = prefix_sum(values).within
+    assert within is not None, "prefix_sum always says what its sums lie between"
+    return _list(len(values) + 1, within=within)
 
 
 def padded_exclusive_prefix_sum(lengths: Sequence[int], pad: int) -> Extent:

@@ -3,8 +3,8 @@
 Seeded ones draw from a private stream that the caller's seed alone decides, so a draw elsewhere moves nothing. They use
 no draw but the stream's uniform floats, whose sequence NumPy keeps from release to release.
 
-A list of lengths describes sequences laid end to end, as the variable-length attention libraries pack them: `lengths[i]`
-tokens of sequence i follow those of sequence i - 1.
+A list of lengths describes sequences laid end to end, as the variable-length attention libraries pack them: the
+`lengths[i]` tokens of sequence i follow those of sequence i - 1.
 """
 
 from __future__ import annotations
@@ -135,11 +135,11 @@ def paged_block_table(stream: np.random.Generator, batch: int, width: int, pool:
 def nsa_block_indices(
     stream: np.random.Generator, lengths: Sequence[int], block: int, selected: int, heads: int
 ) -> np.ndarray:
-    """Key blocks that each token and head attends to, numbered within its sequence; int64[sum(lengths), heads, selected].
+    """Key blocks of each token and head, numbered within the token's sequence; int64[sum(lengths), heads, selected].
 
-    The packed block_indices of native-sparse-attention. A token at position t of its sequence draws, for each head, from
-    the t // block + 1 blocks that begin at or before it: `selected` different ones, ascending. Where there are fewer, all
-    of them stand first and sum(lengths), which is no block's number, fills the rest.
+    The packed block_indices of native-sparse-attention. A token at position t of its sequence draws, for each head,
+    `selected` different blocks of the t // block + 1 that begin at or before the token, ascending. If there are fewer,
+    all of them come first and sum(lengths), which is no block's number, fills the rest.
 
     Domain: no length is negative; `block` is positive; selected and heads are >= 0; result and draws are at most 2**28.
     """

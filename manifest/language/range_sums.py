@@ -1,14 +1,15 @@
 """Exact sums over ranges of any length, without a look at every index.
 
-`range_sum(S, lambda i: min((i + 1, W)))` runs the term on a stand-in for the index, a polynomial in i. The term compares
-i + 1 with W; the answer is yes up to i = W - 1 and no from there on, so the range is split there and the term runs again
-on each part. On [0, W) the term is the polynomial i + 1, on [W, S) the number W, and sums of polynomials have formulas.
+`range_sum(S, lambda i: min((i + 1, W)))` runs the term on a polynomial in i in place of the index. The term compares
+i + 1 with W. The answer is yes up to i = W - 1 and no from there on, so the range is split there and the term runs
+again on each part. On [0, W) the term is the polynomial i + 1, on [W, S) the number W, and sums of polynomials have
+formulas.
 
 - A comparison asks for the sign of a linear polynomial: constant on the range, or the range is split at its root.
 - A quotient by a number m that does not divide the coefficient of i splits the range by i modulo a divisor of m, or
   at the places where the quotient grows, whichever is fewer parts.
-- A sum inside a term does the same with an inner index, whose range may end at a polynomial of the outer one. A question
-  that only the outer index answers splits the outer range.
+- A sum inside a term does the same with an inner index, whose range may end at a polynomial of the outer index. A
+  comparison that only the outer index decides splits the outer range.
 
 A term for which all this fails (floats, roots of squares, too many parts) is added up index by index, up to MAX_WORK.
 """
@@ -196,8 +197,9 @@ class _Work:
     def _counted(self, count: int) -> int:
         if self.by_index and count > self.left:
             raise ValueError(
-                f"a sum of {count} terms is too long: at most {MAX_WORK} are added up one by one. Sums of any length are those"
-                " whose terms are made of + - * // %, comparisons, max and min, linear in the index inside all but + - *"
+                f"a sum of {count} terms is too long: at most {MAX_WORK} are added up one by one. Sums of any length"
+                " are those whose terms are made of + - * // %, comparisons, max and min, linear in the index inside"
+                " all but + - *"
             )
         return count
 

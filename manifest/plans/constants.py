@@ -1,4 +1,4 @@
-"""What expressions come to where the finite facts of a call alone decide: parts without a value, and rules that decide nothing."""
+"""Finds expressions that have no value, and rules that decide nothing, whatever the sizes of a call are."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tileops.manifest.plans.points import Discriminant, Point, discriminants, do
 from tileops.manifest.plans.shapes import NoCase, shape_at, substitute
 from tileops.manifest.plans.sums import strict_parts
 
-_DTYPES = {dtype: expr.Literal(dtype) for dtype in BITS}
+_DTYPES: dict[str, expr.Expr] = {dtype: expr.Literal(dtype) for dtype in BITS}
 # Arguments that have to be positive whatever the others are, by position.
 _POSITIVE = {"ceil_div": (1,), "balanced_sizes": (1,), "conv.out": (1, 2, 4), "pool.out": (1, 2, 4)}
 
@@ -43,8 +43,10 @@ def _without_value(signature: Signature, node: expr.Expr, tensor: Tensor | None)
     found: dict[str, None] = {}
     for point in _points(signature, terms):
         try:
-            applied = tensor is not None and isinstance(node, expr.FamilyTerm)
-            folded = shape_at(signature, tensor, point) if applied else node
+            if tensor is not None and isinstance(node, expr.FamilyTerm):
+                folded: expr.Expr = shape_at(signature, tensor, point)
+            else:
+                folded = node
         except NoCase:
             continue  # which the inference plan reports
         for problem in _problems(_folded(signature, folded, point)):

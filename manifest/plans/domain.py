@@ -63,8 +63,8 @@ class Domain:
         places = [order.index(discriminant) for discriminant in found]
         rank = [{value: at for at, value in enumerate(discriminant.values)} for discriminant in found]
         assigned = []
-        for rows in itertools.product(*(rows for _, rows in columns)):
-            flat = [value for row in rows for value in row]
+        for combination in itertools.product(*(rows for _, rows in columns)):
+            flat = [value for row in combination for value in row]
             assigned.append(tuple(flat[place] for place in places))
         assigned.sort(key=lambda values: [rank[at][value] for at, value in enumerate(values)])
         shared: dict[Any, Any] = {}

@@ -8,6 +8,7 @@ from typing import Any
 from tileops.manifest.language import expr
 from tileops.manifest.language.adt import AdtValue
 from tileops.manifest.language.evaluate import fold
+from tileops.manifest.language.invariants import expect
 from tileops.manifest.model import FamilyCase, Pattern, Signature, Tensor, TypeFamily
 from tileops.manifest.plans.points import Point
 
@@ -31,7 +32,8 @@ def _applied(signature: Signature, tensor: Tensor, point: Point) -> expr.ShapeTe
         family = signature.families[term.family]
         args = dict(zip(family.params, (point.fold(arg) for arg in term.args), strict=True))
         term = substitute(_case(family, args, point).shape, args)
-    return point.fold(term) if term is tensor.shape.expr else fold(term, point.values, point.present)
+    shape = point.fold(term) if term is tensor.shape.expr else fold(term, point.values, point.present)
+    return expect(shape, expr.ShapeTerm)
 
 
 def _case(family: TypeFamily, args: dict[str, expr.Expr], point: Point) -> FamilyCase:

@@ -55,8 +55,14 @@ class Mapping:
 Node = Scalar | Sequence | Mapping
 
 
+def line_of(node: Node | None) -> int:
+    """Returns the line of a node that was found to be there, as that of a field with a value is."""
+    assert node is not None, "a field with a value has a node"
+    return node.line
+
+
 def lines(node: Node, depth: int, path: str = "") -> dict[str, int]:
-    """The line of every member down to `depth`, by its path as diagnostics write it: `signature.forall.M`, `workloads[0].M`."""
+    """Returns the line of each member down to `depth`, by the path that diagnostics show: `workloads[0].M`."""
     found: dict[str, int] = {}
     if isinstance(node, Mapping):
         members = [

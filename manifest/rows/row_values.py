@@ -11,7 +11,8 @@ import numpy as np
 from tileops.manifest.language import effort, expr, expr_parser, generators, predicates
 from tileops.manifest.language.evaluate import Unknown, evaluate
 from tileops.manifest.language.extents import Extent, extent
-from tileops.manifest.model import Entry, Tensor
+from tileops.manifest.language.invariants import expect
+from tileops.manifest.model import Entry, Expression, Tensor
 from tileops.manifest.plans.points import Point
 from tileops.manifest.plans.shapes import shape_at
 from tileops.manifest.rows import contents
@@ -62,7 +63,7 @@ class RowValues:
     def extent(self, tensor: Tensor) -> Extent:
         """What the tensor's generator gives. Raises Refused where it cannot."""
         if tensor.name not in self._extents:
-            call = tensor.values.expr
+            call = _filling(tensor)
             arguments = self._arguments(call, f"the values of {tensor.name}")
             if any(isinstance(argument, Sized) and len(argument) > MAX_LIST for argument in arguments):
                 raise Refused("", f"the values of {tensor.name}: a list of more than {MAX_LIST} items")
@@ -73,10 +74,10 @@ class RowValues:
         return self._extents[tensor.name]
 
     def _contents(self, tensor: Tensor) -> np.ndarray:
-        """The values that the tensor's generator makes. They cost steps; what needs no more than their extent asks for that."""
+        """Returns the values that the tensor's generator makes. They cost steps; `extent` is free."""
         if tensor.name not in self._made:
             effort.spend(self.extent(tensor).work // VALUES_A_STEP)
-            call = tensor.values.expr
+            call = _filling(tensor)
             seed = generators.tensor_seed(
                 self._entry.op, self._case_id, tensor.name
             )  # the very one of the case's calls
@@ -98,7 +99,8 @@ class RowValues:
             raise Refused("", f"the shape of {tensor.name} would be {list(shape)}, which no memory holds")
         filled = None
         if tensor.values is not None:
-            filled = tensor.values.expr.function, self._arguments(tensor.values.expr, f"the values of {tensor.name}")
+            call = _filling(tensor)
+            filled = call.function, self._arguments(call, f"the values of {tensor.name}")
             given = self.extent(tensor).shape
             if given != shape:
                 raise Refused("", f"{tensor.values.text} gives {list(given)}, and {tensor.name} is {list(shape)}")
@@ -118,12 +120,12 @@ class RowValues:
         for found in inputs:
             tensor = self._entry.signature.inputs[found.name]
             for required in tensor.requires:
-                self._read_contents(required.expr)
-                arguments = self._arguments(required.expr, f"a requirement of {tensor.name}")
+                call = expect(required.expr, expr.Call)
+                self._read_contents(call)
+                arguments = self._arguments(call, f"a requirement of {tensor.name}")
                 try:
-                    holds = predicates.follows(
-                        required.expr.function, self.extent(tensor).within, arguments
-                    ) or predicates.holds(required.expr.function, self._contents(tensor), arguments)
+                    holds = predicates.follows(call.function, self.extent(tensor).within, arguments)
+                    holds = holds or predicates.holds(call.function, self._contents(tensor), arguments)
                 except (ValueError, TypeError, ArithmeticError) as error:
                     raise Refused("", f"{required.text} of {tensor.name}: {error}", "M064") from None
                 if not holds:
@@ -138,3 +140,8 @@ class RowValues:
                 if rank != 1:
                     raise Refused("", f"{name!r} has {rank} axes, and a requirement reads contents of one", "M064")
                 self.known[name] = self._contents(other).tolist()
+
+
+def _filling(tensor: Tensor) -> expr.Call:
+    """The call of the generator that fills a metadata tensor."""
+    return expect(expect(tensor.values, Expression).expr, expr.Call)

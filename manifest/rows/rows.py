@@ -9,8 +9,9 @@ from tileops.manifest.checks.signature import let_order
 from tileops.manifest.diagnostics import Diagnostics
 from tileops.manifest.language import effort, expr, kinds
 from tileops.manifest.language.adt import AdtValue
+from tileops.manifest.language.invariants import expect
 from tileops.manifest.language.primitives import divided
-from tileops.manifest.model import Entry, Row, Tensor
+from tileops.manifest.model import Entry, Expression, Row, Tensor
 from tileops.manifest.plans.inference import Mismatch, infer
 from tileops.manifest.plans.plan import Plan, item_terms, needed_at
 from tileops.manifest.plans.plan_steps import Step
@@ -225,9 +226,10 @@ class _Instance:
                 self._fault("dtype_cases", f"{name!r} is no dtype index")
             elif self._dtypes[name] not in kind.values:
                 self._fault("dtype_cases", f"{self._dtypes[name]!r} is not in {kind}")
-        if not self.faults and combos and combos[0].keys() <= self._dtypes.keys():
-            if not any(all(self._dtypes[name] == dtype for name, dtype in combo.items()) for combo in combos):
-                self._fault("dtype_cases", f"{self._dtypes} is none of the entry's dtype_combos")
+        if self.faults or not combos or not combos[0].keys() <= self._dtypes.keys():
+            return
+        if not any(all(self._dtypes[name] == dtype for name, dtype in combo.items()) for combo in combos):
+            self._fault("dtype_cases", f"{self._dtypes} is none of the entry's dtype_combos")
 
     def _point(self, plan: Plan) -> Point:
         """The discriminant point that the row's own values make."""
@@ -300,7 +302,7 @@ class _Instance:
 
     def _ready(self, tensor: str, known: Collection[str]) -> bool:
         """Whether all arguments of a tensor's generator are known."""
-        return all(name in known for name in expr.names(self._signature.bound[tensor].values.expr))
+        return all(name in known for name in expr.names(expect(self._signature.bound[tensor].values, Expression).expr))
 
     def _solvable(self, terms: dict[str, expr.ShapeTerm], known: Collection[str]) -> set[str]:
         """The indices that generators solve where `known` are known."""

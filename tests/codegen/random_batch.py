@@ -79,7 +79,7 @@ def run_batch(source: random.Random, count: int = BATCH) -> Outcome:
 
 
 def _check_faults(models: list[Model], draw: Draw, outcome: Outcome) -> None:
-    """Some of the entries with a row that does not fit: one defect, of that row; one more for each further rule it breaks."""
+    """Gives some entries a row that does not fit: one defect of that row, and one more per further rule it breaks."""
     chosen = ((model, fault(model, draw)) for model in models if draw.chance(25))
     wrong = {model.op: (model, found) for model, found in chosen if found is not None}
     said = list(_analysed({op: found[1] for op, (_, found) in wrong.items()}).diagnostics) if wrong else []

@@ -168,7 +168,7 @@ class Build:
         form = draw.weighted({"name": 6, "literal": 2, "product": 2, "expression": 4, "difference": 2, "clamped": 1})
         if form == "literal":
             return Axis(literal(draw.choice((0, 1, 1, 2, 3))))
-        names = [term for term in scope.of(sorts.Integer)]
+        names = list(scope.of(sorts.Integer))
 
         def term() -> Term:
             if form == "expression":

@@ -93,7 +93,7 @@ class _Checker:
             if tensor is not None and wanted is not None and (contents := wanted[1](env)) is not None:
                 same(f"contents of {name}", tensor.reshape(-1).tolist(), torch.tensor(contents).reshape(-1).tolist())
         op = workloads.construct(self._class, case)
-        constants = {name: value for name, value in op.constants.items()}
+        constants = dict(op.constants)
         self._env = env
         outputs = op(**built, **self._out(env))
         self.completed(op, env, {**constants, **built}, outputs, "cpu")

@@ -87,7 +87,7 @@ def write_entry(build: Build) -> dict[str, Any]:
     forall = {**model.indices, **{name: f"DType[{' | '.join(values)}]" for name, values in model.dtype_indices.items()}}
     if forall:
         signature["forall"] = forall
-    constants = [tensor for tensor in model.of_role("constant")]
+    constants = list(model.of_role("constant"))
     declared: dict[str, dict[str, Any]] = {}
     for param in model.params:
         declared[param.name] = {"type": param.type}

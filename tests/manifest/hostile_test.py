@@ -1,4 +1,4 @@
-"""A hostile document, however small, is refused in less than a second of work with a code and a reason; it never hangs."""
+"""A hostile document, however small, is refused within a second of work, with a code and a reason."""
 
 from __future__ import annotations
 

@@ -96,7 +96,10 @@ def test_diagnostics_do_not_depend_on_hashing():
     entry["roofline"]["flops"] = "M * W"
     entry["signature"]["forall"]["class"] = "Dim"
     document = yaml.safe_dump({OP: entry}, sort_keys=False)
-    script = "import sys, json; from tileops.tests.manifest.totality import judge; print(json.dumps(judge(sys.stdin.buffer.read())))"
+    script = (
+        "import sys, json; from tileops.tests.manifest.totality import judge;"
+        " print(json.dumps(judge(sys.stdin.buffer.read())))"
+    )
     outputs = set()
     for seed in ("0", "1", "4711"):
         done = subprocess.run(
