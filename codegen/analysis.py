@@ -22,7 +22,7 @@ from tileops.manifest.language.kind_check import FORM, KIND, NAME, PRESENCE
 from tileops.manifest.model import Entry, RooflineField, Signature
 from tileops.manifest.plans.constants import without_value
 from tileops.manifest.plans.domain import Domain
-from tileops.manifest.plans.points import Point, TooManyPoints, discriminants
+from tileops.manifest.plans.points import Point, TooManyPointsError, discriminants
 from tileops.manifest.plans.presence import conditions_of, is_its_input, resolve, substitute_presence
 from tileops.manifest.plans.solved import Solved, missing
 from tileops.manifest.plans.trees import Tree, decide
@@ -95,7 +95,7 @@ def analyse(entry: Entry, diagnostics: Diagnostics, checked: Checked | None = No
             )
         try:
             return _Analyser(entry, diagnostics, checked).run()
-        except effort.Exhausted as error:
+        except effort.ExhaustedError as error:
             diagnostics.add(entry.file, entry.roofline_line, entry.op, "roofline", "M004", str(error))
             return Analysis(emittable=False, unreached=(f"roofline: it {error}",))
 
@@ -252,7 +252,7 @@ class _Analyser:
         """What is enumerated; nothing where there are too many points, or where the entry accepts no call."""
         try:
             found = enumerate_parts()
-        except TooManyPoints as error:
+        except TooManyPointsError as error:
             self._report(path, line, "M042", f"{error.args[0]} discriminant points are too many")
             return []
         if not found:

@@ -52,7 +52,7 @@ def parts(signature: Signature, domain: Domain, node: expr.Expr, guards: Mapping
       guards: the presence conditions of the tensors whose bytes it reads, by tensor.
 
     Raises:
-      TooManyPoints: the discriminants of one part span too many.
+      TooManyPointsError: the discriminants of one part span too many.
     """
     groups = related(node, lambda part: _names(signature, part, guards))
     number = 1

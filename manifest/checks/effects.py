@@ -9,7 +9,7 @@ from tileops.manifest.language import expr
 from tileops.manifest.language.invariants import expect
 from tileops.manifest.language.text import shown
 from tileops.manifest.model import Entry, Expression, Signature, Tensor
-from tileops.manifest.plans.points import TooManyPoints, discriminants, domain_restrictions, enumerate_points
+from tileops.manifest.plans.points import TooManyPointsError, discriminants, domain_restrictions, enumerate_points
 
 Report = Callable[[str, int, str, str], None]  # field path, line, code, message
 
@@ -106,7 +106,7 @@ def _condition(signature: Signature, path: str, condition: Expression, constant:
     ]
     try:
         found = {point.fold(condition.expr) for point in enumerate_points(finite, restrictions)}
-    except TooManyPoints:
+    except TooManyPointsError:
         return  # which the inference plan, or the price, reports
     if not found <= {expr.Literal(True), expr.Literal(False)}:
         report(

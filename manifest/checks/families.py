@@ -9,7 +9,7 @@ from tileops.manifest.language.invariants import expect
 from tileops.manifest.language.kind_check import FORM, KIND, NAME, PRESENCE, Scope
 from tileops.manifest.language.narrowing import NOTHING, Facts
 from tileops.manifest.model import Entry, FamilyCase, Pattern, Tensor, TypeFamily
-from tileops.manifest.plans.points import TooManyPoints, discriminants, enumerate_points
+from tileops.manifest.plans.points import TooManyPointsError, discriminants, enumerate_points
 from tileops.manifest.plans.presence import conditions_of, substitute_presence
 
 _CODES = {FORM: "M020", NAME: "M021", KIND: "M022", PRESENCE: "M025"}
@@ -121,7 +121,7 @@ class FamilyCheck:
             return True
         try:
             points = enumerate_points(discriminants(self._signature, [arg]))
-        except TooManyPoints:
+        except TooManyPointsError:
             return True  # which the inference plan reports
         return all(isinstance(point.fold(arg), expr.Literal) for point in points)
 

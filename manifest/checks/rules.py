@@ -9,7 +9,7 @@ from tileops.manifest.language.text import shown
 from tileops.manifest.model import Entry, Expression, Signature, Tensor
 from tileops.manifest.plans import constants as values
 from tileops.manifest.plans.domain import Domain
-from tileops.manifest.plans.points import TooManyPoints, domain_restrictions
+from tileops.manifest.plans.points import TooManyPointsError, domain_restrictions
 
 Report = Callable[[str, int, str, str], None]  # field path, line, code, message
 
@@ -89,7 +89,7 @@ def constants(entry: Entry, report: Report) -> None:
         for path, expression, tensor in _expressions(signature):
             for problem in values.without_value(signature, expression.expr, tensor):
                 report(path, expression.line, "M028", problem)
-    except TooManyPoints as error:
+    except TooManyPointsError as error:
         report("signature", entry.line_of("signature"), "M042", f"{error.args[0]} discriminant points are too many")
 
 

@@ -16,8 +16,8 @@ from tileops.manifest.model import Entry, Expression, Signature, Tensor
 from tileops.manifest.plans import plan, presence
 from tileops.manifest.plans.domain import Domain
 from tileops.manifest.plans.planner import present_at
-from tileops.manifest.plans.points import Point, TooManyPoints, discriminants, domain_restrictions
-from tileops.manifest.plans.shapes import NoCase, shape_at
+from tileops.manifest.plans.points import Point, TooManyPointsError, discriminants, domain_restrictions
+from tileops.manifest.plans.shapes import NoCaseError, shape_at
 
 CODES = {FORM: "M020", NAME: "M021", KIND: "M022", PRESENCE: "M025", DTYPE: "M024"}
 
@@ -273,7 +273,7 @@ class SignatureCheck:
         told = self._undecided()
         try:
             self._planned(told)
-        except TooManyPoints as error:
+        except TooManyPointsError as error:
             self._report(
                 "signature",
                 self._entry.line_of("signature"),
@@ -298,7 +298,7 @@ class SignatureCheck:
         return found
 
     def _planned(self, told: set[str]) -> None:
-        """Plan, and report what no call solves or reads, save those `told` already. Raises TooManyPoints."""
+        """Plan, and report what no call solves or reads, save those `told` already. Raises TooManyPointsError."""
         signature = self._signature
         domain = Domain(signature)
         read: set[str] = set()
@@ -367,11 +367,11 @@ class SignatureCheck:
         )
 
 
-def _without_case(signature: Signature, tensor: Tensor, point: Point) -> Iterator[NoCase]:
+def _without_case(signature: Signature, tensor: Tensor, point: Point) -> Iterator[NoCaseError]:
     try:
         if present_at(tensor, point):
             shape_at(signature, tensor, point)
-    except NoCase as error:
+    except NoCaseError as error:
         yield error
 
 

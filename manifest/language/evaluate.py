@@ -36,7 +36,7 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
 MAX_NUMBER = 2**128
 
 
-class Unknown(Exception):
+class UnknownNameError(Exception):
     """A name has no value in the bindings given; `args[0]` is the name."""
 
 
@@ -52,10 +52,10 @@ def evaluate(
       sizes: bytes of each tensor, for `bytes(t)`.
 
     Raises:
-      Unknown: a name without a value is needed.
+      UnknownNameError: a name without a value is needed.
       ValueError: a primitive outside its domain, or a number of MAX_NUMBER and more.
       ZeroDivisionError, IndexError: as Python's operators.
-      effort.Exhausted: it takes more steps than are left.
+      effort.ExhaustedError: it takes more steps than are left.
     """
     return _Evaluation(present, sizes or {}).of(node, values)
 
@@ -207,7 +207,7 @@ def _check_product(values: Sequence[int]) -> None:
 
 def _lookup(mapping: Mapping[str, Any], name: str) -> Any:
     if name not in mapping:
-        raise Unknown(name)
+        raise UnknownNameError(name)
     return mapping[name]
 
 

@@ -33,11 +33,11 @@ _MAX_PARTS = 2**14
 _FEW = 8
 
 
-class _Open(Exception):
+class _OpenError(Exception):
     """The term is no piecewise polynomial of the index, or one of too many pieces."""
 
 
-class _Split(Exception):
+class _SplitError(Exception):
     """The range of a variable is to be split: `parts` are the new ranges with the index in each."""
 
     def __init__(self, variable: _Variable, parts: list[tuple[_Variable, Any]]) -> None:
@@ -63,7 +63,7 @@ _Monomial = tuple[_Variable, ...]
 class _Polynomial:
     """A polynomial in variables, with whole or rational coefficients; what a term takes for its index.
 
-    A comparison answers for all values that the variables have, or raises _Split.
+    A comparison answers for all values that the variables have, or raises _SplitError.
     """
 
     __slots__ = ("terms",)
@@ -106,7 +106,7 @@ class _Polynomial:
 
     def __floordiv__(self, by: Any) -> Any:
         if isinstance(by, _Polynomial):
-            raise _Open
+            raise _OpenError
         if by == 0:
             raise ZeroDivisionError("integer division or modulo by zero")
         return _quotient(self, _number(by)) if by > 0 else _quotient(-self, -_number(by))
@@ -115,7 +115,7 @@ class _Polynomial:
         return self - self // by * by
 
     def __rfloordiv__(self, other: Any) -> Any:
-        raise _Open
+        raise _OpenError
 
     __rmod__ = __rfloordiv__
 
@@ -167,7 +167,7 @@ def range_sum(count: int, term: Callable[[Any], Any], spend: Callable[[int], Non
     token = _WORK.set(work)
     try:
         return work.sum(count, term)
-    except _Open:
+    except _OpenError:
         work.by_index = True
         work.left = MAX_WORK
         return work.sum(count, term)
@@ -207,7 +207,7 @@ class _Work:
         self.left -= 1
         if self.left < 0:
             if not self.by_index:
-                raise _Open
+                raise _OpenError
             self._counted(MAX_WORK + 1)
         return term(index)
 
@@ -220,7 +220,7 @@ class _Work:
                 continue
             try:
                 value = self._one(term, index)
-            except _Split as split:
+            except _SplitError as split:
                 if split.variable is not variable:
                     raise
                 waiting += [(part, _substituted(index, variable, inner)) for part, inner in split.parts]
@@ -244,7 +244,7 @@ def _spend(steps: int) -> None:
 def _number(value: Any) -> Any:
     """A whole number or a polynomial; no float, whose sum depends on the order."""
     if not isinstance(value, (int, Fraction, _Polynomial)):
-        raise _Open
+        raise _OpenError
     return value
 
 
@@ -280,19 +280,19 @@ def _linear_in(value: Any, variable: _Variable) -> tuple[Any, Any]:
 def _innermost(value: _Polynomial, accept: Callable[[Any], bool]) -> _Variable | None:
     """The deepest variable whose coefficient is accepted.
 
-    Raises _Open where the polynomial is not linear, with whole numbers.
+    Raises _OpenError where the polynomial is not linear, with whole numbers.
     """
     found = None
     for monomial, factor in value.terms.items():
         if len(monomial) > 1 or not isinstance(factor, int):
-            raise _Open
+            raise _OpenError
         if monomial and accept(factor) and (found is None or monomial[0].depth > found.depth):
             found = monomial[0]
     return found
 
 
 def _is_nonnegative(value: Any) -> bool:
-    """Whether the value is >= 0 for all values of its variables. Raises _Split where it is for some alone."""
+    """Whether the value is >= 0 for all values of its variables. Raises _SplitError where it is for some alone."""
     if not isinstance(value, _Polynomial):
         return value >= 0
     variable = _innermost(value, bool)
@@ -304,7 +304,7 @@ def _is_nonnegative(value: Any) -> bool:
         return factor > 0
     if place >= variable.stop:
         return factor < 0
-    raise _Split(variable, [_part(variable, variable.start, place), _part(variable, place, variable.stop)])
+    raise _SplitError(variable, [_part(variable, variable.start, place), _part(variable, place, variable.stop)])
 
 
 def _part(variable: _Variable, start: Any, stop: Any) -> tuple[_Variable, Any]:
@@ -329,15 +329,15 @@ def _quotient(value: Any, by: int) -> Any:
         if high - low < modulus:
             middle = (low + high + 1) // 2  # the quotient is at least this much from `place` on, or before it
             place = -((rest - middle * by) // factor) if factor > 0 else (rest - middle * by) // -factor + 1
-            raise _Split(variable, [_part(variable, variable.start, place), _part(variable, place, variable.stop)])
+            raise _SplitError(variable, [_part(variable, variable.start, place), _part(variable, place, variable.stop)])
     if modulus > _MAX_PARTS:
-        raise _Open
+        raise _OpenError
     parts = []
     for remainder in range(modulus):
         bounds = (-((remainder - bound) // modulus) for bound in (variable.start, variable.stop))
         part, index = _part(variable, *bounds)
         parts.append((part, modulus * index + remainder))
-    raise _Split(variable, parts)
+    raise _SplitError(variable, parts)
 
 
 # ---- sums of powers

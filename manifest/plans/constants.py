@@ -11,7 +11,7 @@ from tileops.manifest.language.primitives import PRIMITIVE_FUNCTIONS
 from tileops.manifest.language.sum_terms import any_length
 from tileops.manifest.model import Signature, Tensor
 from tileops.manifest.plans.points import Discriminant, Point, discriminants, domain_restrictions, enumerate_points
-from tileops.manifest.plans.shapes import NoCase, shape_at, substitute
+from tileops.manifest.plans.shapes import NoCaseError, shape_at, substitute
 from tileops.manifest.plans.sums import strict_parts
 
 _DTYPES: dict[str, expr.Expr] = {dtype: expr.Literal(dtype) for dtype in BITS}
@@ -28,7 +28,7 @@ def without_value(signature: Signature, node: expr.Expr, tensor: Tensor | None =
       tensor: the tensor whose shape it is, where it may be an application of a type family.
 
     Raises:
-      TooManyPoints: the facts that the expression reads have too many combinations.
+      TooManyPointsError: the facts that the expression reads have too many combinations.
     """
     found: list[str] = []
     for part in strict_parts(node):
@@ -47,7 +47,7 @@ def _without_value(signature: Signature, node: expr.Expr, tensor: Tensor | None)
                 folded: expr.Expr = shape_at(signature, tensor, point)
             else:
                 folded = node
-        except NoCase:
+        except NoCaseError:
             continue  # which the inference plan reports
         for problem in _problems(_folded(signature, folded, point)):
             found.setdefault(f"{problem} ({point})")
@@ -55,7 +55,7 @@ def _without_value(signature: Signature, node: expr.Expr, tensor: Tensor | None)
 
 
 def constant(signature: Signature, node: expr.Expr) -> bool | None:
-    """What a condition is in every call, whatever the rules accept; None where calls differ. Raises TooManyPoints."""
+    """Returns what a condition is in every call; None if calls differ. Raises TooManyPointsError."""
     found = discriminants(signature, [node])
     if not set(expr.names(node)) <= {one.name for one in found}:
         return None

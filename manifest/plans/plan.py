@@ -181,7 +181,7 @@ def _tells_apart(signature: Signature, domain: Domain, part: expr.Expr) -> bool:
 
 
 def build(signature: Signature, domain: Domain) -> Plan:
-    """The plan. Raises TooManyPoints where one part has too many, NoCase of a family without a case."""
+    """The plan. Raises TooManyPointsError where one part has too many, NoCaseError of a family without a case."""
     terms = {name: _deciding_terms(signature, domain, name) for name in (*signature.tensors, *signature.lets)}
     deciding = _deciding(signature, terms)
     groups = _grouped(signature, terms)
@@ -200,7 +200,7 @@ def build(signature: Signature, domain: Domain) -> Plan:
 def needs(signature: Signature, domain: Domain, plan: Plan) -> Iterator[tuple[set[str], Point, set[str]]]:
     """(indices read, the point, those that no step solves there) of each tensor, let and rule, at each of its points.
 
-    Raises NoCase and TooManyPoints as `build` does.
+    Raises NoCaseError and TooManyPointsError as `build` does.
     """
     for terms, names, read in _readers(signature, domain, plan):
         yield from missing(domain, plan.solved, terms, names, read)

@@ -88,7 +88,7 @@ class Point:
         return ", ".join(f"{d.key} = {value}" for d, value in self.assigned) or "every call"
 
 
-class TooManyPoints(Exception):
+class TooManyPointsError(Exception):
     """The discriminants span more than MAX_POINTS points; `args[0]` is their number."""
 
 
@@ -215,12 +215,12 @@ def _arguments(signature: Signature, family: str, param: str) -> list[str]:
 
 
 def enumerate_points(found: list[Discriminant], restrictions: Iterable[expr.Expr] = ()) -> list[Point]:
-    """Every assignment that no restriction rejects, the last discriminant varying fastest. Raises TooManyPoints."""
+    """Returns all assignments that no restriction rejects, the last discriminant fastest. Raises TooManyPointsError."""
     number = 1
     for discriminant in found:
         number *= len(discriminant.values)
     if number > MAX_POINTS:
-        raise TooManyPoints(number)
+        raise TooManyPointsError(number)
     last: list[list[expr.Expr]] = [
         [] for _ in range(len(found) + 1)
     ]  # a restriction, where the last that it reads is known

@@ -69,7 +69,7 @@ def conditions_of(signature: Signature) -> dict[str, expr.Expr]:
 
 
 def substitute_presence(node: expr.Expr, conditions: dict[str, expr.Expr], but: str = "") -> expr.Expr:
-    """`node` with present(t) replaced by t's condition, for every t but `but`. Raises effort.Exhausted."""
+    """`node` with present(t) replaced by t's condition, for every t but `but`. Raises effort.ExhaustedError."""
 
     def condition(part: expr.Expr) -> expr.Expr | None:
         if isinstance(part, expr.Call) and part.function == "present" and len(part.args) == 1:

@@ -48,7 +48,7 @@ def missing(
       read: the indices that are read at a point.
 
     Raises:
-      TooManyPoints: the points that terms and plan tell apart together are too many.
+      TooManyPointsError: the points that terms and plan tell apart together are too many.
     """
     also = [
         _reading(one)

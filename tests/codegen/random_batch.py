@@ -15,7 +15,7 @@ import yaml
 from tileops.codegen import pipeline
 from tileops.manifest.reading import loader
 from tileops.ops.op import Op
-from tileops.tests.codegen.random_checks import Mismatch, check_entry
+from tileops.tests.codegen.random_checks import MismatchError, check_entry
 from tileops.tests.codegen.random_draw import Draw
 from tileops.tests.codegen.random_entries import entry
 from tileops.tests.codegen.random_faults import fault
@@ -72,7 +72,7 @@ def run_batch(source: random.Random, count: int = BATCH) -> Outcome:
     for model in clean:
         try:
             check_entry(model, classes[model.op], draw, outcome.checks)
-        except Mismatch as error:
+        except MismatchError as error:
             outcome.failures.append((model, str(error)))
     _check_faults(clean, draw, outcome)
     return outcome

@@ -274,5 +274,5 @@ def _promote(first: Sequence[str], second: Sequence[str]) -> bool:
     """Whether every pair promotes."""
     try:
         return all(primitives.promote_types(a, b) for a in first for b in second)
-    except primitives.OutOfDomain:
+    except primitives.OutOfDomainError:
         return False

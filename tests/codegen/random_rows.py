@@ -6,8 +6,8 @@ from typing import Any
 
 from tileops.tests.codegen import random_scope as sorts
 from tileops.tests.codegen.random_build import Build
-from tileops.tests.codegen.random_model import Model, Refused, Row, Tensor
-from tileops.tests.codegen.random_terms import Env, OutOfBounds, Term
+from tileops.tests.codegen.random_model import Model, RefusedError, Row, Tensor
+from tileops.tests.codegen.random_terms import Env, OutOfBoundsError, Term
 from tileops.tests.codegen.random_types import in_yaml
 
 FAMILY = "random"
@@ -36,7 +36,7 @@ def _other_dtypes(build: Build, row: Row) -> Row | None:
     try:
         model.complete(env)
         model.price(env)
-    except (Refused, OutOfBounds):
+    except (RefusedError, OutOfBoundsError):
         return None
     row.yaml["dtype_cases"].append(dtypes)
     named = row.case_id.removeprefix("-".join([row.label, *row.dtypes.values()]))

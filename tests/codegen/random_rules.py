@@ -5,7 +5,7 @@ from __future__ import annotations
 from tileops.tests.codegen import random_scope as sorts
 from tileops.tests.codegen.random_build import Build
 from tileops.tests.codegen.random_points import decidable, finite, varies
-from tileops.tests.codegen.random_terms import COMPARE, Env, OutOfBounds, Term, literal
+from tileops.tests.codegen.random_terms import COMPARE, Env, OutOfBoundsError, Term, literal
 
 _SMALL = 10**6
 
@@ -79,7 +79,7 @@ def _defines(term: Term) -> bool:
 def _truth(term: Term, env: Env) -> bool | None:
     try:
         return term.of(env)
-    except (ArithmeticError, ValueError, IndexError, OutOfBounds):
+    except (ArithmeticError, ValueError, IndexError, OutOfBoundsError):
         return None
 
 

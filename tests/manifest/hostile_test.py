@@ -192,7 +192,7 @@ def test_what_is_spent_is_refused_from_then_on():
         effort.spend(10)
         assert not allowed.exhausted
         for _ in range(2):
-            with pytest.raises(effort.Exhausted, match="more than 10 steps"):
+            with pytest.raises(effort.ExhaustedError, match="more than 10 steps"):
                 effort.spend()
         assert allowed.exhausted
 
@@ -207,7 +207,7 @@ def test_after_one_entry_has_spent_its_effort_the_others_of_the_file_have_less()
     with file.entry() as first:
         assert first.limit == effort.MAX_STEPS
     with file.entry() as second:
-        with pytest.raises(effort.Exhausted):
+        with pytest.raises(effort.ExhaustedError):
             effort.spend(effort.MAX_STEPS + 1)
         assert second.limit == effort.MAX_STEPS
     with file.entry() as third:

@@ -73,7 +73,7 @@ def test_growth_uses_the_whole_language():
 def test_a_judgment_out_of_order_or_of_two_minds_is_noticed(monkeypatch, judged, what):
     changing = itertools.count()
     monkeypatch.setattr(totality, "judge", lambda document: judged or [f"demo.yaml:{next(changing)}: a [M001]"])
-    with pytest.raises(totality.Broken, match=what):
+    with pytest.raises(totality.BrokenError, match=what):
         totality.stand(b"")
 
 
