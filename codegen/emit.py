@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from absl import app, flags
 
 from tileops.codegen.pipeline import Analysed, analyse_files, chosen_spec_files
-from tileops.manifest.diagnostics import counted
 from tileops.manifest.reading.loader import FAMILIES
-from tileops.tools.cli import command, nearest, paths
+from tileops.tools.cli import command, nearest, paths, words
 
 _SPEC = flags.DEFINE_multi_string("spec", [], "a spec file; repeat for the shards of one family")
 _SPEC_DIR = flags.DEFINE_multi_string("spec_dir", [], "folder of spec files (default: the project's); one alone")
@@ -29,7 +28,7 @@ def main(argv: Sequence[str]) -> int:
     for diagnostic in analysed.diagnostics:
         print(diagnostic, file=sys.stderr)
     if len(analysed.diagnostics):
-        print(f"{counted(len(analysed.diagnostics), 'defect', 'defects')}; nothing was written", file=sys.stderr)
+        print(f"{words.counted(len(analysed.diagnostics), 'defect')}; nothing was written", file=sys.stderr)
         return 1
     return 0 if _CHECK.value else _write(analysed)
 
