@@ -43,32 +43,38 @@ _DEVICE = flags.DEFINE_string(
     "auto (the GPU if there is one, else the CPU), cuda, cuda:N, cpu, or meta (prices, no times). Several GPUs of one"
     " model share the rows: cuda:all, or by number, as in cuda:0,cuda:2.",
 )
-_SPEC_DIR = flags.DEFINE_multi_string("spec_dir", [], "Manifest outside the project to measure instead; repeatable.")
-_GENERATED_DIR = flags.DEFINE_string("generated_dir", None, "What //codegen:emit made of such a manifest before.")
+_SPEC_DIR = flags.DEFINE_multi_string("spec_dir", [], "Folder of another manifest to measure instead; repeatable.")
+_GENERATED_DIR = flags.DEFINE_string(
+    "generated_dir", None, "Folder of modules that //codegen:emit made of such a manifest."
+)
 _OP = flags.DEFINE_multi_string("op", [], "Globs of op names, comma-separated; repeatable.")
 _FAMILY = flags.DEFINE_multi_string("family", [], "Globs of families, comma-separated; repeatable.")
 _LABEL = flags.DEFINE_multi_string("label", [], "Globs of workload labels, comma-separated; repeatable.")
-_IMPLEMENTATION = flags.DEFINE_list("implementation", ["all"], "Names of implementations, or all that serve a row.")
+_IMPLEMENTATION = flags.DEFINE_list(
+    "implementation", ["all"], "Names of implementations. all: every one that serves a row."
+)
 _PLUGIN = flags.DEFINE_multi_string("plugin", [], "Module or .py file to import first; repeatable.")
 _OUT = flags.DEFINE_string(
     "out",
     None,
-    "Run file to write, .binpb or .jsonl; measurements that are in it are moved aside. Default: tileops-run.binpb, for"
-    " prices tileops-prices.binpb.",
+    "Run file to write, .binpb or .jsonl. Measurements that the file already holds are moved aside. Default:"
+    " tileops-run.binpb, or tileops-prices.binpb with --device=meta.",
 )
-_RESUME = flags.DEFINE_bool("resume", False, "Continue the run in --out: what is missing or failed is measured.")
+_RESUME = flags.DEFINE_bool("resume", False, "Continue the run in --out: measure the rows that are missing or failed.")
 _ROW_TIMEOUT_S = flags.DEFINE_float(
-    "row_timeout_s", 180.0, "Longest that one implementation may take on one row.", lower_bound=0.1
+    "row_timeout_s", 180.0, "Longest time for one implementation on one row. Seconds.", lower_bound=0.1
 )
 flags.register_validator(_ROW_TIMEOUT_S, math.isfinite, message="must be a number of seconds")
 _SHARD = flags.DEFINE_string(
-    "shard", "1/1", "Part i of n of the rows, as in 2/4: the same on every machine, and of about equal length."
+    "shard",
+    "1/1",
+    "Measure part i of n of the rows, as in 2/4. The parts are the same on every machine and take about equal time.",
 )
 _MAX_ROW_SECONDS = flags.DEFINE_float(
     "max_row_seconds",
     None,
-    "Rows that their price says take longer are skipped, with that reason; 0 sets no limit. A GPU is judged by its"
-    " profile's ceilings, which says what a row takes at least. Default: 5 on the CPU, --row_timeout_s on a GPU.",
+    "Skip rows whose estimated time exceeds this many seconds (0: no limit). On a GPU the estimate is the roofline"
+    " lower bound. Default: 5 on the CPU, --row_timeout_s on a GPU.",
     lower_bound=0.0,
 )
 flags.register_validator(
@@ -77,12 +83,14 @@ flags.register_validator(
     message="must be a number of seconds; 0 sets no limit",
 )
 _ROWS = flags.DEFINE_enum(
-    "rows", None, ["all", "quick"], "quick: the cheapest row of each op. Default: quick on the CPU, else all."
+    "rows", None, ["all", "quick"], "quick: the cheapest row of each op. Default: quick on the CPU, all on a GPU."
 )
 _SAMPLES = flags.DEFINE_bool(
-    "samples", True, "Record every sample beside median and spread; --nosamples keeps runs small."
+    "samples", True, "Record every sample beside median and spread. --nosamples keeps run files small."
 )
-_REPRODUCIBLE = flags.DEFINE_bool("reproducible", False, "Write nothing that differs between two runs (with meta).")
+_REPRODUCIBLE = flags.DEFINE_bool(
+    "reproducible", False, "With --device=meta: write nothing that differs between two runs."
+)
 _LIST = flags.DEFINE_bool("list", False, "Print the rows and their implementations; run nothing.")
 
 

@@ -31,7 +31,7 @@ _OUT = flags.DEFINE_string("out", None, "CSV file to write. Default: stdout.")
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the experiment; returns the exit status."""
+    """Runs the experiment; returns the exit status."""
     del argv
     if _STUDY.value is None:
         raise app.UsageError("--study=flush or --study=replay is wanted")
@@ -66,7 +66,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def write_csv(found: Iterable[Any], out: IO[str]) -> None:
-    """Write readings of one kind, a line each, with a header; a ratio, where they have one, is the last column."""
+    """Writes readings of one kind, a line each, with a header; a ratio, where they have one, is the last column."""
     writer = csv.writer(out, lineterminator="\n")
     for at, reading in enumerate(found):
         cells = dataclasses.asdict(reading)

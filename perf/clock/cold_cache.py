@@ -45,7 +45,7 @@ class ColdCache:
     """
 
     def __init__(self, device: torch.device, flush: Flush, written_share: float | None = None) -> None:
-        """Allocate the buffer on a CUDA `device`; nothing is allocated for Flush.NONE.
+        """Allocates the buffer on a CUDA `device`; nothing is allocated for Flush.NONE.
 
         `written_share` is the share of written lines that Flush.MATCHED is to leave; it leaves the nearest that whole
         numbers of reads for each write, or of writes for each read, make.
@@ -68,12 +68,12 @@ class ColdCache:
         self._empty = _sweep(buffer, reads, writes)
 
     def empty(self) -> None:
-        """Launch the flush; the caller synchronizes."""
+        """Launches the flush; the caller synchronizes."""
         self._empty()
 
 
 def cache_bytes(device: torch.device) -> int:
-    """Size of a CUDA device's last-level cache, or what it surely has no more than. Bytes."""
+    """Returns the size of a CUDA device's last-level cache, or what it surely has no more than. Bytes."""
     return getattr(torch.cuda.get_device_properties(device), "L2_cache_size", 0) or _UNREPORTED_L2_BYTES
 
 
@@ -95,7 +95,7 @@ def shares(written_share: float) -> tuple[int, int]:
 
 
 def _sweep(buffer: torch.Tensor, reads: int, writes: int) -> Callable[[], object]:
-    """What goes through the buffer [int32] once, reading and writing in these shares.
+    """Returns a function that goes through the buffer [int32] once and reads and writes in these shares.
 
     Elementwise kernels do, as they read and write side by side: what a reduction leaves in the cache is another mix.
     """

@@ -63,7 +63,7 @@ def measure(
     flush: Flush = Flush.DIRTY,
     written_share: float | None = None,
 ) -> Measurement:
-    """Time `call` on `device`.
+    """Times `call` on `device`.
 
     Args:
       call: what is timed; its result is handed to `inspect` and dropped.
@@ -220,7 +220,7 @@ def _seen_batch(steps: _Steps, cache: ColdCache, gates: Sequence[int]) -> tuple[
 
 
 def _batch(steps: _Steps, cache: ColdCache, gates: Sequence[int]) -> _Batch:
-    """Make a call behind each gate, which may last 0 ns, in one profiler session."""
+    """Makes a call behind each gate, which may last 0 ns, in one profiler session."""
     canary = torch.zeros(1, device="cuda")
     wall, host, whole = [], [], []
 

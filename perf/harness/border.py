@@ -45,7 +45,7 @@ def check_lent(lent: Inputs) -> None:
 
 
 def copies(tensors: tuple[torch.Tensor | None, ...]) -> tuple[torch.Tensor | None, ...]:
-    """Copies in storage of their own."""
+    """Returns copies in storage of their own."""
     return tuple(None if tensor is None else torch.Tensor.clone(tensor) for tensor in tensors)
 
 
@@ -102,7 +102,7 @@ class Kept:
     __slots__ = ("_file", "_identity", "_size", "_value")
 
     def __init__(self, value: Any) -> None:
-        """Copy the tensors of `value`: a tensor, or dicts, tuples, lists and dataclasses that hold some."""
+        """Copies the tensors of `value`: a tensor, or dicts, tuples, lists and dataclasses that hold some."""
         self._size = 0
         tensors: list[tuple[_Part, torch.Tensor]] = []
 
@@ -163,7 +163,7 @@ class Kept:
             return ()
 
     def _mapped(self, shared: bool) -> torch.Tensor:
-        """The file's contents [uint8]."""
+        """Returns the file's contents [uint8]."""
         path = f"/proc/self/fd/{self._file.fileno()}"
         return torch.from_file(path, shared=shared, size=self._size, dtype=torch.uint8)
 
@@ -197,7 +197,7 @@ def _weights(count: int, device: torch.device) -> torch.Tensor:
 
 
 def _bytes(tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor's bytes in row-major order [uint8], where a view as 8-byte words can begin."""
+    """Returns a tensor's bytes in row-major order [uint8], where a view as 8-byte words can begin."""
     flat = tensor.detach().reshape(-1)
     if flat.stride(0) != 1 or flat.data_ptr() % 8:
         flat = torch.empty(flat.shape, dtype=flat.dtype, device=flat.device).copy_(flat)

@@ -147,7 +147,7 @@ def _refuse_another_reference(
 
 
 def _references(implementations: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Name of each op's reference: its first implementation."""
+    """Returns the name of each op's reference: its first implementation."""
     found: dict[str, str] = {}
     for op, name in implementations:
         found.setdefault(op, name)
@@ -155,12 +155,12 @@ def _references(implementations: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def _implementations(classes: Mapping[str, type[Op]]) -> dict[tuple[str, str], Implementation]:
-    """Every implementation by op and name."""
+    """Returns every implementation by op and name."""
     return {(op, each.name): each for op, op_class in classes.items() for each in op_class.implementations()}
 
 
 def is_hand_written(op_class: type[Op]) -> bool:
-    """Whether an entry has a class of its own beside the generated one, which alone declares a roof."""
+    """Returns whether an entry has a class of its own beside the generated one, which alone declares a roof."""
     return "eval_roofline" not in vars(op_class)
 
 
@@ -174,7 +174,7 @@ _FUNC = re.compile(r'# (\S+\.yaml:\d+): func\s+return _checks\.price_pair\(\s*"[
 
 
 def _plugin_error(plugin: str, error: BaseException) -> str:
-    """What was wrong with a plugin's import."""
+    """Returns what was wrong with a plugin's import."""
     said = f"--plugin={plugin}: {errors.describe(error)}"
     missing = (isinstance(error, ModuleNotFoundError) and error.name) or ""
     if missing.startswith(_GENERATED):
@@ -184,7 +184,7 @@ def _plugin_error(plugin: str, error: BaseException) -> str:
 
 
 def _generated_error(generated_dir: str | None, error: Exception) -> str:
-    """What was wrong with the import of generated modules; None are the project's.
+    """Returns what was wrong with the import of generated modules; None are the project's.
 
     Where a formula's module cannot be imported it names the manifest's line: the generated file is nothing that the
     user wrote, and may be gone by the time they read this.

@@ -47,7 +47,7 @@ _POISON_BYTE = 0xFF  # a NaN in every float type, -1 in signed integers
 
 
 def check(op: Op, call: Any, inputs: Inputs, returned: Any, expected: Expected) -> float:
-    """Compare what a call returned, and the inputs it wrote, with what was expected.
+    """Compares what a call returned, and the inputs it wrote, with what was expected.
 
     Args:
       op: the op that made the call.
@@ -74,7 +74,7 @@ def check(op: Op, call: Any, inputs: Inputs, returned: Any, expected: Expected) 
 
 
 def check_unwritten(op_class: type[Op], inputs: Inputs, pristine: Inputs) -> tuple[str, ...]:
-    """Names of the inputs that a call changed.
+    """Returns the names of the inputs that a call changed.
 
     Args:
       op_class: the op's.
@@ -96,7 +96,7 @@ def check_unwritten(op_class: type[Op], inputs: Inputs, pristine: Inputs) -> tup
 
 
 def poison(call: Any, device: torch.device) -> None:
-    """Fill free memory of the size of each output with NaN patterns, and free it again.
+    """Fills free memory of the size of each output with NaN patterns, and frees it again.
 
     The allocator hands the same blocks to the call that follows, so that an element which it never writes holds NaN
     instead of an earlier call's right result.
@@ -149,7 +149,7 @@ def _check_tensor(what: str, found: torch.Tensor | None, wanted: Wanted | None) 
 
 
 def tolerance_of(dtype: torch.dtype, wanted: Wanted) -> float:
-    """The relative error that passes in a floating-point result: by its dtype and by the op's arithmetic."""
+    """Returns the relative error that passes in a floating-point result: by its dtype and by the op's arithmetic."""
     tolerance = TOLERANCE[str(dtype).removeprefix("torch.")]
     if _is_own_work(dtype, wanted):
         tolerance = TOLERANCE_STEPS[wanted.arithmetic] * torch.finfo(dtype).eps
@@ -157,7 +157,7 @@ def tolerance_of(dtype: torch.dtype, wanted: Wanted) -> float:
 
 
 def _is_own_work(dtype: torch.dtype, wanted: Wanted) -> bool:
-    """Whether a result in `dtype` is computed in it, and not in a wider one or on tensor cores."""
+    """Returns whether a result in `dtype` is computed in it, and not in a wider one or on tensor cores."""
     return dtype in (torch.float32, torch.float64) and wanted.arithmetic in TOLERANCE_STEPS
 
 
@@ -278,7 +278,7 @@ _INPUT_BYTES = 16 * 2**20
 
 
 def calls_to_verify(expected: Expected, case: WorkloadCase) -> int:
-    """Timed calls to verify on a row, at least `FEWEST_VERIFIED`. A count.
+    """Returns how many timed calls of a row to verify, at least `FEWEST_VERIFIED`. A count.
 
     Args:
       expected: what a call of the row gives. The smallest of it decides: each output may be wrong by itself.

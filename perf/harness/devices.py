@@ -92,7 +92,7 @@ class Gpu:
 
 
 def gpu(device_name: str) -> Gpu | None:
-    """The ceilings of the GPU that a driver names so; None where no profile does."""
+    """Returns the ceilings of the GPU that a driver names so; None where no profile does."""
     profile = profiles.select(profiles.load_profiles(), device_name)
     if profile is None:
         return None
@@ -111,7 +111,7 @@ def least_s(price: benchmark_pb2.BenchmarkRecord, case: WorkloadCase, device: Gp
 def too_long(
     price: benchmark_pb2.BenchmarkRecord, case: WorkloadCase, device: Gpu, max_seconds: float, flag: str
 ) -> str | None:
-    """Why a row is not to be run on a GPU; None where it can be. `flag` names the limit, `max_seconds`.
+    """Returns why a row is not to be run on a GPU; None where it can be. `flag` names the limit, `max_seconds`.
 
     The reason reads as that of `too_much`.
     """
@@ -122,13 +122,13 @@ def too_long(
 
 
 def this_machine() -> Machine:
-    """The limits of this process: its cores, and the system's and its group's free memory."""
+    """Returns the limits of this process: its cores, and the system's and its group's free memory."""
     memory = [_available_bytes(), *_group_bytes()]
     return Machine(cores=len(os.sched_getaffinity(0)), memory_bytes=min(memory))
 
 
 def estimate_s(price: benchmark_pb2.BenchmarkRecord, case: WorkloadCase, machine: Machine) -> float:
-    """Time that a row takes on the CPU, its checks and new inputs included; on the long side. Seconds."""
+    """Returns the time that a row takes on the CPU, its checks and new inputs included; on the long side. Seconds."""
     flops_per_s = _SLOW_FLOPS_PER_CORE_S.get(price.roof_key, _FLOPS_PER_CORE_S)
     call = (price.flops / flops_per_s + price.bytes / _BYTES_PER_CORE_S) / machine.cores
     return _CALLS * (call + case.input_bytes / _RANDOM_BYTES_S)
@@ -137,7 +137,7 @@ def estimate_s(price: benchmark_pb2.BenchmarkRecord, case: WorkloadCase, machine
 def too_much(
     price: benchmark_pb2.BenchmarkRecord, case: WorkloadCase, machine: Machine, max_seconds: float
 ) -> str | None:
-    """Why a row is not to be run on this CPU; None where it can be. `max_seconds` 0 sets no limit on time.
+    """Returns why a row is not to be run on this CPU; None where it can be. `max_seconds` 0 sets no limit on time.
 
     The reason reads "what: how much; by which rule".
     """
@@ -183,7 +183,7 @@ def _available_bytes() -> int:
 
 
 def _group_bytes() -> list[int]:
-    """What the limits of a container leave; empty where there is none."""
+    """Returns what the limits of a container leave; empty where there is none."""
     for limit, used in (
         ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
         ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),

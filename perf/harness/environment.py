@@ -27,7 +27,7 @@ _MACHINE_ID = pathlib.Path("/etc/machine-id")
 
 
 def describe(device: str) -> benchmark_pb2.Environment:
-    """The environment of a run on `device`: as --device takes it, one or several.
+    """Returns the environment of a run on `device`: as --device takes it, one or several.
 
     "auto" is answered with the kind that this machine offers: "cuda" where there is a GPU, else "cpu". On a GPU this
     makes a CUDA context: a run's parent leaves the question to a child.
@@ -68,7 +68,7 @@ def kind(device: str) -> str:
 
 
 def describe_prices(reproducible: bool) -> benchmark_pb2.Environment:
-    """The environment of a run that only prices; `reproducible` names nothing that differs between machines."""
+    """Returns the environment of a run that only prices; `reproducible` names nothing that differs between machines."""
     return benchmark_pb2.Environment(device_kind="meta") if reproducible else describe("meta")
 
 
@@ -170,7 +170,7 @@ def header(
     shard: Shard,
     is_reproducible: bool = False,
 ) -> benchmark_pb2.RunHeader:
-    """The header of a run that begins now; nothing in a reproducible one tells when and by which command."""
+    """Returns the header of a run that begins now; nothing in a reproducible one tells when and by which command."""
     made = benchmark_pb2.RunHeader(environment=environment, plugins=plugins)
     if shard.count > 1:
         made.parts.count = shard.count

@@ -35,7 +35,7 @@ def place(error: BaseException) -> str:
 
 
 def is_packaged(path: pathlib.Path) -> bool:
-    """Whether a file or folder is the interpreter's, or lies where packages are installed."""
+    """Returns whether a file or folder is the interpreter's, or lies where packages are installed."""
     if _PACKAGE_FOLDERS & set(path.parts):
         return True
     return any(path.is_relative_to(sysconfig.get_path(which)) for which in ("stdlib", "platstdlib"))

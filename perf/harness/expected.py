@@ -87,7 +87,7 @@ class Expected:
 
 
 def expect(op_class: type[Op], case: WorkloadCase, inputs: Inputs) -> Expected:
-    """Run the reference on copies of `inputs`, in float32 (float64 where the inputs are float32) if it can be.
+    """Runs the reference on copies of `inputs`, in float32 (float64 where the inputs are float32) if it can be.
 
     Integers are float64 where all outputs are floating-point. Where the signature does not admit the higher precision
     the reference's function is called past the checks; where that fails too, or memory does not suffice, it runs in the
@@ -133,12 +133,12 @@ def expect(op_class: type[Op], case: WorkloadCase, inputs: Inputs) -> Expected:
 
 
 def outputs_by_name(op: Op, returned: Any) -> dict[str, torch.Tensor | None]:
-    """The result of a call by output name; None for an output that the call does not have."""
+    """Returns the result of a call by output name; None for an output that the call does not have."""
     return dict(zip(op.OUTPUT_NAMES, returned if isinstance(returned, tuple) else (returned,), strict=True))
 
 
 def share_storage(one: torch.Tensor | None, other: torch.Tensor | None) -> bool:
-    """Whether two tensors, both there and not empty, are in one storage."""
+    """Returns whether two tensors, both there and not empty, are in one storage."""
     if one is None or other is None or not one.numel() or not other.numel():
         return False
     return _address(one) == _address(other)
@@ -157,7 +157,7 @@ class _Ran:
 
 
 def _run(op: Op, call: Any, inputs: Inputs) -> _Ran:
-    """The reference's function on `inputs`, which it may write."""
+    """Runs the reference's function on `inputs`, which it may write."""
     with contextlib.suppress(
         OpError
     ):  # a precision that the signature does not admit: `call` is what the function gets
@@ -179,7 +179,7 @@ def _run(op: Op, call: Any, inputs: Inputs) -> _Ran:
 
 
 def _arithmetic(op: Op, call: Any) -> str:
-    """How rounding errors of an op come about: what its class says, else what prices its FLOPs."""
+    """Returns how rounding errors of an op come about: what its class says, else what prices its FLOPs."""
     if op.ARITHMETIC:
         return op.ARITHMETIC
     twin = op._twin()
@@ -191,7 +191,7 @@ def _arithmetic(op: Op, call: Any) -> str:
 
 
 def _not_numbers(name: str, tensor: torch.Tensor) -> int:
-    """How many elements are NaN. Raises NotFiniteError where all are."""
+    """Returns how many elements are NaN. Raises NotFiniteError where all are."""
     flat = tensor.detach().reshape(-1)
     count = sum(
         int(flat[part].to(bench_noise.working_dtype(flat)).isnan().sum()) for part in bench_noise.chunks(flat.numel())
@@ -217,7 +217,7 @@ def _coarse(op: Op, call: Any, inputs: Inputs, arithmetic: str) -> _Ran | None:
 
 
 def _moved(op: Op, call: Any, inputs: Inputs, arithmetic: str) -> _Ran | None:
-    """The reference in higher precision on floats that are a little off; None where memory does not suffice.
+    """Runs the reference in higher precision on floats that are a little off; None where memory does not suffice.
 
     16- and 8-bit ones are off by up to half a step; if there are none, wider ones by `_MOVED_STEPS` of theirs.
     """

@@ -21,7 +21,7 @@ from tileops.tools.cli import command
 
 
 def writer(path: pathlib.Path, header: benchmark_pb2.RunHeader, resume: bool) -> run_writer.RunWriter:
-    """Open a run file. Measurements that are in it are continued, or moved aside.
+    """Opens a run file. Measurements that are in it are continued, or moved aside.
 
     Raises:
       runfile.RunFileError: its ending is no run file's, it cannot be written, another process writes it, it is none of
@@ -45,7 +45,7 @@ def writer(path: pathlib.Path, header: benchmark_pb2.RunHeader, resume: bool) ->
 
 
 def _tell(path: pathlib.Path, damage: run_writer.Damage) -> None:
-    """Say what a run that is continued has lost: its rows are missing, and so measured like all that are."""
+    """Says what a run that is continued has lost: its rows are missing, and so measured like all that are."""
     for place in damage.places:
         command.say(f"{path}: {place}")
     if damage.records is None:
@@ -56,7 +56,7 @@ def _tell(path: pathlib.Path, damage: run_writer.Damage) -> None:
 
 
 def _make_way(path: pathlib.Path) -> bool:
-    """Keep measurements that a new run would overwrite, under a numbered name; prices are made again in seconds.
+    """Keeps measurements that a new run would overwrite, under a numbered name; prices are made again in seconds.
 
     Returns:
       Whether the file was moved.
@@ -90,7 +90,7 @@ def recorded(opened: run_writer.RunWriter) -> dict[Key, int]:
 
 
 def served(path: pathlib.Path, rows: Container[tuple[str, str]]) -> set[tuple[str, str]]:
-    """Op and implementation of what serves one of these rows (op and case), by the records of a run file."""
+    """Returns op and implementation of what serves one of these rows (op and case), by the records of a run file."""
     return {
         (found.op, found.implementation)
         for found in runfile.read_run(path).records()
@@ -100,7 +100,7 @@ def served(path: pathlib.Path, rows: Container[tuple[str, str]]) -> set[tuple[st
 
 
 def to_do(wanted: Iterable[Key], outcomes: Mapping[Key, int]) -> set[Key]:
-    """What has no record yet, or has failed: what was in its way may be gone."""
+    """Returns what has no record yet, or has failed: what was in its way may be gone."""
     wanted = list(wanted)
     failed = {key for key in wanted if outcomes.get(key) in bench_records.FAILED}
     if failed:
@@ -117,7 +117,7 @@ Record = benchmark_pb2.BenchmarkRecord
 def finish(
     path: pathlib.Path, records: Sequence[Record], outcomes: Mapping[Key, int], shard: Shard, report_flags: str = ""
 ) -> int:
-    """Say what became of the rows and what to do next; returns the exit status.
+    """Says what became of the rows and what to do next; returns the exit status.
 
     Args:
       path: the run file.
@@ -151,7 +151,7 @@ def finish(
 
 
 def _say_next(path: pathlib.Path, flags: str) -> None:
-    """Say how the run is reported: here, or from a zip where the repository is."""
+    """Says how the run is reported: here, or from a zip where the repository is."""
     is_here = (
         "BUILD_WORKING_DIRECTORY" in os.environ
         or pathlib.Path(__file__).absolute().parents[2].joinpath("bazelw").exists()
@@ -164,7 +164,7 @@ def _say_next(path: pathlib.Path, flags: str) -> None:
 
 
 def summary(records: Sequence[Record]) -> list[str]:
-    """What a person wants to know of a run at its end: why rows were skipped, by reason, and what failed."""
+    """Returns what a person wants to know of a run at its end: why rows were skipped, by reason, and what failed."""
     lines = []
     skipped: dict[tuple[str, str], list[tuple[Record, str]]] = {}
     for record in records:

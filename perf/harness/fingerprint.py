@@ -65,7 +65,7 @@ class Fingerprint:
         with_implementations: bool = True,
         names: Iterable[str] = (),
     ) -> None:
-        """Note all that is there.
+        """Notes all that is there.
 
         Args:
           modules: their functions, classes and constants, and other people's functions by the names that these look up.
@@ -94,7 +94,7 @@ class Fingerprint:
         self._outside(foreign, {module.__name__ for module in modules})
 
     def changed(self) -> list[str]:
-        """Names of what is gone, is not what it was, or was added where it changes something, sorted."""
+        """Returns the names of what is gone, is not what it was, or was added where it changes something, sorted."""
         found = {path for path, place, name, value in self._values if place.get(name, _NOTHING) is not value}
         for path, function, parts in self._functions:
             now = function.__code__, function.__defaults__, function.__kwdefaults__
@@ -118,7 +118,7 @@ class Fingerprint:
         return types.MethodType(types.FunctionType(type(self).changed.__code__, place), self)
 
     def _module(self, module: types.ModuleType) -> dict[str, Any]:
-        """Note a module; returns the modules and classes of others that it has names for."""
+        """Notes a module; returns the modules and classes of others that it has names for."""
         foreign: dict[str, Any] = {}
         # A builtin's name hides it. Others change nothing: torch.compile adds names of its own for what it compiles.
         hiding = frozenset(vars(builtins)) - _SKIPPED
@@ -286,6 +286,6 @@ class Guard:
 
 
 def describe(names: Sequence[str]) -> str:
-    """What was replaced, in words."""
+    """Returns what was replaced, in words."""
     told = ", ".join(names[:_TOLD]) + (f" and {len(names) - _TOLD} more" if len(names) > _TOLD else "")
     return f"{told} was replaced by something else, so nothing that is measured here can be trusted"

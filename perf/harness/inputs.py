@@ -32,7 +32,7 @@ class RowInputs:
     __slots__ = ("_device", "_op_class", "_pristine", "_varying", "is_folded", "lent", "tensors", "variant")
 
     def __init__(self, op_class: type[Op], case: WorkloadCase, device: torch.device) -> None:
-        """Build variant 0."""
+        """Builds variant 0."""
         self._op_class, self._device = op_class, device
         fixed = {tensor.name for tensor in case.tensors if tensor.values is not None} | set(op_class.METADATA_NAMES)
         self._varying = dataclasses.replace(
@@ -50,7 +50,7 @@ class RowInputs:
         }
 
     def fill(self, variant: int) -> None:
-        """Give the tensors the values of `variant`: the same number always means the same values."""
+        """Gives the tensors the values of `variant`: the same number always means the same values."""
         fresh = workloads.build_inputs(self._op_class, self._varying, self._device, variant)
         for name, tensor in self.tensors.items():
             source = fresh[name] if fresh[name] is not None else self._pristine.get(name)
@@ -68,5 +68,5 @@ class RowInputs:
         return self.lent
 
     def clone(self) -> Inputs:
-        """Copies that share no storage with the tensors."""
+        """Returns copies that share no storage with the tensors."""
         return {name: None if tensor is None else torch.Tensor.clone(tensor) for name, tensor in self.tensors.items()}

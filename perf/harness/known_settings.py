@@ -100,7 +100,7 @@ def _of_process() -> list[Setting]:
 
 
 def hooks() -> list[Setting]:
-    """What runs code whenever Python calls a function, collects garbage, or a time is over."""
+    """Returns the hooks: what runs code whenever Python calls a function, collects garbage, or a time is over."""
     return [
         _hook("the profile hook", sys.getprofile, sys.setprofile),
         _hook("the trace hook", sys.gettrace, sys.settrace),
@@ -168,7 +168,7 @@ def _set_tool(tool: int, found: str | None) -> None:
 
 
 def _flushes_denormals() -> bool:
-    """Whether this thread does: PyTorch does not tell."""
+    """Returns whether this thread flushes denormal numbers to zero, which PyTorch does not say."""
     return sys.float_info.min / 2 == 0.0
 
 

@@ -48,11 +48,11 @@ class Noise:
     errors: torch.Tensor
 
     def of(self, part: slice, sizes: torch.Tensor) -> torch.Tensor:
-        """The noise of each of the elements in a chunk, `part`, whose sizes are `sizes`."""
+        """Returns the noise of each of the elements in a chunk, `part`, whose sizes are `sizes`."""
         return torch.minimum(spread(self.blocks, part, sizes.numel()), self._by_size(sizes))
 
     def at(self, positions: torch.Tensor, sizes: torch.Tensor) -> torch.Tensor:
-        """The noise of elements at `positions` in memory order, whose sizes are `sizes`."""
+        """Returns the noise of elements at `positions` in memory order, whose sizes are `sizes`."""
         return torch.minimum(self.blocks[positions // BLOCK], self._by_size(sizes))
 
     def _by_size(self, sizes: torch.Tensor) -> torch.Tensor:
@@ -60,7 +60,7 @@ class Noise:
 
 
 def measured(fine: torch.Tensor, coarse: torch.Tensor, moved: torch.Tensor | None) -> Noise:
-    """What lies between the reference's result and a coarse one, and one on inputs that are a little off.
+    """Returns what lies between the reference's result and a coarse one, and one on inputs that are a little off.
 
     Args:
       fine: the result in high precision.
@@ -121,7 +121,7 @@ def working_dtype(tensor: torch.Tensor) -> torch.dtype:
 
 
 def between(coarse: torch.Tensor, fine: torch.Tensor) -> torch.Tensor:
-    """Size of |coarse - fine| in each block, one element a block, in memory order.
+    """Returns the size of |coarse - fine| in each block, one element a block, in memory order.
 
     What is not finite in either counts as no error.
     """
@@ -142,7 +142,7 @@ def of_size(fine: torch.Tensor, fraction: float) -> torch.Tensor:
 
 
 def spread(noise: torch.Tensor, part: slice, count: int) -> torch.Tensor:
-    """The noise of each of `count` elements, of which `part` is a chunk."""
+    """Returns the noise of each of `count` elements, of which `part` is a chunk."""
     blocks = noise[part.start // BLOCK : part.start // BLOCK + math.ceil(count / BLOCK)]
     return blocks.repeat_interleave(BLOCK)[:count]
 

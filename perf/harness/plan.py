@@ -76,7 +76,7 @@ class Unit:
 def part(
     cases: list[bench_rows.Case], choice: Choice, prices: Mapping[int, Record] | None = None
 ) -> list[bench_rows.Case]:
-    """The cases of the choice's shard; `prices` by the identity of a case, made here where nobody has them."""
+    """Returns the cases of the choice's shard; `prices` by the identity of a case, made here where nobody has them."""
     if choice.shard.count == 1:
         return cases
     prices = _prices(cases) if prices is None else prices
@@ -95,7 +95,7 @@ def _prices(cases: list[bench_rows.Case]) -> dict[int, Record]:
 def rows(
     cases: list[bench_rows.Case], choice: Choice, device_kind: str, prices: Mapping[int, Record] | None = None
 ) -> list[bench_rows.Case]:
-    """The cases that a run of this choice on such a device has; `prices` as of `part`."""
+    """Returns the cases that a run of this choice on such a device has; `prices` as of `part`."""
     if (choice.rows or ("quick" if device_kind == "cpu" else "all")) == "quick":
         prices, count, machine = _prices(cases) if prices is None else prices, len(cases), devices.this_machine()
         cases = bench_rows.quick(cases, lambda row: devices.estimate_s(prices[id(row[1])], row[1], machine))
@@ -105,7 +105,7 @@ def rows(
 
 
 def units(cases: list[bench_rows.Case], choice: Choice, environment: benchmark_pb2.Environment) -> list[Unit]:
-    """What to run, priced, with the reason where this machine cannot run it.
+    """Returns what to run, priced, with the reason where this machine cannot run it.
 
     The parts of a sharded run make up the whole: what is quick is chosen before the parts are made.
     """
@@ -145,7 +145,7 @@ def served(units: Sequence[Unit]) -> list[Unit]:
 
 
 def serving(op_class: type[Op], case: WorkloadCase, device: str) -> tuple[str, ...]:
-    """Names of the implementations that serve a case on `device`, judged without a tensor of data there.
+    """Returns the names of the implementations that serve a case on `device`, judged without a tensor of data there.
 
     One whose `when` raises counts as serving: its row has to say so, and no other's.
     """

@@ -32,7 +32,7 @@ class SourceFile:
     sha256: str
 
     def is_changed(self) -> bool:
-        """Whether the file holds something else by now, or is gone."""
+        """Returns whether the file holds something else by now, or is gone."""
         try:
             return _sha256(pathlib.Path(self.path).read_bytes()) != self.sha256
         except OSError:
@@ -40,7 +40,7 @@ class SourceFile:
 
 
 def described(plugin: str, name: str) -> tuple[benchmark_pb2.Plugin, list[SourceFile]]:
-    """What a run header says of an imported plugin, and its files for those who watch them.
+    """Returns what a run header says of an imported plugin, and its files for those who watch them.
 
     Counted are the plugin's own file, the modules that are loaded by now from the same folder or below it, and sources
     of kernels that lie beside one of these. Of a plugin that is named as a module: the modules of the same top-level
@@ -99,7 +99,7 @@ def namesakes(plugin: str, others: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def manifest(name: str, files: Iterable[pathlib.Path]) -> tuple[benchmark_pb2.Plugin, list[SourceFile]]:
-    """What a run header says of a manifest outside the project, and its files for those who watch them.
+    """Returns what a run header says of a manifest outside the project, and its files for those who watch them.
 
     Args:
       name: as the user gave it, with its flag.
@@ -121,7 +121,7 @@ def _beside(plugin: types.ModuleType, folder: pathlib.Path) -> Iterator[types.Mo
 
 
 def _kernel_sources(folders: Iterable[pathlib.Path]) -> list[pathlib.Path]:
-    """Those that can be read; what cannot, no plugin read either."""
+    """Returns those that can be read; what cannot, no plugin read either."""
     found = (path for folder in folders for path in folder.iterdir() if path.suffix in _KERNEL_SOURCES)
     return sorted(path for path in found if path.is_file() and os.access(path, os.R_OK))
 
@@ -139,7 +139,7 @@ def _is_users(path: pathlib.Path, folder: pathlib.Path) -> bool:
 
 
 def _content(module: types.ModuleType) -> bytes | None:
-    """What is in a module's file, also in one within a zip; None of a module that has no file."""
+    """Returns what is in a module's file, also in one within a zip; None of a module that has no file."""
     loader: Any = getattr(module, "__loader__", None)
     if not getattr(module, "__file__", None) or not hasattr(loader, "get_data"):
         return None

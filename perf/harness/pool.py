@@ -52,14 +52,14 @@ class Pool:
         self._deadline = math.inf
 
     def ask(self, task: worker.Describe | worker.RunRow, timeout_s: float | None) -> bytes | None:
-        """The answer's payload, waited for. Raises as `answer` does."""
+        """Returns the answer's payload, waited for. Raises as `answer` does."""
         self.begin(task, timeout_s)
         while not wait([self]):
             pass
         return self.answer()
 
     def begin(self, task: worker.Describe | worker.RunRow, timeout_s: float | None) -> None:
-        """Hand a task to the child, which must be idle; `wait` says when to ask for its `answer`.
+        """Hands a task to the child, which must be idle; `wait` says when to ask for its `answer`.
 
         Args:
           task: what to do.
@@ -81,7 +81,7 @@ class Pool:
             self._connection.send(task)
 
     def answer(self) -> bytes | None:
-        """The payload of the child's answer, once `wait` has named this pool.
+        """Returns the payload of the child's answer, once `wait` has named this pool.
 
         Raises:
           ChildDiedError: it crashed, exited or was killed from outside.
@@ -106,7 +106,7 @@ class Pool:
         return answer.payload
 
     def replace(self) -> None:
-        """End the child, if there is one; the next task gets a new one.
+        """Ends the child, if there is one; the next task gets a new one.
 
         An idle child ends by itself once its connection is closed, and puts away what it made (compilers' processes,
         a context on the device); a busy one is killed.
@@ -136,7 +136,7 @@ class Pool:
             self._process, self._connection = process, ours
 
     def _bury(self) -> str:
-        """How the child ended, in words."""
+        """Returns how the child ended, in words."""
         self._process.join(_BURIAL_S)
         code = self._process.exitcode
         self.replace()
@@ -150,7 +150,7 @@ class Pool:
 
 
 def wait(pools: Sequence[Pool]) -> list[Pool]:
-    """Those of `pools`, all of them busy, that have an answer, have died or are out of time.
+    """Returns those of `pools`, all of them busy, that have an answer, have died or are out of time.
 
     Blocks until there is one, or nearly so: it may come back with none.
     """
@@ -161,7 +161,7 @@ def wait(pools: Sequence[Pool]) -> list[Pool]:
 
 
 def _start_server() -> None:
-    """Start what children are forked from, if it is not there, deaf to Ctrl-C as they are: the parent answers it.
+    """Starts what children are forked from, if it is not there, deaf to Ctrl-C as they are: the parent answers it.
 
     It would otherwise be interrupted while it imports torch, and a child before it comes to serve. Children inherit
     the mask.
@@ -176,7 +176,7 @@ def _start_server() -> None:
 
 @contextlib.contextmanager
 def _interrupts_deferred() -> Iterator[None]:
-    """Let Ctrl-C and SIGTERM that come during the block arrive at its end: the handlers see them then, once each.
+    """Lets Ctrl-C and SIGTERM that come during the block arrive at its end: the handlers see them then, once each.
 
     Only the main thread hears signals, and only it may ask for this; elsewhere nothing has to be deferred.
     """

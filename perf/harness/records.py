@@ -46,7 +46,7 @@ class FormulaError(Exception):
 
 
 def new_record(op_class: type[Op], case: WorkloadCase, implementation: str) -> benchmark_pb2.BenchmarkRecord:
-    """A record that names its row and holds nothing else yet."""
+    """Returns a record that names its row and holds nothing else yet."""
     bindings = {**case.params, **case.indices}
     return benchmark_pb2.BenchmarkRecord(
         op=op_class.ENTRY,
@@ -70,7 +70,7 @@ def _refuse_other_prices(op: Op) -> None:
 
 
 def set_price(record: benchmark_pb2.BenchmarkRecord, op: Op) -> None:
-    """Copy what the op says of its last completed call: (flops, bytes), roof, read half, data terms.
+    """Copies what the op says of its last completed call: (flops, bytes), roof, read half, data terms.
 
     Raises:
       FormulaError: the formulas of the manifest entry raise for this call, or a price or data term is no number that a
@@ -115,7 +115,7 @@ def _data_terms(op: Op) -> dict[str, int]:
 
 
 def copy_price(source: benchmark_pb2.BenchmarkRecord, target: benchmark_pb2.BenchmarkRecord) -> None:
-    """Give `target` the price of `source`, a record of the same case."""
+    """Gives `target` the price of `source`, a record of the same case."""
     target.flops, target.bytes, target.roof_key = source.flops, source.bytes, source.roof_key
     if source.HasField("read_bytes"):
         target.read_bytes = source.read_bytes
@@ -123,14 +123,14 @@ def copy_price(source: benchmark_pb2.BenchmarkRecord, target: benchmark_pb2.Benc
 
 
 def set_status(record: benchmark_pb2.BenchmarkRecord, status: benchmark_pb2.Status, message: str) -> None:
-    """Set the outcome and why, on one line."""
+    """Sets the outcome and why, on one line."""
     record.status = status
     line = " ".join(message.split())
     record.message = line if len(line) <= _MESSAGE_LENGTH else line[: _MESSAGE_LENGTH - 3] + "..."
 
 
 def set_measurement(record: benchmark_pb2.BenchmarkRecord, found: Measurement) -> None:
-    """Copy a measurement into the record's timing and device state."""
+    """Copies a measurement into the record's timing and device state."""
     timing = record.timing
     timing.source = benchmark_pb2.TimingSource.Value(found.source.value)
     timing.device_busy_ns = found.device_busy_ns
@@ -156,7 +156,7 @@ def set_measurement(record: benchmark_pb2.BenchmarkRecord, found: Measurement) -
 
 
 def refuse_impossible_time(record: benchmark_pb2.BenchmarkRecord) -> None:
-    """Make an error of a record whose median its own samples do not have: looked at where no code of an op runs."""
+    """Makes an error of a record whose median its own samples do not have: looked at where no code of an op runs."""
     timing = record.timing
     if not timing.sample_ns:
         return
@@ -198,7 +198,7 @@ def _text(value: Any) -> str:
 
 
 def refuse_unknown_roof(record: benchmark_pb2.BenchmarkRecord) -> None:
-    """Make an error of a record whose roof key is none; an empty one stays: the op declares no roof."""
+    """Makes an error of a record whose roof key is none; an empty one stays: the op declares no roof."""
     if record.roof_key in ("", *ROOF_KEYS):
         return
     message = f"{record.op}: roof_key() gave {record.roof_key!r}, which is no roof; these are: {', '.join(ROOF_KEYS)}"
@@ -215,7 +215,7 @@ Case = tuple[type[Op], WorkloadCase]
 
 
 def all_cases(classes: Mapping[str, type[Op]]) -> list[Case]:
-    """Every case of every op, in the catalogue's order."""
+    """Returns every case of every op, in the catalogue's order."""
     return [(op_class, case) for op_class in classes.values() for case in op_class.CASES]
 
 
@@ -235,7 +235,7 @@ def price_cases(cases: Iterable[Case] | None = None) -> Iterator[benchmark_pb2.B
 
 
 def price_case(op_class: type[Op], case: WorkloadCase) -> benchmark_pb2.BenchmarkRecord:
-    """The record of one case, as `price_cases` yields it."""
+    """Returns the record of one case, as `price_cases` yields it."""
     record = new_record(op_class, case, implementation="")
     try:
         op = workloads.construct(op_class, case, device="meta")

@@ -40,7 +40,7 @@ class Rotation:
     """
 
     def __init__(self, op: Op, inputs: RowInputs, sets: int) -> None:
-        """Make the sets, of the values of the first check."""
+        """Makes the sets, of the values of the first check."""
         inputs.fill(0)
         self.sets = sets
         self._op = op
@@ -49,7 +49,7 @@ class Rotation:
         self._results: collections.deque[tuple[Inputs, Any]] = collections.deque(maxlen=sets)
 
     def call(self) -> Any:
-        """What is timed: the next set's turn."""
+        """Makes the call that is timed: the next set's turn."""
         inputs = next(self._turns)
         returned = self._op(**inputs)
         self._results.append((inputs, returned))
@@ -66,7 +66,7 @@ class Rotation:
 
 
 def of_row(op: Op, inputs: RowInputs, device: torch.device, touched: int) -> Rotation | None:
-    """The rotation of a row on a GPU; None where its call is small, or memory does not suffice.
+    """Returns the rotation of a row on a GPU; None where its call is small, or memory does not suffice.
 
     Args:
       op: has completed the row's call, which wrote none of its inputs.
@@ -85,7 +85,7 @@ def of_row(op: Op, inputs: RowInputs, device: torch.device, touched: int) -> Rot
 
 
 def _free_bytes(device: torch.device) -> int:
-    """What the device has left and what PyTorch keeps of earlier rows: the same whatever ran before."""
+    """Returns what the device has left and what PyTorch keeps of earlier rows: the same whatever ran before."""
     kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
     return torch.cuda.mem_get_info(device)[0] + kept
 

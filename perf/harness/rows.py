@@ -51,7 +51,7 @@ class Named(Protocol):
         """Rows of the op."""
 
     def implementation_names(self) -> tuple[str, ...]:
-        """Names of the op's implementations, the reference first."""
+        """Returns the names of the op's implementations, the reference first."""
 
 
 NamedOp = TypeVar("NamedOp", bound=Named)
@@ -176,20 +176,20 @@ def parse_shard(text: str) -> Shard:
 
 
 def cost_s(price: benchmark_pb2.BenchmarkRecord | IndexedCase, implementations: int) -> float:
-    """What a row with this price weighs against others. Nominal seconds."""
+    """Returns what a row with this price weighs against others. Nominal seconds."""
     return implementations * (_FIXED_S + _CALLS * (price.flops / _FLOPS_PER_S + price.bytes / _BYTES_PER_S))
 
 
 def part_of_index(
     rows: Sequence[tuple[IndexedOp, IndexedCase]], wanted: Sequence[str], shard: Shard
 ) -> list[tuple[IndexedOp, IndexedCase]]:
-    """The shard's rows of the project's index, for those implementations that are wanted."""
+    """Returns the shard's rows of the project's index, for those implementations that are wanted."""
     costs = [cost_s(case, len(implementations(op, wanted))) for op, case in rows]
     return list(rows) if shard.count == 1 else part(rows, costs, shard)
 
 
 def part(items: Sequence[Item], costs: Sequence[float], shard: Shard) -> list[Item]:
-    """The shard's items, in the given order: the dearest first, each goes to the shard with the least so far.
+    """Returns the shard's items, in the given order: the dearest first, each goes to the shard with the least so far.
 
     No shard is longer than another by more than its dearest item. The parts of all shards make up the whole.
     """

@@ -73,7 +73,7 @@ def settled(
 
 
 def _concerns(given: torch.Tensor, wanted: torch.Tensor, tolerance: float) -> bool:
-    """Whether a result or what it should be may not be finite."""
+    """Returns whether a result or what it should be may not be finite."""
     limit = torch.finfo(given.dtype).max
     is_given = given.to(noise.working_dtype(given)).isfinite().all()
     size = wanted.to(noise.working_dtype(wanted)).abs().mul_(1 + tolerance)
@@ -143,7 +143,7 @@ def check_bias(what: str, found: torch.Tensor, wanted: Wanted) -> None:
 
 
 def bias_of(found: torch.Tensor, wanted: Wanted) -> Bias | None:
-    """The bias of a result; None where it has too few different values."""
+    """Returns the bias of a result; None where it has too few different values."""
     flat, dtype = found.detach().reshape(-1), found.dtype
     positions = torch.arange(0, flat.numel(), max(1, flat.numel() // _SAMPLE) | 1, device=flat.device)
     true = wanted.tensor.detach().reshape(-1)[positions]
@@ -175,7 +175,7 @@ def bias_of(found: torch.Tensor, wanted: Wanted) -> Bias | None:
 
 
 def _least_size(true: torch.Tensor, positions: torch.Tensor, wanted: Wanted, eps: float) -> torch.Tensor:
-    """The size below which an element counts less: the one whose rounding error is the noise."""
+    """Returns the size below which an element counts less: the one whose rounding error is the noise."""
     if wanted.noise is None:
         return true.square().mean().sqrt().expand(true.shape).clone()
     sizes = true.abs().to(wanted.noise.errors.dtype)

@@ -43,7 +43,7 @@ def run(
     timeout_s: float,
     begin: Callable[[Unit], None] = lambda unit: None,
 ) -> Iterator[tuple[Unit, Record | None]]:
-    """Run units, each on the first worker that is free: in order where there is one worker.
+    """Runs units, each on the first worker that is free: in order where there is one worker.
 
     Args:
       units: what to run; those of one op together share a child.
@@ -101,7 +101,7 @@ def _failed(unit: Unit, worker: Worker, status: benchmark_pb2.Status, message: s
 
 
 def _outcome(unit: Unit, worker: Worker) -> Record | None:
-    """The record of a unit whose worker has an answer, has died or is out of time."""
+    """Returns the record of a unit whose worker has an answer, has died or is out of time."""
     try:
         payload = worker.pool.answer()
     except bench_pool.ChildTimeoutError as error:
@@ -136,7 +136,7 @@ class Queue(Generic[AnyUnit]):
     """Units by op and row, in the given order."""
 
     def __init__(self, units: Iterable[AnyUnit]) -> None:
-        """Group the units."""
+        """Groups the units."""
         rows: dict[str, dict[str, collections.deque[AnyUnit]]] = {}
         for unit in units:
             op, case_id, _ = unit.key

@@ -77,7 +77,7 @@ def perform(request: Request) -> int:
     """Does what the flags ask for; returns the exit status.
 
     Raises:
-      one of ERRORS: the flags ask for something that is not there, or the ops cannot be loaded.
+      Exception: one of ERRORS; the flags ask for something that is not there, or the ops cannot be loaded.
     """
     choice = request.choice
     with _sources(request) as sources:

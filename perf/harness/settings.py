@@ -22,12 +22,12 @@ _TOLD = 3
 
 
 def read() -> dict[str, Any]:
-    """All settings by name, as they are now."""
+    """Returns all settings by name, as they are now."""
     return {setting.name: _read(setting) for setting in _settings()}
 
 
 def restore(before: Mapping[str, Any]) -> bool:
-    """Put back what has changed since `before` was read; whether all of it is as it was then, for every thread."""
+    """Puts back what changed since `before` was read; returns whether all of it is as then, for every thread."""
     is_whole = True
     for _ in range(2):  # some settings write each other
         for setting in _settings():
@@ -56,7 +56,7 @@ def check_hooks(before: Mapping[str, Any]) -> None:
 
 
 def describe(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """What differs and what to do about it, in words; "" where nothing does."""
+    """Returns what differs and what to do about it, in words; "" where nothing does."""
     differing = [name for name, value in before.items() if not _is_same(value, now[name])]
     changed = [f"{name} was left at {now[name]}, and was {before[name]}" for name in differing]
     if not changed:
@@ -91,12 +91,12 @@ _SCHEDULED_OF_THREAD = 0b110
 
 
 def alive() -> frozenset[threading.Thread]:
-    """All that Python knows of, as they are now."""
+    """Returns all that Python knows of, as they are now."""
     return frozenset(threading.enumerate())
 
 
 def busy(before: Collection[threading.Thread]) -> list[str]:
-    """Names of threads that were started since `before` and compute while nobody waits for them, sorted."""
+    """Returns the names of threads that were started since `before` and compute while nobody waits for them, sorted."""
     started = {thread: _computed_s(thread) for thread in threading.enumerate() if thread not in before}
     if not started:
         return []

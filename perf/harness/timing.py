@@ -53,7 +53,7 @@ class Row:
     def __init__(
         self, op_class: type[Op], case: WorkloadCase, device: torch.device, guard: fingerprint.Guard | None = None
     ) -> None:
-        """Build the inputs. `guard` was made before anything of the op's ran; None makes one now."""
+        """Builds the inputs. `guard` was made before anything of the op's ran; None makes one now."""
         self.op_class, self.case, self.device = op_class, case, device
         self._guard = guard or fingerprint.Guard([op_class])
         self._settings, self._threads = bench_settings.read(), bench_settings.alive()
@@ -108,7 +108,7 @@ class Row:
         return bench_expected.expect(self.op_class, self.case, self.inputs.tensors)
 
     def run(self, implementation: str, budget: Budget | None) -> benchmark_pb2.BenchmarkRecord | None:
-        """Check and time one implementation.
+        """Checks and times one implementation.
 
         Returns:
           Its record, whatever the outcome; None where the implementation does not serve the row's call.
@@ -127,7 +127,7 @@ class Row:
         return record
 
     def _blame(self, record: benchmark_pb2.BenchmarkRecord, implementation: str, error: KeptError) -> None:
-        """Make an error of a record after whose implementation the kept result is not what it was."""
+        """Makes an error of a record after whose implementation the kept result is not what it was."""
         record.ClearField("timing")
         records.set_status(
             record,
@@ -169,7 +169,7 @@ class Row:
         return record
 
     def _check(self, op: Op, implementation: str, record: benchmark_pb2.BenchmarkRecord) -> tuple[str, ...]:
-        """The first call: compared with the reference on the row's own inputs; prices the row.
+        """Makes the first call, compares it with the reference on the row's own inputs, and prices the row.
 
         Returns:
           Names of the inputs that it wrote.
@@ -267,7 +267,7 @@ class Row:
         return dataclasses.replace(rotated, input_sets=rotation.sets, rotation_ns=rotation_ns)
 
     def _verify_rotated(self, op: Op, rotation: bench_rotation.Rotation) -> None:
-        """Compare some results of the rotation with the reference: all sets hold the values of the first check."""
+        """Compares some results of the rotation with the reference: all sets hold the values of the first check."""
         expected = self.expected()
         for inputs, returned in rotation.some(correctness.FEWEST_VERIFIED):
             try:
@@ -276,7 +276,7 @@ class Row:
                 raise WrongResultError(f"in rotation, at another address: {wrong}") from wrong
 
     def _verify(self, op: Op, kept: _KeptCall) -> float:
-        """Compare a timed call with the reference on the inputs that it had."""
+        """Compares a timed call with the reference on the inputs that it had."""
         self.inputs.fill(kept.variant)
         expected = bench_expected.expect(self.op_class, self.case, self.inputs.tensors)
         found: Inputs = {**self.inputs.tensors, **kept.mutated}
@@ -326,11 +326,11 @@ class _TimedCalls:
         self._inputs.fill(self._choose.randrange(1, _VARIANTS))
 
     def call(self) -> Any:
-        """What is timed."""
+        """Makes the call that is timed."""
         return self._op(**self._inputs.lent)
 
     def inspect(self, returned: Any) -> None:
-        """Keep the call with the chance that gives every call the same one in the end (reservoir sampling)."""
+        """Keeps the call with the chance that gives every call the same one in the end (reservoir sampling)."""
         bench_settings.check_hooks(self._settings)
         outputs = border.taken(self._op, returned)
         border.check_lent(self._inputs.lent)

@@ -65,7 +65,7 @@ class Answer:
 
 
 def serve(connection: Connection, sources: catalogue.Sources, budget: Budget | None) -> None:
-    """Answer tasks until the connection closes. What ops print goes to stderr: stdout is the command's data."""
+    """Answers tasks until the connection closes. What ops print goes to stderr: stdout is the command's data."""
     # A child was forked with this module. Elsewhere importing it would end the process with the shell it was started
     # by.
     from tileops.perf.harness import server

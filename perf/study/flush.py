@@ -46,7 +46,7 @@ class Reading:
 
 
 def readings(device: torch.device, sizes_mb: Sequence[float], budget: Budget | None = None) -> Iterator[Reading]:
-    """Time each access of each size under each flush and in rotation; a CPU, which has no flush, as it is."""
+    """Times each access of each size under each flush and in rotation; a CPU, which has no flush, as it is."""
     for size_mb in sizes_mb:
         for access, (make, written_share) in _ACCESSES.items():
             if device.type == "cpu" and access in _NEED_GPU:

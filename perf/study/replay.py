@@ -49,7 +49,7 @@ class Reading:
 
 
 def compute_heavy(cases: Sequence[Case], count: int) -> list[Case]:
-    """The rows with the most FLOPs for each byte, no op with more than half of them; the heaviest first."""
+    """Returns the rows with the most FLOPs for each byte, no op with more than half of them; the heaviest first."""
     priced = []
     for at, (op_class, case) in enumerate(cases):
         price = records.price_case(op_class, case)
@@ -65,7 +65,7 @@ def compute_heavy(cases: Sequence[Case], count: int) -> list[Case]:
 def readings(
     cases: Sequence[Case], implementation: str, device: torch.device, budget: Budget | None = None
 ) -> Iterator[Reading]:
-    """Time each row by both clocks; what cannot be captured, or does not serve the row, says so."""
+    """Times each row by both clocks; what cannot be captured, or does not serve the row, says so."""
     for op_class, case in cases:
         row = Reading(op=op_class.ENTRY, case_id=case.case_id, implementation=implementation)
         try:

@@ -12,7 +12,7 @@ SOURCES = sorted(path for path in PERF.rglob("*.py") if path.parent.name != "for
 
 def test_the_sources_are_here():
     names = {path.name for path in SOURCES}
-    assert {"bench.py", "limits.py", "measure.py", "calibrate.py", "compare.py", "roofline.py"} <= names
+    assert {"bench.py", "devices.py", "measure.py", "calibrate.py", "compare.py", "roofline.py"} <= names
     assert len(SOURCES) > 60
 
 

@@ -86,7 +86,7 @@ def bar(total: int) -> Iterator[Progress]:
 
 @contextlib.contextmanager
 def _lines(told: Progress) -> Iterator[Progress]:
-    """Say a line of `told` now and then while the block runs: by a thread, since a single step can take minutes."""
+    """Says a line of `told` now and then while the block runs: by a thread, since a single step can take minutes."""
     ended = threading.Event()
 
     def say() -> None:
