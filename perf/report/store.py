@@ -83,7 +83,7 @@ class RowStore:
     """
 
     def __init__(self):
-        self._spool = tempfile.TemporaryFile(buffering=_BUFFER_BYTES, prefix="tileops-report-")
+        self._spool = tempfile.TemporaryFile(buffering=_BUFFER_BYTES, prefix="tileops-report-")  # noqa: SIM115 - lives as long as the store
         self._end = 0
         self._table = bytearray()
         self._names: dict[str, int] = {}
