@@ -3,9 +3,8 @@
 import pytest
 import torch
 
-from tileops.perf import calibrate
 from tileops.perf.calibration import device as calibrate_device
-from tileops.perf.calibration import kernels, matrix, plan
+from tileops.perf.calibration import kernels, matrix, plan, session
 from tileops.perf.calibration import model as model
 from tileops.perf.clock.activities import ClockError
 from tileops.perf.clock.measurement import DeviceReading, Flush, Measurement, TimingSource
@@ -142,10 +141,10 @@ class FakeMeter:
 def test_a_whole_calibration(monkeypatch, quick):
     monkeypatch.setattr(calibrate_device, "Meter", FakeMeter)
     monkeypatch.setattr(calibrate_device, "describe", lambda device: _DEVICE)
-    monkeypatch.setattr(calibrate.device_state, "read", lambda device: DeviceReading())
+    monkeypatch.setattr(session.device_state, "read", lambda device: DeviceReading())
     base = profiles.find_profile("NVIDIA H200")
     theoretical = {key: roof.theoretical_per_s for key, roof in base.units.items()}
-    outcomes, profile = calibrate.calibrate(_CPU, base.message, theoretical, quick)
+    outcomes, profile = session.calibrate(_CPU, base.message, theoretical, quick)
     assert all(outcome.stable for outcome in outcomes)
     assert profile.hbm.calibration == pytest.approx(4.5 / 4.8, rel=1e-2)
     assert profile.latency_floor_s == pytest.approx(5e-6, rel=1e-3)
