@@ -231,6 +231,24 @@ def unserved(
     return lines
 
 
+def of_other_ops(brought: Mapping[Name, str], ops: Collection[str]) -> list[str]:
+    """Returns a line for each plug-in whose implementations all belong to ops without a selected row.
+
+    Args:
+      brought: as of `asked`.
+      ops: those that have selected rows.
+    """
+    ops_of: dict[str, list[str]] = {}
+    for (op, _), plugin in brought.items():
+        ops_of.setdefault(plugin, []).append(op)
+    idle = {plugin: sorted(set(its)) for plugin, its in ops_of.items() if not set(its) & set(ops)}
+    return [
+        f"--plugin={plugin}: no row is selected of the ops that it implements ({', '.join(its[:3])}"
+        f"{', ...' if len(its) > 3 else ''})"
+        for plugin, its in idle.items()
+    ]
+
+
 def idle_plugins(
     wanted: Mapping[Name, Implementation], served: Collection[Name], brought: Mapping[Name, str]
 ) -> list[str]:

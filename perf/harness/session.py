@@ -151,7 +151,7 @@ def _say_unserved(
     """
     counts = collections.Counter(op for op, _ in rows)
     here = {key: each for key, each in asked.items() if key[0] in counts}
-    for line in plan.unserved(here, served, counts, brought):
+    for line in (*plan.of_other_ops(brought, counts), *plan.unserved(here, served, counts, brought)):
         command.say(line)
     return choice.shard.count == 1 and bool(plan.idle_plugins(here, served, brought))
 

@@ -234,3 +234,12 @@ def test_prices_and_other_ops_are_of_no_implementation(tmp_path, bench):
     assert (status, err) == (0, "") and out == "ScaleFwdOp\tsmall-float32\ttorch,honest,gpu\n"
     status, _, err = bench("--device=cpu", "--op=Scatter*", runs.plugin("implementations"))
     assert status == 0 and "does not serve" not in err
+
+
+def test_a_plugin_for_ops_without_a_selected_row_is_named(tmp_path, project):
+    mine = _write(tmp_path / "mine.py", REGISTER + "op_class.register('mine', lambda op, call, x, w: x)\n")
+    flags = ("--device=cpu", "--op=ReluFwdOp", "--label=elementwise-4K", "--implementation=all", f"--plugin={mine}")
+    for more in (["--list"], ["--out=run.binpb"]):
+        status, _, err = project(*flags, *more)
+        assert status == 0, err
+        assert f"--plugin={mine}: no row is selected of the ops that it implements (RMSNormFwdOp)" in err
