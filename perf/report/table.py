@@ -30,8 +30,8 @@ def write_table(
       rows: The rows, in order; no more than `table_console.MOST_ROWS` of them are kept.
       out: Where to; colours go to terminals alone.
       top: How many rows to show; None for all. Sums and counts are of all rows.
-      winnable_first: Whether these are first of all rows below the ceiling, for a report by headroom: the others' kernels
-        are done, or too short to judge.
+      winnable_first: Whether rows below the ceiling come first, for a report by headroom. The kernels of the others are
+        done, or too short to judge.
     """
     is_cut = top is not None and top < head.summary.rows
     winnable_first = winnable_first and is_cut and not head.is_prediction
@@ -50,6 +50,7 @@ def write_table(
             kept.append(row)
         if row.breaches and len(errors) < _MOST_ERRORS_LISTED:
             errors.append(row)
+    winnable_first = winnable_first and bool(shown)
     shown += others[: most - len(shown)]
     if shown:
         _print_rows(shown, summaries, head.is_prediction, console)

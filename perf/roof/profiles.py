@@ -203,7 +203,7 @@ def candidates(profiles: Iterable[Profile], name: str) -> str:
     words = set(_words(_normalized(name))) - {"nvidia", "amd"}
     sharing = [p for p in profiles if any(words & set(_words(each)) for each in p.names)]
     chosen = sharing if 0 < len(sharing) <= 8 else profiles
-    return nearest.instead(name, [repr(profile.gpu) for profile in chosen], "ls profiles")
+    return nearest.instead(name, [profile.gpu for profile in chosen], "ls profiles", written=repr)
 
 
 def _profile_files() -> list[pathlib.Path]:

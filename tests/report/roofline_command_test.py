@@ -170,12 +170,13 @@ def test_help_exits_0(roofline):
 
 
 def test_the_table_shows_the_rows_with_most_time_to_win_and_says_how_to_see_all(tmp_path, roofline):
-    done = [builders.record(case_id=f"done{at}", ns=41_000 + at) for at in range(45)]  # of 40 us at the ceiling
-    slow = [builders.record(case_id=f"slow{at}", ns=60_000 + at) for at in range(15)]
+    # By the profile 500 us and 50 us at the ceiling: a done row has more headroom than a slow one, and less to win.
+    done = [builders.record(case_id=f"done{at}", ns=550_000 + at, bytes=400_000_000) for at in range(45)]
+    slow = [builders.record(case_id=f"slow{at}", ns=70_000 + at) for at in range(15)]
     builders.write_run(tmp_path / "run.binpb", *done, *slow)
 
     def cases(*flags):
-        status, out, err = roofline("--run=run.binpb", *flags)
+        status, out, err = roofline("--run=run.binpb", "--profile=gpu.textproto", *flags)
         assert (status, err) == (0, "")
         found = [line.split()[1] for line in out.splitlines() if line.startswith("SiluFwdOp") and len(line.split()) > 6]
         return found, [line for line in out.splitlines() if "--top" in line], out
@@ -192,6 +193,13 @@ def test_the_table_shows_the_rows_with_most_time_to_win_and_says_how_to_see_all(
         assert len(shown) == 60 and said == []
     every = roofline("--run=run.binpb", "--format=csv")[1]
     assert len(every.splitlines()) == 61
+
+
+def test_a_cut_table_without_a_row_below_the_ceiling_promises_no_time_to_win(tmp_path, roofline):
+    builders.write_run(tmp_path / "run.binpb", *(builders.record(case_id=f"done{at}", ns=55_000) for at in range(3)))
+    for flags in (["--profile=gpu.textproto"], []):  # at the ceiling; no profile has the device
+        status, out, _ = roofline("--run=run.binpb", "--top=2", *flags)
+        assert status == 0 and "these are the 2 rows that come first by --sort, of 3: " in out
 
 
 @pytest.mark.parametrize(

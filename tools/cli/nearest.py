@@ -2,7 +2,7 @@
 
 import difflib
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 _NEAREST = 3
 # So many names are shorter than a sentence that says where they are listed.
@@ -20,7 +20,7 @@ def rows(**flags: Sequence[str]) -> str:
     return " ".join([ROWS, *(shlex.quote(f"--{name}={value}") for name, values in flags.items() for value in values)])
 
 
-def instead(name: str, known: Iterable[str], listed_by: str) -> str:
+def instead(name: str, known: Iterable[str], listed_by: str, written: Callable[[str], str] = str) -> str:
     """Returns which names there are in place of an unknown one, for the end of an error message.
 
     All names if they are few; else the three nearest and the command that lists all.
@@ -29,15 +29,16 @@ def instead(name: str, known: Iterable[str], listed_by: str) -> str:
       name: What the user wrote, a glob perhaps.
       known: The names that there are.
       listed_by: The command that lists all of them.
+      written: Returns a name as the message has it, in quotes perhaps. The order is that of the names alone.
     """
     names = sorted(set(known))
     if len(names) <= _ALL:
-        return f"there are: {', '.join(names) or 'none'}"
+        return f"there are: {', '.join(map(written, names)) or 'none'}"
     plain = name.casefold().strip("*?")
 
     def distance(known_name: str) -> tuple[bool, float]:
         other = known_name.casefold()
         return plain not in other, -difflib.SequenceMatcher(None, other, plain).ratio()
 
-    nearest = ", ".join(sorted(names, key=distance)[:_NEAREST])
+    nearest = ", ".join(map(written, sorted(names, key=distance)[:_NEAREST]))
     return f"the nearest are {nearest}; {listed_by} lists all {len(names)}"
