@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from tileops.perf.report import page, summary, text
 from tileops.perf.roof import profiles
 from tileops.proto import roofline_pb2
+from tileops.tools.cli import words
 
 OPS_TO_WIN = 5
 
@@ -41,7 +42,7 @@ def header(head: roofline_pb2.Report) -> str:
         said = "no profile matches the device: nothing is priced"
     return (
         f"<header><h1>Roofline: {page.text(device(head))}</h1>"
-        f"<p>{page.text(text.counted(head.summary.rows, 'row'))}, {page.text(said)}</p>"
+        f"<p>{page.text(words.counted(head.summary.rows, 'row'))}, {page.text(said)}</p>"
         f'<p>health: <strong class="health-{health}">{health}</strong>{page.text(said_more)}</p>'
         '<button type="button" id="theme" hidden></button></header>'
     )
@@ -59,7 +60,7 @@ def errors(head: roofline_pb2.Report, errors: Sequence[roofline_pb2.Row]) -> str
     more = head.summary.formula_error - len(errors)
     if more > 0:
         lines += f"<li>and {more:,} more: see the rows with this verdict</li>"
-    count = text.counted(head.summary.formula_error, "formula error")
+    count = words.counted(head.summary.formula_error, "formula error")
     return (
         f'<section class="alarm" id="errors"><h2>{page.glyph("formula_error")} {count}:'
         f" physically impossible</h2><ul>{lines}</ul></section>"

@@ -9,22 +9,22 @@ from tileops.perf.roof import profiles
 from tileops.perf.runs import duplicates as run_duplicates
 from tileops.perf.runs import reader as runfile
 from tileops.proto import benchmark_pb2
-from tileops.tools.cli import nearest, paths
+from tileops.tools.cli import errors, nearest, paths
 
 # Values of `Selection.implementation` that name no implementation.
 BEST = "best"
 ALL = "all"
 
 
-class MixedDevicesError(Exception):
+class MixedDevicesError(errors.UserError):
     """Runs of several devices, which cannot be read as one report."""
 
 
-class NothingSelectedError(Exception):
+class NothingSelectedError(errors.UserError):
     """A filter that no record passes; the message lists what there is."""
 
 
-class NoRecordedRunsError(Exception):
+class NoRecordedRunsError(errors.UserError):
     """The user names no run, and the project has none recorded."""
 
 

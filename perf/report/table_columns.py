@@ -7,7 +7,7 @@ from typing import Any
 
 from rich import cells
 
-from tileops.perf.report import text as report_text
+from tileops.tools.cli import words
 
 UNIT_SUFFIX = " us"
 _OP_SUFFIX = "FwdOp"
@@ -62,7 +62,7 @@ class Filled:
 
 def fill(columns: Iterable[Column], rows: Sequence[Any]) -> list[Filled]:
     """Returns the columns with a cell for each row, but for optional ones without a text."""
-    filled = [Filled(column, [report_text.printable(column.cell(row)) for row in rows]) for column in columns]
+    filled = [Filled(column, [words.printable(column.cell(row)) for row in rows]) for column in columns]
     return [each for each in filled if any(each.cells) or not each.column.is_optional]
 
 

@@ -15,12 +15,13 @@ from tileops.perf.runs import parts as run_parts
 from tileops.perf.runs import plugins as run_plugins
 from tileops.perf.runs import reader as runfile
 from tileops.proto import benchmark_pb2
+from tileops.tools.cli import errors
 
 # What shards of one run may differ in.
 _FREE_FIELDS = frozenset(("hostname_hash", "device_count"))
 
 
-class MergeError(Exception):
+class MergeError(errors.UserError):
     """Runs that are no shards of one; the message says which and why."""
 
 

@@ -8,10 +8,10 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import IO
 
-from tileops.tools.cli import paths
+from tileops.tools.cli import errors, paths
 
 
-class OutputError(Exception):
+class OutputError(errors.UserError):
     """A file that cannot be written; the message says which and why."""
 
 
