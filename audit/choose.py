@@ -60,7 +60,9 @@ def unreached(op_class: type[Op]) -> list[str]:
 
 
 def _smallest(sets: Sequence[frozenset[int]], wanted: frozenset[int]) -> list[frozenset[int]]:
-    """The smallest choice of sets that together hold `wanted`; of equal ones one that prefers early sets. Exact, by branch and bound."""
+    """The smallest choice of sets that together hold `wanted`; of equal ones one that prefers early sets. Exact, by
+    branch and bound.
+    """
     best: list[frozenset[int]] = list(sets)
 
     def extend(chosen: list[frozenset[int]], missing: frozenset[int]) -> None:

@@ -72,8 +72,8 @@ def parse(text: str) -> Counters:
     every kernel of the file is the call's.
 
     Raises:
-      CounterError: no kernel, no metric of reads, writes of some kernels alone, a damaged or truncated file, ranges of which none is the audit's, or the
-        vendor's error.
+      CounterError: no kernel, no metric of reads, writes of some kernels alone, a damaged or truncated file, ranges
+        of which none is the audit's, or the vendor's error.
     """
     kernels = _kernels(ncu_csv.read(text))
     if not kernels:

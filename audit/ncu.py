@@ -151,7 +151,8 @@ def profile(program: Program, arguments: Sequence[str], timeout_s: float) -> Pro
 
 
 def copies(arguments: Sequence[str], timeout_s: float) -> list[str]:
-    """Names of the copies out of device memory that a call leaves to the driver: no kernels, so that ncu is blind to them.
+    """Names of the copies out of device memory that a call leaves to the driver: no kernels, so that ncu is blind to
+    them.
 
     Args:
       arguments, timeout_s: as of `profile`.

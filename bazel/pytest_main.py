@@ -1,6 +1,7 @@
 """The main file of every pytest_test: runs pytest on the files it is given, and reports to Bazel.
 
-Bazel's --test_filter is pytest's -k expression; --test_arg passes any other option of pytest.
+Bazel's --test_filter is pytest's -k expression; --test_arg passes any other option of pytest. Tests that are marked
+`nightly` are left out unless the environment holds TILEOPS_TEST_ALL=1, as it does in the targets of //tests:nightly.
 """
 
 import os
@@ -16,13 +17,20 @@ OPTIONS = (
     "no:cacheprovider",
     "-o",
     "xfail_strict=true",
+    "-o",
+    "markers=nightly: too long for every change; runs with TILEOPS_TEST_ALL=1",
     "-ra",
 )
 
 
 def main(arguments: list[str]) -> int:
     """Returns pytest's exit status; 5, no test, is a failure unless a filter took them all out."""
+    # Bazel runs several tests at once. Threads of OpenMP that wait for work would keep the processors from them: on two
+    # cores under load that took four times the processor time. Read when torch is imported, here and in commands.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     options = [*OPTIONS, f"--rootdir={os.getcwd()}"]
+    if os.environ.get("TILEOPS_TEST_ALL") != "1":
+        options += ["-m", "not nightly"]
     report = os.environ.get("XML_OUTPUT_FILE")
     if report:
         options.append(f"--junit-xml={report}")

@@ -1,12 +1,13 @@
-"""Roofline analysis: reads an entry's roofline block once, answers every defect it carries and whether it can be emitted.
+"""Roofline analysis: reads an entry's roofline block once, reports each defect, and says whether it can be emitted.
 
-Total (a defect is a verdict, never an exception), lossless (absent, malformed and valid are told apart) and
-accumulating (a judgment that a missing fact makes unreachable is recorded as unreached, naming the fact).
+The analysis raises no exception for a defect, tells absent, malformed and valid fields apart, and goes on after a
+defect. If a missing fact makes a check impossible, the analysis records the check as unreached and names the fact.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -21,7 +22,7 @@ from tileops.manifest.language.kind_check import FORM, KIND, NAME, PRESENCE
 from tileops.manifest.model import Entry, RooflineField, Signature
 from tileops.manifest.plans.constants import without_value
 from tileops.manifest.plans.domain import Domain
-from tileops.manifest.plans.points import Point, TooManyPoints, discriminants
+from tileops.manifest.plans.points import Point, TooManyPointsError, discriminants
 from tileops.manifest.plans.presence import conditions_of, is_its_input, resolve, substitute_presence
 from tileops.manifest.plans.solved import Solved, missing
 from tileops.manifest.plans.trees import Tree, decide
@@ -80,12 +81,12 @@ class Analysis:
 
 
 def analyse(entry: Entry, diagnostics: Diagnostics, checked: Checked | None = None) -> Analysis:
-    """Judge the roofline block of one entry, whatever its status.
+    """Returns the analysis of the roofline block of one entry, whatever the entry's status.
 
     Args:
       entry: the entry.
       diagnostics: where defects go.
-      checked: what the entry's checks found out. Without a plan of its calls, nothing is said of which indices they solve.
+      checked: the result of the entry's checks. If it has no plan, the analysis does not report unsolved indices.
     """
     with effort.bounded() as allowed:
         if allowed.exhausted:
@@ -94,7 +95,7 @@ def analyse(entry: Entry, diagnostics: Diagnostics, checked: Checked | None = No
             )
         try:
             return _Analyser(entry, diagnostics, checked).run()
-        except effort.Exhausted as error:
+        except effort.ExhaustedError as error:
             diagnostics.add(entry.file, entry.roofline_line, entry.op, "roofline", "M004", str(error))
             return Analysis(emittable=False, unreached=(f"roofline: it {error}",))
 
@@ -178,7 +179,9 @@ class _Analyser:
             return None
 
     def _formula(self, name: str, field: RooflineField | None, text: str | None) -> Formula | None:
-        node = None if field is None or text is None else self._parse(name, field, text)
+        if field is None or text is None:
+            return None
+        node = self._parse(name, field, text)
         if node is None:
             return None
         path, before = f"roofline.{name}", self._failed
@@ -233,7 +236,7 @@ class _Analyser:
                 continue
             terms = [part.node, *(guards[name] for name in bytes_read(part.node) if name in guards)]
             for _, point, unsolved in missing(
-                self._domain, self._solved, terms, names, lambda point, part=part: _read(part.node, point, sometimes)
+                self._domain, self._solved, terms, names, functools.partial(_read, part.node, sometimes)
             ):
                 for name in sorted(unsolved - told):
                     told.add(name)
@@ -241,14 +244,15 @@ class _Analyser:
                         path,
                         line,
                         "R011",
-                        f"{name!r} is read where no input solves it ({point}); read it where one does, as in `... if ... else 0`",
+                        f"{name!r} is read where no input solves it ({point}); read it where one does, as in"
+                        " `... if ... else 0`",
                     )
 
     def _apart(self, enumerate_parts: Callable[[], list[Any]], path: str, line: int) -> list[Any]:
         """What is enumerated; nothing where there are too many points, or where the entry accepts no call."""
         try:
             found = enumerate_parts()
-        except TooManyPoints as error:
+        except TooManyPointsError as error:
             self._report(path, line, "M042", f"{error.args[0]} discriminant points are too many")
             return []
         if not found:
@@ -272,7 +276,7 @@ class _Analyser:
             charges.append((own if number > MAX_BRANCHES else conditions, [name]))
         found = []
         for terms, names in _joined(signature, charges):
-            points = self._apart(lambda terms=terms: self._domain.points(terms), "roofline", self._entry.roofline_line)
+            points = self._apart(functools.partial(self._domain.points, terms), "roofline", self._entry.roofline_line)
             if not points:
                 return None
             found.append(decide([(point, self._traffic(point, names, written, aliased)) for point in points]))
@@ -304,7 +308,7 @@ def _solved(checked: Checked | None) -> Solved:
     return Solved(frozenset(), ()) if checked is None or checked.plan is None else checked.plan.solved
 
 
-def _read(node: expr.Expr, point: Point, names: frozenset[str]) -> set[str]:
+def _read(node: expr.Expr, names: frozenset[str], point: Point) -> set[str]:
     """Those of the names that an expression reads at a point, the dtype indices that the point decides among them."""
     others = Point(tuple((one, value) for one, value in point.assigned if one.name not in names))
     return {*names.intersection(others.fold(node).free_names)}
@@ -313,7 +317,7 @@ def _read(node: expr.Expr, point: Point, names: frozenset[str]) -> set[str]:
 def _joined(
     signature: Signature, charges: list[tuple[list[expr.Expr], list[str]]]
 ) -> list[tuple[list[expr.Expr], list[str]]]:
-    """Charges whose conditions read a discriminant in common, together; those that always hold are one group, the first."""
+    """Joins charges whose conditions share a discriminant; charges that always hold are the first group."""
     groups: list[tuple[frozenset[str], list[expr.Expr], list[str]]] = []
     for terms, names in charges:
         read = frozenset(one.name for one in discriminants(signature, terms))
@@ -328,7 +332,7 @@ def _joined(
 
 
 def _least_constants(found: list[Part]) -> Iterator[tuple[Any, str]]:
-    """(value, where) of what a formula folds to, where it is a constant: at each point of one part, of several the least."""
+    """Yields (value, where) of constants that a formula folds to: at each point of one part, the least of several."""
     if len(found) == 1:
         for point, folded in found[0].decisions:
             if isinstance(folded, expr.Literal):

@@ -1,6 +1,6 @@
-"""Which branches of an entry's price each of its workload rows takes, so that an audit can choose rows that take them all.
+"""Finds the branches of an entry's price that each workload row takes, so that an audit can choose rows for them all.
 
-A branch is a group of discriminant points at which a formula folds to one and the same thing.
+A branch is a group of discriminant points at which a formula folds to the same expression.
 """
 
 from __future__ import annotations
@@ -157,17 +157,17 @@ def _of_leaves(formula: str, leaves: list[tuple[tuple[tuple[Discriminant, Any], 
     """One branch for all leaves that are equal."""
     groups: list[tuple[Any, list[tuple[tuple[Discriminant, Any], ...]]]] = []
     for path, leaf in leaves:
-        for known, paths in groups:
+        for known, taken in groups:
             if known == leaf:
-                paths.append(path)
+                taken.append(path)
                 break
         else:
             groups.append((leaf, [path]))
-    texts = tuple(f"{formula}: {' or '.join(map(_text, paths))}" for _, paths in groups)
+    texts = tuple(f"{formula}: {' or '.join(map(_text, taken))}" for _, taken in groups)
 
     def of(case: Case) -> int | None:
-        for position, (_, paths) in enumerate(groups):
-            if any(all(_holds(case, discriminant, value) for discriminant, value in path) for path in paths):
+        for position, (_, taken) in enumerate(groups):
+            if any(all(_holds(case, discriminant, value) for discriminant, value in path) for path in taken):
                 return position
         return None
 

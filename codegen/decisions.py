@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Mapping
 
 from tileops.manifest.language import expr
+from tileops.manifest.language.invariants import expect
 from tileops.manifest.model import Signature
 from tileops.manifest.plans.domain import Domain
 from tileops.manifest.plans.points import Point, discriminants
@@ -51,7 +52,7 @@ def parts(signature: Signature, domain: Domain, node: expr.Expr, guards: Mapping
       guards: the presence conditions of the tensors whose bytes it reads, by tensor.
 
     Raises:
-      TooManyPoints: the discriminants of one part span too many.
+      TooManyPointsError: the discriminants of one part span too many.
     """
     groups = related(node, lambda part: _names(signature, part, guards))
     number = 1
@@ -78,5 +79,5 @@ def _names(signature: Signature, part: expr.Expr, guards: Mapping[str, expr.Expr
 
 def bytes_read(node: expr.Expr) -> list[str]:
     """Tensors whose bytes an expression reads, each once."""
-    read = (part.args[0].id for part in expr.walk(node) if isinstance(part, expr.Call) and part.function == "bytes")
-    return list(dict.fromkeys(read))
+    calls = (part for part in expr.walk(node) if isinstance(part, expr.Call) and part.function == "bytes")
+    return list(dict.fromkeys(expect(call.args[0], expr.Name).id for call in calls))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
 from absl import app, flags
 
 from tileops.codegen.pipeline import Analysed, analyse_files, chosen_spec_files
-from tileops.manifest.diagnostics import counted
 from tileops.manifest.reading.loader import FAMILIES
-from tileops.tools.cli import command, nearest, paths
+from tileops.tools.cli import command, nearest, paths, words
 
 _SPEC = flags.DEFINE_multi_string("spec", [], "a spec file; repeat for the shards of one family")
 _SPEC_DIR = flags.DEFINE_multi_string("spec_dir", [], "folder of spec files (default: the project's); one alone")
@@ -19,7 +19,7 @@ _OUT_DIR = flags.DEFINE_string("out_dir", None, "write each family's module, and
 _CHECK = flags.DEFINE_bool("check", False, "analyse only, write nothing")
 
 
-def main(argv: list[str]) -> int:
+def main(argv: Sequence[str]) -> int:
     """Exit status: 0 emitted (or clean), 1 the manifest has defects, 2 bad usage."""
     if sum(bool(flag.value) for flag in (_OUT, _OUT_DIR, _CHECK)) != 1:
         raise app.UsageError("say where to write with --out or --out_dir, or --check to write nothing")
@@ -28,7 +28,7 @@ def main(argv: list[str]) -> int:
     for diagnostic in analysed.diagnostics:
         print(diagnostic, file=sys.stderr)
     if len(analysed.diagnostics):
-        print(f"{counted(len(analysed.diagnostics), 'defect', 'defects')}; nothing was written", file=sys.stderr)
+        print(f"{words.counted(len(analysed.diagnostics), 'defect')}; nothing was written", file=sys.stderr)
         return 1
     return 0 if _CHECK.value else _write(analysed)
 
@@ -37,9 +37,8 @@ def _write(analysed: Analysed) -> int:
     modules = analysed.modules()
     if _FAMILY.value is not None:
         if _FAMILY.value not in modules:
-            raise app.UsageError(
-                f"no family {_FAMILY.value!r}; {nearest.instead(_FAMILY.value, modules, nearest.rows(spec_dir=_SPEC_DIR.value))}"
-            )
+            instead = nearest.instead(_FAMILY.value, modules, nearest.rows(spec_dir=_SPEC_DIR.value))
+            raise app.UsageError(f"no family {_FAMILY.value!r}; {instead}")
         modules = {_FAMILY.value: modules[_FAMILY.value]}
     if _OUT.value is not None:
         if len(modules) != 1:

@@ -5,6 +5,7 @@ Walks the plan of plan.py and decides nothing: each of its trees becomes one if 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -15,9 +16,10 @@ from tileops.codegen.source_text import Lines, call, declared, literal, mapping,
 from tileops.manifest.check import Checked
 from tileops.manifest.checks.obligations import decided_by_parameters
 from tileops.manifest.language import expr
-from tileops.manifest.model import Tensor
+from tileops.manifest.language.invariants import expect
+from tileops.manifest.model import Expression, Tensor
 from tileops.manifest.plans.domain import Domain
-from tileops.manifest.plans.plan import Branch, returned, solved_combinations, solved_partly
+from tileops.manifest.plans.plan import Branch, Plan, returned, solved_combinations, solved_partly
 from tileops.manifest.plans.plan_steps import SolveLet, Step
 from tileops.manifest.plans.points import domain_restrictions
 from tileops.manifest.plans.presence import is_its_input
@@ -34,7 +36,7 @@ def emit_check(checked: Checked, outside: Outside, lines: Lines) -> None:
 class _CheckEmitter(StepEmitter):
     def __init__(self, checked: Checked, outside: Outside, lines: Lines) -> None:
         super().__init__(checked, lines)
-        self._plan = checked.plan
+        self._plan = expect(checked.plan, Plan)
         self._outside = outside
         restricting = domain_restrictions(self._signature)
         settled = decided_by_parameters(self._signature)[1]
@@ -43,7 +45,7 @@ class _CheckEmitter(StepEmitter):
         self._buffers = [name for name, tensor in self._signature.outputs.items() if tensor.buffer]
         self._heading = ""  # the last one in this branch
         self._said = ""  # the last one before a tree splits, which its branches need not say again
-        self._returned = returned(self._signature, Domain(self._signature), checked.plan)
+        self._returned = returned(self._signature, Domain(self._signature), self._plan)
 
     def emit(self) -> None:
         signature, lines = self._signature, self._lines
@@ -151,12 +153,13 @@ class _CheckEmitter(StepEmitter):
 
     def _conditional(self, tensor: Tensor) -> None:
         """An input with a shared presence tag: passed exactly where its condition holds."""
+        when = expect(tensor.when, Expression)
 
         def refusal(present: bool) -> list[str]:
-            arguments = [self._op, literal(tensor.name), literal(tensor.when.text), str(present)]
+            arguments = [self._op, literal(tensor.name), literal(when.text), str(present)]
             return call("raise _checks.presence_error", arguments, self._lines.room)
 
-        with self._lines.block(f"if {self._source(tensor.when.expr)}:"):
+        with self._lines.block(f"if {self._source(when.expr)}:"):
             with self._lines.block(f"if {tensor.name} is None:"):
                 self._lines.add(*refusal(True))
             self._lines.add(*self._facts(tensor))
@@ -210,10 +213,10 @@ class _CheckEmitter(StepEmitter):
         """Source of an output's record; extents that differ between points, or need a check, are in a local by then."""
         tensor, tree = self._signature.outputs[name], self._returned[name]
         if isinstance(tree, Leaf):
-            extent = self._extent(tensor, tree.value)
+            extent = self._extent(tensor, expect(tree.value, expr.ShapeTerm))
         else:
             extent = f"_{name}_shape"
-            self._tree(tree, lambda shape: self._assigned(extent, tensor, shape))
+            self._tree(tree, lambda shape: self._assigned(extent, tensor, expect(shape, expr.ShapeTerm)))
         return f"_TensorRecord({extent}, {self._source(tensor.dtype.expr)})"
 
     def _assigned(self, local: str, tensor: Tensor, shape: expr.ShapeTerm) -> None:
@@ -223,7 +226,7 @@ class _CheckEmitter(StepEmitter):
 
     def _written(self, tensor: Tensor) -> None:
         """An input that is written has its elements apart from one another."""
-        where, may_lack = tensor.mutated.expr, may_be_absent(tensor)
+        where, may_lack = expect(tensor.mutated, Expression).expr, may_be_absent(tensor)
         conditions = [f"{tensor.name} is not None"] if may_lack else []
         if where != expr.Literal(True):
             conditions.append(self._source(where, expr.COMPARISON if may_lack else 0))
@@ -265,13 +268,14 @@ class _CheckEmitter(StepEmitter):
             tensor, tree = self._signature.outputs[name], self._returned[name]
             shapes = {*leaves(tree)} - {None}
             if len(shapes) == 1:
-                with lines.block(f"if {self._source(tensor.when.expr)}:"):
+                with lines.block(f"if {self._source(expect(tensor.when, Expression).expr)}:"):
                     self._output(tensor, *shapes)
                 continue
-            self._tree(tree, lambda shape, tensor=tensor: self._output(tensor, shape), lambda shape: shape is None)
+            self._tree(tree, functools.partial(self._output, tensor), lambda shape: shape is None)
 
-    def _output(self, tensor: Tensor, shape: expr.ShapeTerm) -> None:
-        extent = self._extent(tensor, shape)
+    def _output(self, tensor: Tensor, shape: expr.ShapeTerm | None) -> None:
+        """A conditional output that this branch returns; of `shape` None, it returns none and asks for nothing here."""
+        extent = self._extent(tensor, expect(shape, expr.ShapeTerm))
         self._lines.add(f'_outputs["{tensor.name}"] = _TensorRecord({extent}, {self._source(tensor.dtype.expr)})')
 
     def _metadata(self) -> str:
@@ -310,12 +314,12 @@ class _CheckEmitter(StepEmitter):
             else:
                 sometimes.append((name, self._source(where)))
         if len(conditions) == len(sometimes) == 1:
-            ((name, where),) = sometimes
-            lines.add(f'_aliases = {{"{name}": {outputs[name].alias}}} if {where} else {{}}')
+            ((name, source),) = sometimes
+            lines.add(f'_aliases = {{"{name}": {outputs[name].alias}}} if {source} else {{}}')
         else:
             lines.add(*mapping("_aliases = ", always, lines.room))
-            for name, where in sometimes:
-                with lines.block(f"if {where}:"):
+            for name, source in sometimes:
+                with lines.block(f"if {source}:"):
                     lines.add(f'_aliases["{name}"] = {outputs[name].alias}')
         if not self._buffers:
             return ["_aliases"]

@@ -18,6 +18,7 @@ from tileops.codegen.source_text import Lines, call, declared, literal, plain, q
 from tileops.manifest.check import Checked
 from tileops.manifest.language import expr, kinds
 from tileops.manifest.language.adt import AdtValue
+from tileops.manifest.language.invariants import expect
 from tileops.manifest.model import FamilyCase, Param, Pattern, Signature, Stage, Tensor, TypeFamily
 from tileops.manifest.reading.values import form_of
 from tileops.manifest.rows.cases import CaseTensor
@@ -88,13 +89,10 @@ def _docstring(checked: Checked, lines: Lines) -> None:
         lines.add("Inputs:", *(f"  {_declared(tensor)}" for tensor in signature.inputs.values()))
     lines.add("Outputs:", *(f"  {_declared(tensor)}" for tensor in signature.outputs.values()))
     if signature.params:
-        lines.add(
-            "Parameters:",
-            *(
-                f"  {param.name}: {plain(param.type)}{'' if param.required else f', default {plain(_default(param.default))}'}"
-                for param in signature.params.values()
-            ),
-        )
+        lines.add("Parameters:")
+        for param in signature.params.values():
+            default = "" if param.required else f", default {plain(_default(param.default))}"
+            lines.add(f"  {param.name}: {plain(param.type)}{default}")
     where = [f"  {name}: {kind}" for name, kind in signature.forall.items()]
     where += [f"  {name} = {plain(let.text)}" for name, let in signature.lets.items()]
     where += [
@@ -221,7 +219,7 @@ def _constructor_checks(op: str, param: Param, outside: Outside, lines: Lines) -
 def _of_value(node: expr.Expr, value: str, fields: frozenset[str]) -> expr.Expr:
     """A constructor's invariant with its fields read from a value."""
     if isinstance(node, expr.Call) and node.function == "present":
-        return expr.Verbatim(f"{value}.{node.args[0].id} is not None", expr.COMPARISON)
+        return expr.Verbatim(f"{value}.{expect(node.args[0], expr.Name).id} is not None", expr.COMPARISON)
     if isinstance(node, (expr.Name, expr.Value)):
         name = node.id if isinstance(node, expr.Name) else node.name
         return expr.Verbatim(f"{value}.{name}", expr.ATOM) if name in fields else node

@@ -1,4 +1,4 @@
-"""Emits what `__init__` checks beyond the types of its parameters: whatever these and construction-time tensors decide."""
+"""Emits what `__init__` checks beyond parameter types: all that parameters and construction-time tensors decide."""
 
 from __future__ import annotations
 
@@ -68,9 +68,8 @@ class _ConstructionEmitter(StepEmitter):
                 checks.add(*call("raise _checks.dtype_error", arguments, checks.room - 16))
         if isinstance(shape, expr.ShapeTerm) and not any(isinstance(axis, expr.Splice) for axis in shape.axes):
             with checks.block(f"if _len(_{tensor.name}_shape) != {len(shape.axes)}:"):
-                checks.add(
-                    f"raise _checks.rank_error({self._op}, {literal(tensor.name)}, {literal(tensor.shape.text)}, _{tensor.name}_shape)"
-                )
+                given = f"{self._op}, {literal(tensor.name)}, {literal(tensor.shape.text)}, _{tensor.name}_shape"
+                checks.add(f"raise _checks.rank_error({given})")
         with self._lines.block(f"if {tensor.name} is not None:") if may_be_absent(tensor) else contextlib.nullcontext():
             self._lines.add(*checks.text().rstrip("\n").split("\n"))
 

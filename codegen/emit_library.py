@@ -6,7 +6,8 @@ from collections.abc import Collection
 
 from tileops.codegen.emit_steps import may_be_absent
 from tileops.manifest.language import expr
-from tileops.manifest.model import Signature
+from tileops.manifest.language.invariants import expect
+from tileops.manifest.model import Expression, Signature
 
 _SCHEMA_WORDS = ("NoneType",)  # of the names that an entry may give, the one that schemas keep for themselves
 
@@ -39,7 +40,7 @@ def returned_names(signature: Signature) -> tuple[str, ...]:
     return tuple(
         name
         for name, tensor in signature.outputs.items()
-        if not tensor.alias or signature.inputs[tensor.alias].mutated.expr != expr.Literal(True)
+        if not tensor.alias or expect(signature.inputs[tensor.alias].mutated, Expression).expr != expr.Literal(True)
     )
 
 

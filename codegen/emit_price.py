@@ -12,6 +12,7 @@ from tileops.codegen.imports import Outside
 from tileops.codegen.python_form import can_raise, is_not_none, python_form
 from tileops.codegen.source_text import Lines, assign, call, literal
 from tileops.manifest.language import expr, kinds
+from tileops.manifest.language.invariants import expect
 from tileops.manifest.model import Entry
 from tileops.manifest.plans.trees import Leaf, Tree, leaves, project
 
@@ -62,17 +63,18 @@ class _PriceEmitter:
 
     def _side(self, name: str) -> list[Tree[tuple[str, ...]]]:
         """The names of the tensors that each tree of the traffic charges on one side."""
-        return [project(tree, lambda traffic: getattr(traffic, name)) for tree in self._analysis.traffic]
+        return [project(tree, lambda traffic: getattr(traffic, name)) for tree in self._analysis.traffic or ()]
 
     def _charges(self, side: str, found: Sequence[Tree[tuple[str, ...]]]) -> None:
         """Emit `_read` or `_written`, the sum over trees of that side."""
-        for position, tree in enumerate(found):
-            by = "+=" if position else "="
-            self._tree(
-                tree,
-                lambda names: self._lines.add(f"_{side} {by} {_bytes_of(names)}"),
-                lambda names: by == "+=" and not names,
-            )
+        self._sum(found, lambda names, by: self._lines.add(f"_{side} {by} {_bytes_of(names)}"), ())
+
+    def _sum(self, trees: Sequence[Tree[T]], emit: Callable[[T, str], None], nothing: T) -> None:
+        """Emit a sum over trees by `emit(leaf, operator)`: the first one assigns, the others add all but `nothing`."""
+        for tree in trees[:1]:
+            self._tree(tree, lambda leaf: emit(leaf, "="))
+        for tree in trees[1:]:
+            self._tree(tree, lambda leaf: emit(leaf, "+="), lambda leaf: leaf == nothing)
 
     def _func(self) -> None:
         path = self._analysis.func
@@ -91,7 +93,7 @@ class _PriceEmitter:
         found = [tree for formula in (analysis.flops, analysis.bytes) if formula for tree in formula.trees]
         self._bound = set().union(*map(_tree_tests, (*found, *(analysis.traffic or ()))), *map(_common_names, found))
         self._bind(self._bound)
-        self._formula("flops", analysis.flops)
+        self._formula("flops", expect(analysis.flops, Formula))
         if analysis.bytes is not None:
             self._formula("bytes", analysis.bytes)
             self._result("_bytes", analysis.bytes)
@@ -112,16 +114,10 @@ class _PriceEmitter:
 
     def _formula(self, name: str, formula: Formula) -> None:
         self._lines.add(f"# {self._place}:{formula.line}: {name}")
-        for position, tree in enumerate(formula.trees):
-            by = "+=" if position else "="
-            self._tree(
-                tree,
-                lambda node: self._value(name, node, formula.line, by),
-                lambda node: by == "+=" and node == expr.Literal(0),
-            )
+        self._sum(formula.trees, lambda node, by: self._value(name, node, formula.line, by), expr.Literal(0))
 
     def _value(self, name: str, node: expr.Expr, line: int, by: str) -> None:
-        """`_flops = expression`, or the same added to it; a value that the formula does not have told as the formula's."""
+        """Emits `_flops = expression` or `_flops += expression`; an error in the expression names the formula."""
         self._bind(set(expr.names(node)) - self._bound)  # an index of a tensor that other branches lack
         form = python_form(node, self._names, self._present)
         if not can_raise(node):
@@ -131,7 +127,8 @@ class _PriceEmitter:
             self._lines.add(*assign(f"_{name}", form, self._lines.room, by))
         with self._lines.block("except _checks.DOMAIN_ERRORS as _error:"):
             self._lines.add(
-                f"raise _checks.price_error({literal(self._entry.op)}, {self._formula_name(name, line)}, _error) from None"
+                f"raise _checks.price_error({literal(self._entry.op)}, {self._formula_name(name, line)}, _error)"
+                " from None"
             )
 
     def _formula_name(self, name: str, line: int) -> str:

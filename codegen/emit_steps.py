@@ -38,7 +38,7 @@ class StepEmitter:
         self._lines.add(f"# {self._place}:{let.line}: let {step.name}")
         self._evaluated(step.name, step.term, f"let {step.name} = {let.text}")
 
-    def _tensor_step(self, step: plan_steps.Step) -> None:
+    def _tensor_step(self, step: plan_steps.TensorStep) -> None:
         name, lines = step.tensor, self._lines
         shape, dtype, quoted = f"_{name}_shape", f"_{name}_dtype", literal(name)
         if isinstance(step, plan_steps.Rank):
@@ -139,7 +139,7 @@ class StepEmitter:
         return "{" + ", ".join(f'"{name}": {name}' for name in names) + "}"
 
     def _extent(self, tensor: Tensor, shape: expr.ShapeTerm) -> str:
-        """Source of an output's extents, which are worked out and checked first where they may have no value or be negative."""
+        """Returns the source of an output's extents; emits checks first if they may have no value or be negative."""
         name, value = tensor.name, _shape_tuple(shape)
         obliged = obliges(self._entry, shape)
         if not obliged and not can_raise(shape):
@@ -166,7 +166,7 @@ class StepEmitter:
             self._lines.add(*raising[:-1], f"{raising[-1]} from None")
 
     def _valued(self, local: str, node: expr.Expr, what: str, level: int = expr.SUM) -> str:
-        """Source of the node's value where a comparison (or a looser place) takes it; a local where it may have none."""
+        """Returns the source of the node's value for a comparison or a looser place; a local if it may have none."""
         if not can_raise(node):
             return self._source(node, level)
         self._evaluated(local, node, what)

@@ -15,6 +15,7 @@ from tileops.codegen.pipeline import analyse_files, chosen_spec_files
 from tileops.codegen.source_text import Lines
 from tileops.manifest.check import Checked
 from tileops.manifest.language import expr
+from tileops.manifest.language.invariants import expect
 from tileops.manifest.model import Signature
 from tileops.manifest.plans import plan_steps
 from tileops.manifest.plans.plan import Plan
@@ -27,13 +28,12 @@ _OP = flags.DEFINE_string("op", None, "the op to explain", required=True)
 _SPEC_DIR = flags.DEFINE_multi_string("spec_dir", [], "folder of spec files (default: the project's); one alone")
 
 
-def main(argv: list[str]) -> int:
+def main(argv: Sequence[str]) -> int:
     """Exit status: 0 explained, 1 the op has defects, 2 no such op or bad usage."""
     analysed = analyse_files(chosen_spec_files(_SPEC_DIR.value))
     if _OP.value not in analysed.entries:
-        raise app.UsageError(
-            f"no op {_OP.value!r}; {nearest.instead(_OP.value, analysed.entries, nearest.rows(spec_dir=_SPEC_DIR.value))}"
-        )
+        instead = nearest.instead(_OP.value, analysed.entries, nearest.rows(spec_dir=_SPEC_DIR.value))
+        raise app.UsageError(f"no op {_OP.value!r}; {instead}")
     found = analysed.diagnostics.of(_OP.value)
     for diagnostic in found:
         print(diagnostic, file=sys.stderr)
@@ -47,7 +47,7 @@ def main(argv: list[str]) -> int:
 def explanation(checked: Checked, analysis: Analysis) -> list[str]:
     """Lines that explain one entry: the inference plan, the price, the emitted class."""
     lines = [f"{checked.entry.op}  ({checked.entry.file}:{checked.entry.line})"]
-    lines += ["", "inference plan:", *_plan(checked.plan), "", "price:"]
+    lines += ["", "inference plan:", *_plan(expect(checked.plan, Plan)), "", "price:"]
     if analysis.func:
         lines.append(f"  {analysis.func}(call)")
     if analysis.flops is not None:

@@ -62,10 +62,15 @@ def _torch_import(module: types.ModuleType) -> str:
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            names = [node.module or ""]
         else:
-            names = [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
+            continue
         if any(name.partition(".")[0] == "torch" for name in names):
-            return f"{module.__name__} imports torch (line {node.lineno}): formulas compute on what the call holds, NumPy arrays"
+            return (
+                f"{module.__name__} imports torch (line {node.lineno}): formulas compute on what the call holds, NumPy"
+                " arrays"
+            )
     return ""
 
 

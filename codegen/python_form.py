@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from tileops.manifest.language import declarations, expr
 from tileops.manifest.language.dtypes import BITS
+from tileops.manifest.language.invariants import expect
 from tileops.manifest.language.primitives import PRIMITIVE_FUNCTIONS
 from tileops.manifest.language.sum_terms import is_range_sum
 
@@ -54,11 +55,11 @@ def python_form(node: expr.Expr, names: frozenset[str], present: Present) -> exp
         return expr.Verbatim("_math.inf", expr.ATOM)
     if isinstance(node, expr.Call):
         if node.function == "present":
-            return present(node.args[0].id)
+            return present(expect(node.args[0], expr.Name).id)
         if node.function == "bytes":
-            return expr.Verbatim(f'_call.tensors["{node.args[0].id}"].bytes', expr.ATOM)
+            return expr.Verbatim(f'_call.tensors["{expect(node.args[0], expr.Name).id}"].bytes', expr.ATOM)
         if is_range_sum(node):
-            return _range_sum(node.args[0], names, present)
+            return _range_sum(expect(node.args[0], expr.Comprehension), names, present)
         args = [again(arg) for arg in node.args]
         if node.function == "moe.capacity":  # the primitive knows constructors by name, not by the user's classes
             args[0] = expr.Verbatim(f"_checks.algebraic({expr.to_source(args[0])})", expr.ATOM)
@@ -78,7 +79,7 @@ def _range_sum(node: expr.Comprehension, names: frozenset[str], present: Present
     term = python_form(node.element, inner, present)
     if node.condition is not None:
         term = expr.Conditional(python_form(node.condition, inner, present), term, expr.Literal(0))
-    count = python_form(node.sequence.args[0], names, present)
+    count = python_form(expect(node.sequence, expr.Call).args[0], names, present)
     return expr.Call(
         "_primitives.range_sum", (count, expr.Verbatim(f"lambda {node.variable}: {expr.to_source(term)}", 0))
     )
@@ -92,7 +93,10 @@ def can_raise(node: expr.Expr) -> bool:
             and (part.function in ("present", "bytes") or not declarations.domain(part.function))
         ):
             return True
-        if isinstance(part, expr.Binary) and part.op in ("//", "%"):
-            if not (isinstance(part.right, expr.Literal) and part.right.value > 0):
-                return True
+        if isinstance(part, expr.Binary) and part.op in ("//", "%") and not _is_positive(part.right):
+            return True
     return False
+
+
+def _is_positive(node: expr.Expr) -> bool:
+    return isinstance(node, expr.Literal) and node.value > 0

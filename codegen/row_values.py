@@ -6,15 +6,15 @@ import contextlib
 from collections.abc import Iterable
 
 from tileops.manifest.language import expr
-from tileops.manifest.language.evaluate import Unknown, evaluate
+from tileops.manifest.language.evaluate import UnknownNameError, evaluate
 from tileops.manifest.rows.cases import Case
 
 # Said of the row when it is priced (domain errors), or of the formula at the branch (an index that nothing solves).
-_SAID_ELSEWHERE = (Unknown, ValueError, ArithmeticError, IndexError)
+_SAID_ELSEWHERE = (UnknownNameError, ValueError, ArithmeticError, IndexError)
 
 
 def work_out(node: expr.Expr, cases: Iterable[Case]) -> None:
-    """Evaluates a kind-checked formula on every case. Raises effort.Exhausted if the entry's effort does not bear that."""
+    """Evaluates a kind-checked formula on every case. Raises effort.ExhaustedError if that costs too much."""
     for case in cases:
         sizes = {tensor.name: tensor.bytes for tensor in (*case.constants, *case.inputs, *case.outputs)}
         with contextlib.suppress(*_SAID_ELSEWHERE):

@@ -116,7 +116,7 @@ def quoted(head: str, text: str, room: int) -> list[str]:
 
 
 def assign(name: str, node: expr.Expr, room: int, by: str = "=") -> list[str]:
-    """`name = expression`, or with another operator of assignment; broken before its outermost + or - where it does not fit."""
+    """Returns the lines of `name = expression` (or `name += ...`), broken before the outermost + or - if too long."""
     flat = f"{name} {by} {expr.to_source(node)}"
     if len(flat) <= room or not (isinstance(node, expr.Binary) and node.op in "+-"):
         return [flat]

@@ -25,7 +25,8 @@ def endless(signature: Signature, node: expr.Expr) -> str:
 def _within(signature: Signature, node: expr.Expr, outer: str) -> str:
     """The same of a part that is evaluated at each step of the run over `outer`; "" for a part evaluated once."""
     if outer and _is_long(node):
-        return f"makes {expr.to_source(node)} at each step of {outer}, which may be 2**40 items; write the sum out, or a func"
+        made = expr.to_source(node)
+        return f"makes {made} at each step of {outer}, which may be 2**40 items; write the sum out, or a func"
     if is_range_sum(node) and not outer:  # within a run it would take some time at each step
         return ""
     if not isinstance(node, expr.Comprehension):
@@ -34,7 +35,8 @@ def _within(signature: Signature, node: expr.Expr, outer: str) -> str:
     let = signature.lets.get(sequence.id) if isinstance(sequence, expr.Name) else None
     is_long = _is_long(sequence if let is None else let.expr)
     if outer and is_long:
-        return f"runs over {expr.to_source(sequence)} at each step of {outer}, which may be 2**40 steps; write the sum out, or a func"
+        run = expr.to_source(sequence)
+        return f"runs over {run} at each step of {outer}, which may be 2**40 steps; write the sum out, or a func"
     inner = expr.to_source(sequence) if is_long else outer
     parts = [node.element] if node.condition is None else [node.element, node.condition]
     every = [_within(signature, part, inner) for part in parts]

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-import fnmatch
 import json
+from collections.abc import Sequence
 
 from absl import app, flags
 
 from tileops.codegen.func_paths import check_func
 from tileops.codegen.pipeline import analyse_files, chosen_spec_files
-from tileops.manifest.diagnostics import counted
-from tileops.tools.cli import command, nearest, paths
+from tileops.tools.cli import command, globs, nearest, paths, words
 
 _SPEC_DIR = flags.DEFINE_multi_string("spec_dir", [], "folder of spec files (default: the project's); one alone")
 _FORMAT = flags.DEFINE_enum("format", "text", ["text", "json"], "how to print the diagnostics")
 _OP = flags.DEFINE_string("op", "*", "print the diagnostics of ops that match this glob alone")
 
 
-def main(argv: list[str]) -> int:
+def main(argv: Sequence[str]) -> int:
     """Exit status: 0 clean, 1 defects, 2 bad usage, such as an `--op` that fits no entry."""
     files = chosen_spec_files(_SPEC_DIR.value)
     if _SPEC_DIR.value:
@@ -30,12 +29,11 @@ def main(argv: list[str]) -> int:
         *analysed.entries,
         *(one.op for one in analysed.diagnostics),
     }  # one of no entry is the defect of a whole file
-    if _OP.value != "*" and not any(fnmatch.fnmatchcase(op, _OP.value) for op in named):
-        raise app.UsageError(
-            f"--op={_OP.value} fits no op; {nearest.instead(_OP.value, named - {''}, nearest.rows(spec_dir=_SPEC_DIR.value))}"
-        )
-    found = [one for one in analysed.diagnostics if fnmatch.fnmatchcase(one.op, _OP.value)]
-    unreached = [one for one in analysed.unreached if fnmatch.fnmatchcase(one.op, _OP.value)]
+    if _OP.value != "*" and not any(globs.fits(op, _OP.value) for op in named):
+        instead = nearest.instead(_OP.value, named - {""}, nearest.rows(spec_dir=_SPEC_DIR.value))
+        raise app.UsageError(f"--op={_OP.value} fits no op; {instead}")
+    found = [one for one in analysed.diagnostics if globs.fits(one.op, _OP.value)]
+    unreached = [one for one in analysed.unreached if globs.fits(one.op, _OP.value)]
     if _FORMAT.value == "json":
         print(
             json.dumps(
@@ -50,10 +48,10 @@ def main(argv: list[str]) -> int:
     else:
         for one in (*found, *unreached):
             print(one)
-        left = f"; {counted(len(unreached), 'judgment', 'judgments')} not reached" if unreached else ""
+        left = f"; {words.counted(len(unreached), 'judgment')} not reached" if unreached else ""
         print(
-            f"{counted(len(found), 'defect', 'defects')} in {counted(len(analysed.entries), 'entry', 'entries')}"
-            f" of {counted(len(files), 'file', 'files')}{left}"
+            f"{words.counted(len(found), 'defect')} in {words.counted(len(analysed.entries), 'entry', 'entries')}"
+            f" of {words.counted(len(files), 'file')}{left}"
         )
     return 1 if found else 0
 

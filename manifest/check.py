@@ -7,6 +7,7 @@ import dataclasses
 from tileops.manifest.checks.signature import SignatureCheck
 from tileops.manifest.diagnostics import Diagnostics
 from tileops.manifest.language import effort
+from tileops.manifest.language.invariants import expect
 from tileops.manifest.model import Entry
 from tileops.manifest.plans.plan import Plan
 from tileops.manifest.rows import rows
@@ -36,7 +37,7 @@ def check_entry(entry: Entry, diagnostics: Diagnostics) -> Checked:
     with effort.bounded():
         try:
             return _check(entry, diagnostics)
-        except effort.Exhausted as error:
+        except effort.ExhaustedError as error:
             diagnostics.add(entry.file, entry.line_of("signature"), entry.op, "signature", "M004", str(error))
             return Checked(entry, None, (), False, (f"inference plans and workload rows: the signature {error}",))
 
@@ -49,7 +50,7 @@ def _check(entry: Entry, diagnostics: Diagnostics) -> Checked:
     if not sound:
         broken = ", ".join(entry.signature_gaps) or "the signature"
         return Checked(entry, None, (), False, (f"inference plans and workload rows: {broken} has defects",))
-    cases = rows.instantiate(entry, signature.plan, diagnostics)
+    cases = rows.instantiate(entry, expect(signature.plan, Plan), diagnostics)
     unreached: tuple[str, ...] = ()
     if "status" in entry.malformed:
         unreached = ("coverage of optional tensors: status has defects",)

@@ -98,11 +98,6 @@ class Diagnostics:
         return [found for found in self if found.op == op]
 
 
-def counted(number: int, one: str, many: str) -> str:
-    """`1 entry` or `2 entries`."""
-    return f"{number} {one if number == 1 else many}"
-
-
 def printable(text: str) -> str:
     """Text from a spec file as one line that no terminal or log takes for anything else, nor is too long for one."""
     if len(text) > MAX_MESSAGE:

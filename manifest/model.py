@@ -149,7 +149,7 @@ class Row:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Stage:
-    """Stage number `position` of a composite: the op or the kernel that runs it; an optional one may be left out of a call."""
+    """Stage number `position` of a composite: the op or kernel that runs it. A call may leave out an optional stage."""
 
     name: str
     op: str

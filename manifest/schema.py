@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 from absl import app, flags
 
@@ -13,7 +14,7 @@ _OF = flags.DEFINE_enum("of", "spec", ["spec", "types"], "the schema of spec fil
 _OUT = flags.DEFINE_string("out", None, "file to write (default: stdout)")
 
 
-def main(argv: list[str]) -> None:
+def main(argv: Sequence[str]) -> None:
     """Write one schema."""
     text = json.dumps(spec_schema() if _OF.value == "spec" else types_schema(), indent=2) + "\n"
     if _OUT.value is None:

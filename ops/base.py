@@ -5,7 +5,7 @@ What runs, records and traces calls (execution.py, library.py, composite/) knows
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self
 
 import torch
@@ -42,9 +42,9 @@ class BaseOp:
       FUNC: dotted path of the formula that prices a call; "" where the entry's own expressions do.
       BRANCHES: the groups of calls that the entry's formulas tell apart, in words; a case names those it is in.
       SAMPLES: by input, what the random values of a row come from: an interval (low, high), a range of whole numbers, a
-        list of values, or what samples.py has; others are normally distributed. A hand-written class has it where the op
-        is not defined everywhere, where normal values, of which no two are equal and none is 0 or NaN, all give the same
-        result, and where the result depends on a statistic of the input, which normal values foretell.
+        list of values, or what samples.py has; others are normally distributed. A hand-written class has it where the
+        op is not defined everywhere, where normal values, of which no two are equal and none is 0 or NaN, all give the
+        same result, and where the result depends on a statistic of the input, which normal values foretell.
       ARITHMETIC: how a result's rounding errors come about, which the bench's tolerance follows: "elementwise" (a fixed
         number of operations for each element), "reduction" (statistics or sums in the dtype or wider) or "product"
         (tensor cores, which round float32 operands to tf32). "" is "product" where `roof_key` names a tensor core, else
@@ -53,6 +53,7 @@ class BaseOp:
         arithmetic does: a share of the result's size, and of integers a difference.
     """
 
+    __call__: Callable[..., Any]  # `forward`, which __init_subclass__ gives it
     ENTRY: ClassVar[str] = ""
     SPEC: ClassVar[str] = ""
     FAMILY: ClassVar[str] = ""
@@ -163,7 +164,8 @@ class BaseOp:
         """Add (or replace) an implementation from outside; it is preferred to those registered before it.
 
         One of the reference's name takes its place: it is the reference then, and no more preferred than that was. (The
-        bench refuses a plugin that takes a name: what it measures would be one thing and its reports would say another.)
+        bench refuses a plugin that takes a name: what it measures would be one thing and its reports would say
+        another.)
 
         Raises:
           TypeError: `function` or `when` cannot be called.

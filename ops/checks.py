@@ -114,7 +114,8 @@ def tensor_facts(op: str, name: str, tensor: Any, role: str = "input") -> tuple[
     """Shape and dtype name of an input or output.
 
     Raises:
-      OpCallError: it is no tensor, not laid out by strides (a sparse one holds, and moves, other bytes), or of an unknown dtype.
+      OpCallError: it is no tensor, not laid out by strides (a sparse one holds, and moves, other bytes), or of an
+        unknown dtype.
     """
     try:
         if tensor.layout is not _STRIDED:
@@ -230,7 +231,9 @@ def check_buffer(op: str, name: str, buffer: Any, record: TensorRecord, device: 
 
 
 def check_written(op: str, name: str, tensor: Any) -> None:
-    """Raises OpCallError where elements of an input that the call writes may share memory: a write of one would change others."""
+    """Raises OpCallError where elements of an input that the call writes may share memory: a write of one would change
+    others.
+    """
     if not (tensor.is_contiguous() or lies_apart(tensor)):
         raise OpCallError(
             f"{op}: the call writes {name!r}, and its elements may share memory (strides {list(tensor.stride())} for shape"

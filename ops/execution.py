@@ -33,7 +33,8 @@ def complete(op: BaseOp, call: CheckedCall, inputs: tuple[Any, ...]) -> Any:
       The output, or a tuple of outputs in signature order.
 
     Raises:
-      OpCallError: a tensor requires a gradient, is batched by torch.vmap or carries a derivative, or an implementation's outputs are not as declared.
+      OpCallError: a tensor requires a gradient, is batched by torch.vmap or carries a derivative, or an
+        implementation's outputs are not as declared.
       OpNotAvailableError: no implementation serves the call.
     """
     here = stages.place()
@@ -106,7 +107,9 @@ def _run(op: BaseOp, call: CheckedCall, inputs: tuple[Any, ...]) -> Any:
 
 
 def _whose(op: BaseOp, name: str, inputs: tuple[Any, ...]) -> str:
-    """Returns a note on an error that an implementation raised: no other is tried, so that nobody measures what they did not ask for."""
+    """Returns a note on an error that an implementation raised: no other is tried, so that nobody measures what they
+    did not ask for.
+    """
     laid_out = ", ".join(
         f"{tensor_name!r} is {str(one.dtype).removeprefix('torch.')}{list(one.shape)} with strides {list(one.stride())}"
         for tensor_name, one in zip(op.INPUT_NAMES, inputs, strict=True)

@@ -2,8 +2,8 @@
 
 An example: RMSNorm of normally distributed rows divides each row by a number near 1. `x * weight` without any norm is
 then right within the error of bfloat16. So a row of RMSNorm draws x as `Groups`: each row has its own scale, between
-2**-10 and 2**10, and its own offset; most of a row's energy lies in one element and the rest is uneven along the row, so
-that the mean square of half a row, whichever half, is not the row's; and in a quarter of the rows the mean square is
+2**-10 and 2**10, and its own offset; most of a row's energy lies in one element and the rest is uneven along the row,
+so that the mean square of half a row, whichever half, is not the row's; and in a quarter of the rows the mean square is
 about `eps`. An implementation that leaves the statistic or `eps` out, or takes either over something else, is wrong in
 every dtype. Its weights are `Weights`: half of them near 1, but not so near that 1 will do.
 
@@ -25,14 +25,15 @@ Params = Mapping[str, Any]
 _EPS_EVERY = 4
 # The mean square (or the variance) of such a group, in units of eps: powers of two.
 _EPS_RANGE = (-2.0, 1.0)
-# Mean square of a group of scale 1, about: 1.35 for the ramp times 1.5 for every other element times 1.4 for the offset,
-# and 6 for the one large element.
+# Mean square of a group of scale 1, about: 1.35 for the ramp times 1.5 for every other element times 1.4 for the
+# offset, and 6 for the one large element.
 _ENERGY = 8.8
 # Scale along a group, first to last element, and of every other element. Factors.
 _RAMP, _ALTERNATION = (0.5, 2.0), math.sqrt(2.0)
-# The large element of a group, in units of its scale and of the root of the number of elements, and the most in units of
-# the scale; smaller groups have none. At least as much energy as all others together: with a third of it the mean square
-# of every other element, the large one among them, would be that of the group. In sums it is as large as their scatter.
+# The large element of a group, in units of its scale and of the root of the number of elements, and the most in units
+# of the scale; smaller groups have none. At least as much energy as all others together: with a third of it the mean
+# square of every other element, the large one among them, would be that of the group. In sums it is as large as their
+# scatter.
 _LARGE, _ADDED_LARGE, _LARGEST, _FEWEST_FOR_LARGE = math.sqrt(6.0), 1.0, 1024.0, 8
 # Offset of a group in units of its scale, of either sign: powers of two. Of a group that is added up it is this many
 # times the root of the number of elements in all, so that neither the offset nor the scatter is lost in the sum.
@@ -55,7 +56,8 @@ _VARIANCES = (-6.0, 6.0)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Groups:
-    """Values in groups that a statistic is taken of (a mean, a norm, a maximum, a sum): each group has its own scale and offset.
+    """Values in groups that a statistic is taken of (a mean, a norm, a maximum, a sum): each group has its own scale
+    and offset.
 
     Attributes:
       axes: (parameters, rank of the tensor) -> the axes that a group extends along.
@@ -63,8 +65,8 @@ class Groups:
         groups it is as large as that.
       is_added: whether the op adds a group up without dividing: scale and offset then keep the sum within the dtype.
       scales: powers of two that scales are drawn between, where the dtype's own range is too wide for the op.
-      is_centred: whether there is no offset: where a weighted mean of the group is the result, an offset would hide which
-        weights it had.
+      is_centred: whether there is no offset: where a weighted mean of the group is the result, an offset would hide
+        which weights it had.
       has_large: whether one element of each group, at random, has more energy than all others together.
       when: the parameter that must be true; where it is not the values are normally distributed. "" for none.
     """
@@ -132,7 +134,9 @@ class Groups:
 
 @dataclasses.dataclass(frozen=True)
 class Weights:
-    """Factors that results are multiplied by: half of them within 0.03 and 0.13 of 1, the others of either sign and 1/4 to 4."""
+    """Factors that results are multiplied by: half of them within 0.03 and 0.13 of 1, the others of either sign and 1/4
+    to 4.
+    """
 
     def draw(
         self, shape: tuple[int, ...], dtype: torch.dtype, stream: torch.Generator, params: Params, variant: int

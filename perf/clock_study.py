@@ -1,8 +1,9 @@
 """Experiments with the bench's clock on a GPU: what the flush does to a time, and how the clock agrees with another.
 
---study=flush times calls that read and write in several shares, of 1 to 200 MB, after each kind of flush and in rotation
-over many buffers, which is what a flush ought to give. --study=replay compares device-busy times with those of CUDA graph
-replays on the rows with the most FLOPs for each byte. Prints CSV. docs/measuring.md says what follows from it.
+--study=flush times calls that read and write in several shares, of 1 to 200 MB, after each kind of flush and in
+rotation over many buffers, which is what a flush ought to give. --study=replay compares device-busy times with those of
+CUDA graph replays on the rows with the most FLOPs for each byte. Prints CSV. docs/measuring.md says what follows from
+it.
 """
 
 from __future__ import annotations
@@ -11,18 +12,11 @@ import csv
 import dataclasses
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any, TextIO
+from typing import IO, Any
 
 from absl import app, flags
 
-from tileops.tools.cli import command, later, output
-
-# Imported when first used, since they import torch.
-torch = later.module("torch")
-bench_catalogue = later.module("tileops.perf.harness.catalogue")
-bench_pricing = later.module("tileops.perf.harness.pricing")
-clock_study_flush = later.module("tileops.perf.study.flush")
-clock_study_replay = later.module("tileops.perf.study.replay")
+from tileops.tools.cli import command, output
 
 _STUDY = flags.DEFINE_enum("study", None, ["flush", "replay"], "Which experiment.")
 _DEVICE = flags.DEFINE_string("device", "cuda:0", "cuda:N.")
@@ -49,15 +43,21 @@ def main(argv: Sequence[str]) -> int:
         raise app.UsageError(f"--sizes_mb={min(sizes):g}: a size is above 0")
     if not re.fullmatch(r"cuda(:\d+)?", _DEVICE.value):
         raise app.UsageError(f"--device={_DEVICE.value}: cuda or cuda:N is wanted: the experiments need a GPU")
+
+    import torch  # after the flags are checked: it takes seconds
+
+    from tileops.perf.harness import catalogue, records
+    from tileops.perf.study import flush, replay
+
     device = torch.device(_DEVICE.value)
     if device.type != "cuda" or not torch.cuda.is_available():
         raise app.UsageError(f"--device={_DEVICE.value}: the experiments need a GPU, and torch sees none of that name")
     if _STUDY.value == "flush":
-        found = list(clock_study_flush.readings(device, sizes))
+        found: list[Any] = list(flush.readings(device, sizes))
     else:
-        cases = bench_pricing.all_cases(bench_catalogue.load(bench_catalogue.Sources()))
-        chosen = clock_study_replay.compute_heavy(cases, _ROWS.value)
-        found = list(clock_study_replay.readings(chosen, _IMPLEMENTATION.value, device))
+        cases = records.all_cases(catalogue.load(catalogue.Sources()))
+        chosen = replay.compute_heavy(cases, _ROWS.value)
+        found = list(replay.readings(chosen, _IMPLEMENTATION.value, device))
     try:
         output.write(_OUT.value, lambda out: write_csv(found, out))
     except output.OutputError as error:
@@ -65,7 +65,7 @@ def main(argv: Sequence[str]) -> int:
     return command.EXIT_OK
 
 
-def write_csv(found: Iterable[Any], out: TextIO) -> None:
+def write_csv(found: Iterable[Any], out: IO[str]) -> None:
     """Write readings of one kind, a line each, with a header; a ratio, where they have one, is the last column."""
     writer = csv.writer(out, lineterminator="\n")
     for at, reading in enumerate(found):

@@ -24,8 +24,7 @@ from tileops.proto import benchmark_pb2
 from tileops.tools.cli import command, errors, later, output, paths, words
 
 # Imported when first used, since they import torch.
-bench_catalogue = later.module("tileops.perf.harness.catalogue")
-bench_pricing = later.module("tileops.perf.harness.pricing")
+bench_records = later.module("tileops.perf.harness.records")
 
 _RUN = flags.DEFINE_multi_string(
     "run",
@@ -50,7 +49,7 @@ def main(argv: Sequence[str]) -> int:
     for reader in readers:
         for problem in reader.problems:
             command.say(f"{reader.path.name}: {problem}")
-    joined = reprice_join.join(recorded, bench_pricing.price_cases())
+    joined = reprice_join.join(recorded, bench_records.price_cases())
     entries = _entries(joined.records, runs.newest_run(readers), sum(reader.lost for reader in readers))
     is_json = run_json.is_json(paths.user_path(_OUT.value))
     encode = run_json.line if is_json else framing.frame

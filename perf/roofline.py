@@ -20,7 +20,7 @@ from tileops.perf.roof import profiles
 from tileops.perf.runs import duplicates
 from tileops.perf.runs import reader as runfile
 from tileops.proto import roofline_pb2
-from tileops.tools.cli import command, errors, output, words
+from tileops.tools.cli import command, errors, globs, output
 
 _RUN = flags.DEFINE_multi_string(
     "run",
@@ -112,7 +112,7 @@ def _collect(store: report_store.RowStore) -> rows.Collected:
     readers = [runfile.read_run(path) for path in files]
     query = rows.Query(
         selection=runs.Selection(
-            ops=words.globs(_OP.value), families=words.globs(_FAMILY.value), implementation=_IMPLEMENTATION.value
+            ops=globs.of_flag(_OP.value), families=globs.of_flag(_FAMILY.value), implementation=_IMPLEMENTATION.value
         ),
         profile=_assumed(_profile_for(readers)),
         is_prediction=_PREDICT.value,

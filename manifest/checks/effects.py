@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 
 from tileops.manifest.checks import families
 from tileops.manifest.language import expr
+from tileops.manifest.language.invariants import expect
 from tileops.manifest.language.text import shown
 from tileops.manifest.model import Entry, Expression, Signature, Tensor
-from tileops.manifest.plans.points import TooManyPoints, discriminants, domain_restrictions, enumerate_points
+from tileops.manifest.plans.points import TooManyPointsError, discriminants, domain_restrictions, enumerate_points
 
 Report = Callable[[str, int, str, str], None]  # field path, line, code, message
 
@@ -66,7 +67,7 @@ def conditions(entry: Entry, report: Report) -> None:
             if tensor.name in circular:
                 report(
                     f"{path}.{_FIELD[section]}",
-                    tensor.when.line,
+                    expect(tensor.when, Expression).line,
                     "M041",
                     "asks for its own presence, directly or through others",
                 )
@@ -83,7 +84,8 @@ _FIELD = {"params": "optional", "inputs": "optional", "outputs": "nullable"}
 
 def _asks_for(tensor: Tensor) -> set[str]:
     """The names whose presence decides that of a tensor."""
-    calls = (part for part in expr.walk(tensor.when.expr) if isinstance(part, expr.Call) and part.function == "present")
+    when = expect(tensor.when, Expression).expr
+    calls = (part for part in expr.walk(when) if isinstance(part, expr.Call) and part.function == "present")
     return {name for call in calls for name in expr.names(call)}
 
 
@@ -104,7 +106,7 @@ def _condition(signature: Signature, path: str, condition: Expression, constant:
     ]
     try:
         found = {point.fold(condition.expr) for point in enumerate_points(finite, restrictions)}
-    except TooManyPoints:
+    except TooManyPointsError:
         return  # which the inference plan, or the price, reports
     if not found <= {expr.Literal(True), expr.Literal(False)}:
         report(

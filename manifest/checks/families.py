@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from tileops.manifest.language import declarations, expr, kind_check, kinds
+from tileops.manifest.language.invariants import expect
 from tileops.manifest.language.kind_check import FORM, KIND, NAME, PRESENCE, Scope
 from tileops.manifest.language.narrowing import NOTHING, Facts
 from tileops.manifest.model import Entry, FamilyCase, Pattern, Tensor, TypeFamily
-from tileops.manifest.plans.points import TooManyPoints, discriminants, enumerate_points
+from tileops.manifest.plans.points import TooManyPointsError, discriminants, enumerate_points
 from tileops.manifest.plans.presence import conditions_of, substitute_presence
 
 _CODES = {FORM: "M020", NAME: "M021", KIND: "M022", PRESENCE: "M025"}
@@ -71,7 +72,7 @@ class FamilyCheck:
         return {case.shape.family for case in family.cases if isinstance(case.shape, expr.FamilyTerm)}
 
     def _tensor(self, path: str, tensor: Tensor) -> None:
-        self._application(path, tensor.shape.line, tensor.shape.expr, self._names)
+        self._application(path, tensor.shape.line, expect(tensor.shape.expr, expr.FamilyTerm), self._names)
 
     def _application(self, path: str, line: int, term: expr.FamilyTerm, names: Scope, facts: Facts = NOTHING) -> None:
         family = self._signature.families.get(term.family)
@@ -102,7 +103,7 @@ class FamilyCheck:
                 )
 
     def _decides(self, arg: expr.Expr, names: Scope) -> bool:
-        """Whether every point decides an argument: a name or literal of a finite kind, or a condition on discriminants."""
+        """Returns whether each point decides an argument: a finite name or literal, or a condition on discriminants."""
         if names is self._names:
             arg = substitute_presence(arg, self._conditions)
         if isinstance(arg, (expr.Name, expr.Literal)):
@@ -120,7 +121,7 @@ class FamilyCheck:
             return True
         try:
             points = enumerate_points(discriminants(self._signature, [arg]))
-        except TooManyPoints:
+        except TooManyPointsError:
             return True  # which the inference plan reports
         return all(isinstance(point.fold(arg), expr.Literal) for point in points)
 
@@ -147,12 +148,11 @@ class FamilyCheck:
             if isinstance(case.shape, expr.FamilyTerm):
                 self._application(path, case.line, case.shape, names, facts)
             else:
-                check_axes(
-                    case.shape,
-                    names,
-                    lambda what, message, line=case.line: self._report(path, line, _CODES[what], message),
-                    facts,
-                )
+                check_axes(expect(case.shape, expr.ShapeTerm), names, self._coded(path, case.line), facts)
+
+    def _coded(self, path: str, line: int) -> Callable[[str, str], None]:
+        """What reports a defect of an expression at `path` under the code of its sort."""
+        return lambda what, message: self._report(path, line, _CODES[what], message)
 
 
 def cycles(references: dict[str, set[str]]) -> list[str]:
@@ -188,10 +188,9 @@ def _pattern_problem(pattern: Pattern, kind: kinds.Kind | None) -> str:
             return f"{pattern.value!r} is no constructor of {kind}"
         fields = dict(constructor.fields)
         for name, value in pattern.fields:
-            finite = isinstance(fields.get(name), (kinds.Bool, kinds.Enum))
-            if not finite or not (
-                isinstance(value, bool) if isinstance(fields[name], kinds.Bool) else value in fields[name].values
-            ):
+            field = fields.get(name)
+            fine = isinstance(field, kinds.Enum) and value in field.values
+            if not fine and not (isinstance(field, kinds.Bool) and isinstance(value, bool)):
                 return f"{name}={value!r} is no value of a finite field of {pattern.value}"
     return ""
 

@@ -12,9 +12,10 @@ def obliges(entry: Entry, shape: expr.ShapeTerm) -> bool:
     names = scope(entry)
 
     def sure(axis: expr.Expr) -> bool:
-        run = isinstance(axis, expr.Splice)
-        kind = kind_check.check(axis.sequence if run else axis, names, lambda what, message: None)
-        return isinstance(kind.item if run and isinstance(kind, kinds.Seq) else kind, kinds.Dim)
+        if isinstance(axis, expr.Splice):
+            run = kind_check.check(axis.sequence, names, lambda what, message: None)
+            return isinstance(run, kinds.Seq) and isinstance(run.item, kinds.Dim)
+        return isinstance(kind_check.check(axis, names, lambda what, message: None), kinds.Dim)
 
     return not all(map(sure, shape.axes))
 

@@ -9,7 +9,7 @@ from tileops.manifest.language.text import shown
 from tileops.manifest.model import Entry, Expression, Signature, Tensor
 from tileops.manifest.plans import constants as values
 from tileops.manifest.plans.domain import Domain
-from tileops.manifest.plans.points import TooManyPoints, domain_restrictions
+from tileops.manifest.plans.points import TooManyPointsError, domain_restrictions
 
 Report = Callable[[str, int, str, str], None]  # field path, line, code, message
 
@@ -29,15 +29,12 @@ def definitions(entry: Entry, told: Collection[str], report: Report) -> None:
         if path in told or not (isinstance(node, expr.Compare) and node.ops == ("==",)):
             continue
         for side, other in (node.operands, node.operands[::-1]):
-            if isinstance(side, expr.Name) and isinstance(forall.get(side.id), (kinds.Dim, kinds.Shape)):
-                if side.id not in expr.names(other) and not isinstance(other, expr.Literal):
-                    report(
-                        path,
-                        rule.line,
-                        "M026",
-                        f"{shown(rule.text)} defines {side.id!r}; write {shown(expr.to_source(other))} in the shape, or a `let`",
-                    )
-                    break
+            if not isinstance(side, expr.Name) or not isinstance(forall.get(side.id), (kinds.Dim, kinds.Shape)):
+                continue
+            if side.id not in expr.names(other) and not isinstance(other, expr.Literal):
+                instead = f"write {shown(expr.to_source(other))} in the shape, or a `let`"
+                report(path, rule.line, "M026", f"{shown(rule.text)} defines {side.id!r}; {instead}")
+                break
 
 
 def combos(entry: Entry, broken: frozenset[str], report: Report) -> None:
@@ -92,7 +89,7 @@ def constants(entry: Entry, report: Report) -> None:
         for path, expression, tensor in _expressions(signature):
             for problem in values.without_value(signature, expression.expr, tensor):
                 report(path, expression.line, "M028", problem)
-    except TooManyPoints as error:
+    except TooManyPointsError as error:
         report("signature", entry.line_of("signature"), "M042", f"{error.args[0]} discriminant points are too many")
 
 

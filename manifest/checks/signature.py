@@ -9,14 +9,15 @@ from tileops.manifest.checks import effects, rules
 from tileops.manifest.checks import families as check_families
 from tileops.manifest.diagnostics import Diagnostics
 from tileops.manifest.language import declarations, expr, kind_check, kinds
+from tileops.manifest.language.invariants import expect
 from tileops.manifest.language.kind_check import DTYPE, FORM, KIND, NAME, PRESENCE, Scope
 from tileops.manifest.language.kinds import BOOL, INT, Kind, Maybe
 from tileops.manifest.model import Entry, Expression, Signature, Tensor
 from tileops.manifest.plans import plan, presence
 from tileops.manifest.plans.domain import Domain
 from tileops.manifest.plans.planner import present_at
-from tileops.manifest.plans.points import Point, TooManyPoints, discriminants, domain_restrictions
-from tileops.manifest.plans.shapes import NoCase, shape_at
+from tileops.manifest.plans.points import Point, TooManyPointsError, discriminants, domain_restrictions
+from tileops.manifest.plans.shapes import NoCaseError, shape_at
 
 CODES = {FORM: "M020", NAME: "M021", KIND: "M022", PRESENCE: "M025", DTYPE: "M024"}
 
@@ -51,7 +52,7 @@ def is_value_list(kind: Kind) -> bool:
 
 
 def broken_names(entry: Entry) -> frozenset[str]:
-    """Names that the entry means to declare and whose declaration could not be read; any, where a whole section could not."""
+    """Returns the names whose declarations could not be read; all names mentioned, if a whole section could not be."""
     parts = [path.split(".") for path in entry.malformed if path.split(".")[0] == "signature"]
     broken = {part[2] for part in parts if len(part) > 2 and not part[1].startswith("dtype_combos")}
     if any(part[1:] in ([], ["forall"], ["params"], ["inputs"], ["outputs"], ["types"], ["let"]) for part in parts):
@@ -235,8 +236,9 @@ class SignatureCheck:
 
     def _generator(self, path: str, tensor: Tensor, dtype: Kind | None) -> None:
         names = scope(self._entry, lists=True)
-        report = self._reporter(f"{path}.values", tensor.values.line)
-        call = tensor.values.expr
+        values = expect(tensor.values, Expression)
+        report = self._reporter(f"{path}.values", values.line)
+        call = values.expr
         if not isinstance(call, expr.Call) or call.function not in declarations.GENERATORS:
             report(FORM, f"must be a call of a generator: {', '.join(declarations.GENERATORS)}")
         else:
@@ -247,7 +249,7 @@ class SignatureCheck:
             if isinstance(term, expr.ShapeTerm) and not runs and len(term.axes) != generator.rank:
                 self._report(
                     f"{path}.values",
-                    tensor.values.line,
+                    values.line,
                     "M051",
                     f"{call.function} gives {generator.rank} axes, and {tensor.name} has {len(term.axes)}",
                 )
@@ -271,7 +273,7 @@ class SignatureCheck:
         told = self._undecided()
         try:
             self._planned(told)
-        except TooManyPoints as error:
+        except TooManyPointsError as error:
             self._report(
                 "signature",
                 self._entry.line_of("signature"),
@@ -290,13 +292,13 @@ class SignatureCheck:
                     path,
                     self._entry.line_of(path),
                     "M040",
-                    f"{one.name!r} decides which tensors or axes a call has, and no input that every call has is of dtype {one.name};"
-                    " give one that dtype, or let a parameter decide",
+                    f"{one.name!r} decides which tensors or axes a call has, and no input that every call has is of"
+                    f" dtype {one.name}; give one that dtype, or let a parameter decide",
                 )
         return found
 
     def _planned(self, told: set[str]) -> None:
-        """Plan, and report what no call solves or reads, save those `told` already. Raises TooManyPoints."""
+        """Plan, and report what no call solves or reads, save those `told` already. Raises TooManyPointsError."""
         signature = self._signature
         domain = Domain(signature)
         read: set[str] = set()
@@ -360,16 +362,16 @@ class SignatureCheck:
         else:
             wanted = f"an input axis must be {name}, or a constant times {name} plus known terms"
         return (
-            f"{' and '.join(map(repr, names))} {'is' if len(names) == 1 else 'are'} not solved by any input ({point}); {wanted}, and"
-            " that input not be optional"
+            f"{' and '.join(map(repr, names))} {'is' if len(names) == 1 else 'are'} not solved by any input ({point});"
+            f" {wanted}, and that input not be optional"
         )
 
 
-def _without_case(signature: Signature, tensor: Tensor, point: Point) -> Iterator[NoCase]:
+def _without_case(signature: Signature, tensor: Tensor, point: Point) -> Iterator[NoCaseError]:
     try:
         if present_at(tensor, point):
             shape_at(signature, tensor, point)
-    except NoCase as error:
+    except NoCaseError as error:
         yield error
 
 

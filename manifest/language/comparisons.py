@@ -13,7 +13,13 @@ _MEMBERSHIPS = ("in", "not in")
 
 
 def problem(node: expr.Compare, found: list[Kind], kind_of: Callable[[expr.Expr], Kind | None]) -> str:
-    """What is wrong with comparing operands of these kinds; "" where nothing is. `kind_of` gives the kind of an operand's part."""
+    """Returns what is wrong with comparing operands of these kinds, or "".
+
+    Args:
+      node: the comparison.
+      found: the kinds of its operands.
+      kind_of: gives the kind of a part of an operand; None if that is unclear.
+    """
     for position, op in enumerate(node.ops):
         sides, shapes = node.operands[position : position + 2], found[position : position + 2]
         said = _between(op, sides[0], shapes[0], sides[1], shapes[1], kind_of)
@@ -28,12 +34,12 @@ def _between(
     never = _never_equal(op, left, other) or _never_equal(op, right, one)
     if never is not None:
         return f"{left} {op} {right}: nothing there equals {shown(never.value)}"
-    if op in _EQUALITIES and _lengths_differ(left, right):
+    if op in _EQUALITIES and isinstance(left, Seq) and isinstance(right, Seq) and _lengths_differ(left, right):
         return f"{left} {op} {right}: {left.length} items never equal {right.length}"
     if op in _EQUALITIES and isinstance(one, expr.Tuple) and isinstance(other, expr.Tuple):
         for first, second in zip(one.items, other.items, strict=True):
-            item_kinds = kind_of(first), kind_of(second)
-            if None not in item_kinds and (said := _between(op, first, item_kinds[0], second, item_kinds[1], kind_of)):
+            here, there = kind_of(first), kind_of(second)
+            if here is not None and there is not None and (said := _between(op, first, here, second, there, kind_of)):
                 return said
     if op in _MEMBERSHIPS:
         fine = isinstance(right, Seq) and comparable(left, right.item)
@@ -43,14 +49,14 @@ def _between(
         fine = all(isinstance(side, (Int, Real)) for side in (left, right))
     if not fine:
         return f"{left} {op} {right} compares what can never be equal or ordered"
-    if op in (*_EQUALITIES, *_MEMBERSHIPS) and _bool_meets_number(left, right.item if op in _MEMBERSHIPS else right):
+    compared = right.item if op in _MEMBERSHIPS and isinstance(right, Seq) else right
+    if op in (*_EQUALITIES, *_MEMBERSHIPS) and _bool_meets_number(left, compared):
         return f"{left} {op} {right} may compare a Bool with a number; a Bool is none, and Python would take True for 1"
     return ""
 
 
-def _lengths_differ(left: Kind, right: Kind) -> bool:
-    both = isinstance(left, Seq) and isinstance(right, Seq)
-    return both and None not in (left.length, right.length) and left.length != right.length
+def _lengths_differ(left: Seq, right: Seq) -> bool:
+    return None not in (left.length, right.length) and left.length != right.length
 
 
 def _chain(node: expr.Compare, found: list[Kind]) -> str:

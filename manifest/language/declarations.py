@@ -1,6 +1,6 @@
 """What each primitive, generator and predicate takes and gives: the kinds by which expressions are checked.
 
-What a member means is said once, in the docstring of the function that computes it: `summary` and `domain` read it there.
+The docstring of the function that computes a member says what the member means: `summary` and `domain` read it there.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from tileops.manifest.language import kinds, primitives
-from tileops.manifest.language.generators import GENERATOR_FUNCTIONS
+from tileops.manifest.language.generators import REGISTRY, Argument
+from tileops.manifest.language.invariants import expect
 from tileops.manifest.language.kinds import (
     BOOL,
     DIM,
@@ -163,20 +164,9 @@ PRIMITIVES: dict[str, Primitive] = {
     "repeat": Primitive((INT, INT), lambda args: Seq(_item(args[:1]))),
 }
 
+_ARGUMENTS: dict[Argument, Kind] = {"int": INT, "list": _SEQ_INT}
 GENERATORS: dict[str, Generator] = {
-    "as_tensor": Generator((_SEQ_INT,), 1),
-    "prefix_sum": Generator((_SEQ_INT,), 1),
-    "exclusive_prefix_sum": Generator((_SEQ_INT,), 1),
-    "padded_exclusive_prefix_sum": Generator((_SEQ_INT, INT), 1),
-    "chunk_indices": Generator((_SEQ_INT, INT), 2),
-    "token_indices": Generator((_SEQ_INT,), 2),
-    "chunk_offsets": Generator((_SEQ_INT, INT), 1),
-    "local_expert_map": Generator((INT, INT, INT), 1),
-    "topk_ids": Generator((INT, INT, INT), 2),
-    "random_ids": Generator((INT, INT), 1),
-    "paged_block_table": Generator((INT, INT, INT), 2),
-    "nsa_block_indices": Generator((_SEQ_INT, INT, INT, INT), 3),
-    "nsa_block_counts": Generator((INT, INT, INT), 2),
+    name: Generator(tuple(_ARGUMENTS[sort] for sort in one.takes), one.rank) for name, one in REGISTRY.items()
 }
 
 PREDICATES: dict[str, Predicate] = {
@@ -186,19 +176,20 @@ PREDICATES: dict[str, Predicate] = {
     "attn.paged_fits": Predicate((_SEQ_INT, INT)),
 }
 
-_FUNCTIONS: Mapping[str, Callable[..., Any]] = ChainMap(PRIMITIVE_FUNCTIONS, GENERATOR_FUNCTIONS, PREDICATE_FUNCTIONS)
+_FILLS = {name: one.fill for name, one in REGISTRY.items()}
+_FUNCTIONS: Mapping[str, Callable[..., Any]] = ChainMap(PRIMITIVE_FUNCTIONS, _FILLS, PREDICATE_FUNCTIONS)
 # Python's own functions speak of more than the language does.
 _PYTHONS = {"len": "Number of items.", "abs": "Absolute value.", "all": "Whether every item holds."}
 
 
 def summary(name: str) -> str:
     """One line on a primitive, generator or predicate."""
-    return _PYTHONS.get(name) or inspect.getdoc(_FUNCTIONS[name]).partition("\n")[0]
+    return _PYTHONS.get(name) or expect(inspect.getdoc(_FUNCTIONS[name]), str).partition("\n")[0]
 
 
 def domain(name: str) -> str:
     """What the arguments of a primitive, generator or predicate must fulfil beyond their kinds; "" of a total one."""
-    _, _, text = inspect.getdoc(_FUNCTIONS[name]).partition("\nDomain: ")
+    _, _, text = expect(inspect.getdoc(_FUNCTIONS[name]), str).partition("\nDomain: ")
     return text.partition("\n")[0]
 
 

@@ -15,7 +15,7 @@ MAX_STEPS = 400_000
 LEAST_STEPS = 20_000
 
 
-class Exhausted(Exception):
+class ExhaustedError(Exception):
     """The work in hand takes more steps than it may; the message says how many that is."""
 
 
@@ -27,10 +27,12 @@ class Effort:
         self._left = limit
 
     def spend(self, steps: int = 1) -> None:
-        """Count steps. Raises Exhausted where no more are left, from then on each time."""
+        """Count steps. Raises ExhaustedError where no more are left, from then on each time."""
         self._left -= steps
         if self._left < 0:
-            raise Exhausted(f"takes more than {self.limit} steps to judge; no op needs it: make it smaller or split it")
+            raise ExhaustedError(
+                f"takes more than {self.limit} steps to judge; no op needs it: make it smaller or split it"
+            )
 
     def allow(self, steps: int) -> None:
         """Add to what is left: for work whose amount something else bounds."""
@@ -57,7 +59,7 @@ class _Unbounded(Effort):
         """Count nothing."""
 
 
-_CURRENT: contextvars.ContextVar[Effort] = contextvars.ContextVar("effort", default=_Unbounded())
+_CURRENT: contextvars.ContextVar[Effort] = contextvars.ContextVar("effort", default=_Unbounded())  # noqa: B039 - counts nothing
 
 
 def current() -> Effort:
@@ -66,7 +68,7 @@ def current() -> Effort:
 
 
 def spend(steps: int = 1) -> None:
-    """Count steps of the effort in force. Raises Exhausted."""
+    """Count steps of the effort in force. Raises ExhaustedError."""
     _CURRENT.get().spend(steps)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from tileops.manifest.language import effort, expr
 from tileops.manifest.language.adt import AdtValue
 from tileops.manifest.language.dtypes import BITS
+from tileops.manifest.language.invariants import expect
 from tileops.manifest.language.primitives import PRIMITIVE_FUNCTIONS
 from tileops.manifest.language.range_sums import range_sum
 from tileops.manifest.language.sum_terms import is_range_sum
@@ -35,7 +36,7 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
 MAX_NUMBER = 2**128
 
 
-class Unknown(Exception):
+class UnknownNameError(Exception):
     """A name has no value in the bindings given; `args[0]` is the name."""
 
 
@@ -51,10 +52,10 @@ def evaluate(
       sizes: bytes of each tensor, for `bytes(t)`.
 
     Raises:
-      Unknown: a name without a value is needed.
+      UnknownNameError: a name without a value is needed.
       ValueError: a primitive outside its domain, or a number of MAX_NUMBER and more.
       ZeroDivisionError, IndexError: as Python's operators.
-      effort.Exhausted: it takes more steps than are left.
+      effort.ExhaustedError: it takes more steps than are left.
     """
     return _Evaluation(present, sizes or {}).of(node, values)
 
@@ -132,18 +133,19 @@ class _Evaluation:
     def _comprehension(self, part: expr.Comprehension, values: Mapping[str, Any]) -> list[Any]:
         inner = dict(values)
         found = []
-        for inner[part.variable] in self.of(part.sequence, values):
+        for item in self.of(part.sequence, values):
+            inner[part.variable] = item
             if part.condition is None or self.of(part.condition, inner):
                 found.append(self.of(part.element, inner))
         return found
 
     def _call(self, part: expr.Call, values: Mapping[str, Any]) -> Any:
         if part.function == "present":
-            return _lookup(self._present, part.args[0].id)
+            return _lookup(self._present, expect(part.args[0], expr.Name).id)
         if part.function == "bytes":
-            return _lookup(self._sizes, part.args[0].id)
+            return _lookup(self._sizes, expect(part.args[0], expr.Name).id)
         if is_range_sum(part):
-            return _checked(self._range_sum(part.args[0], values))
+            return _checked(self._range_sum(expect(part.args[0], expr.Comprehension), values))
         args = [self._sized(self.of(arg, values)) for arg in part.args]
         if part.function == "prod" and all(isinstance(value, int) for value in args[0]):  # not the index of a sum
             _check_product(args[0])
@@ -156,7 +158,7 @@ class _Evaluation:
             inner[part.variable] = index
             return self.of(part.element, inner) if part.condition is None or self.of(part.condition, inner) else 0
 
-        return range_sum(self.of(part.sequence.args[0], values), term)
+        return range_sum(self.of(expect(part.sequence, expr.Call).args[0], values), term, self._spend)
 
     def _sized(self, value: Any) -> Any:
         """The value; a long sequence costs steps."""
@@ -205,7 +207,7 @@ def _check_product(values: Sequence[int]) -> None:
 
 def _lookup(mapping: Mapping[str, Any], name: str) -> Any:
     if name not in mapping:
-        raise Unknown(name)
+        raise UnknownNameError(name)
     return mapping[name]
 
 
@@ -225,18 +227,18 @@ def fold(node: expr.Expr, values: Mapping[str, Any], present: Mapping[str, bool]
 
     if isinstance(node, (expr.Name, expr.Value)):
         name = node.id if isinstance(node, expr.Name) else node.name
-        known = values.get(name)
-        return (
-            expr.Literal(known) if isinstance(known, (bool, str, int)) or (known is None and name in values) else node
-        )
+        value = values.get(name)
+        decided = isinstance(value, (bool, str, int)) or (value is None and name in values)
+        return expr.Literal(value) if decided else node
     if isinstance(node, expr.Field):
         value = values.get(node.name)
-        known = isinstance(value, AdtValue) and (node.field == "kind" or node.field in dict(value.fields))
-        return expr.Literal(value.field(node.field)) if known else node
+        if isinstance(value, AdtValue) and (node.field == "kind" or node.field in dict(value.fields)):
+            return expr.Literal(value.field(node.field))
+        return node
     if isinstance(node, expr.Call):
         if node.function == "present" and isinstance(node.args[0], expr.Name):
-            known = present.get(node.args[0].id)
-            return node if known is None else expr.Literal(known)
+            there = present.get(node.args[0].id)
+            return node if there is None else expr.Literal(there)
         if node.function == "bytes":
             return node
     if isinstance(node, (expr.Call, expr.Unary, expr.Binary, expr.Compare)):
@@ -258,7 +260,7 @@ def fold(node: expr.Expr, values: Mapping[str, Any], present: Mapping[str, bool]
 
 
 def _constant(node: expr.Expr) -> expr.Expr:
-    """The literal that an operation on literals gives; the operation itself where it has no value, or is none of the language."""
+    """Returns the literal that an operation on literals gives; the operation itself if it has no value."""
     if isinstance(node, expr.Call) and node.function not in PRIMITIVE_FUNCTIONS:
         return node
     if not all(map(_is_constant, expr.children(node))) or isinstance(node, expr.Call) and not node.args:

@@ -23,7 +23,7 @@ class Expr:
     def parts(self) -> tuple[Expr, ...]:
         """Direct sub-expressions, in reading order of the fields."""
         found: list[Expr] = []
-        for name in _members(type(self)):
+        for name in _members(type(self)):  # type: ignore[arg-type]  # mypy takes a class of hashables for unhashable
             part = getattr(self, name)
             if isinstance(part, Expr):
                 found.append(part)
@@ -208,7 +208,7 @@ def rebuild(node: Expr, change: Callable[[Expr], Expr]) -> Expr:
     if not node.parts:
         return node
     fields, changed = {}, False
-    for name in _members(type(node)):
+    for name in _members(type(node)):  # type: ignore[arg-type]  # as above
         part = getattr(node, name)
         made = part
         if isinstance(part, Expr):
@@ -228,7 +228,7 @@ MAX_WORKED_TERMS, MAX_WORKED_DEPTH = 4 * MAX_TERMS, 2 * MAX_DEPTH
 def substitute(node: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
     """`node` with each part for which `change` gives another in its place.
 
-    Raises effort.Exhausted where what comes out is larger than an expression may be.
+    Raises effort.ExhaustedError where what comes out is larger than an expression may be.
     """
     made: dict[int, Expr] = {}
 
@@ -242,7 +242,7 @@ def substitute(node: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
     result = of(node)
     terms, depth = (0, 0) if result is node else measure(result)
     if terms > MAX_WORKED_TERMS or depth > MAX_WORKED_DEPTH:
-        raise effort.Exhausted(
+        raise effort.ExhaustedError(
             f"has, with what it refers to worked in, more than {MAX_WORKED_TERMS} terms or {MAX_WORKED_DEPTH} levels"
         )
     return result

@@ -44,8 +44,9 @@ class ExprError(Exception):
 
 
 FORMS = (
-    "literals, names, present(x), x.value, fields of algebraic values, + - * // %, comparisons, and/or/not, in, a if c else b, subscripts and"
-    " slices, calls of built-in primitives, and comprehensions inside all, sum, max and min"
+    "literals, names, present(x), x.value, fields of algebraic values, + - * // %, comparisons, and/or/not, in,"
+    " a if c else b, subscripts and slices, calls of built-in primitives, and comprehensions inside all, sum, max and"
+    " min"
 )
 
 _BINARY = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "//", ast.Mod: "%"}

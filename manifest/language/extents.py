@@ -7,8 +7,7 @@ and most of its requirements are judged, while nothing is filled.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 # The largest tensor and the most random numbers of one call. A workload's are smaller; a hostile size is refused.
 MAX_VALUES = 2**28
@@ -29,16 +28,6 @@ class Extent:
     work: int
 
 
-def extent(name: str, args: Sequence[Any]) -> Extent:
-    """The extent of a generator call.
-
-    Raises:
-      KeyError: no such generator.
-      ValueError: arguments outside the generator's domain.
-    """
-    return _EXTENTS[name](*args)
-
-
 def as_tensor(values: Sequence[int]) -> Extent:
     """Of generators.as_tensor, as are the others of the generators of their names."""
     for position, value in enumerate(values):
@@ -57,7 +46,9 @@ def prefix_sum(values: Sequence[int]) -> Extent:
 
 def exclusive_prefix_sum(values: Sequence[int]) -> Extent:
     """One more than the running sums."""
-    return _list(len(values) + 1, within=prefix_sum(values).within)
+    within = prefix_sum(values).within
+    assert within is not None, "prefix_sum always says what its sums lie between"
+    return _list(len(values) + 1, within=within)
 
 
 def padded_exclusive_prefix_sum(lengths: Sequence[int], pad: int) -> Extent:
@@ -180,20 +171,3 @@ def _not_negative(**sizes: int) -> None:
 def _bounded(count: int) -> None:
     if count > MAX_VALUES:
         raise ValueError(f"{count} values are too many to generate; a call makes at most {MAX_VALUES}")
-
-
-_EXTENTS: dict[str, Callable[..., Extent]] = {
-    "as_tensor": as_tensor,
-    "prefix_sum": prefix_sum,
-    "exclusive_prefix_sum": exclusive_prefix_sum,
-    "padded_exclusive_prefix_sum": padded_exclusive_prefix_sum,
-    "chunk_indices": chunk_indices,
-    "token_indices": token_indices,
-    "chunk_offsets": chunk_offsets,
-    "local_expert_map": local_expert_map,
-    "topk_ids": topk_ids,
-    "random_ids": random_ids,
-    "paged_block_table": paged_block_table,
-    "nsa_block_indices": nsa_block_indices,
-    "nsa_block_counts": nsa_block_counts,
-}

@@ -3,20 +3,23 @@
 Seeded ones draw from a private stream that the caller's seed alone decides, so a draw elsewhere moves nothing. They use
 no draw but the stream's uniform floats, whose sequence NumPy keeps from release to release.
 
-A list of lengths describes sequences laid end to end, as the variable-length attention libraries pack them: `lengths[i]`
-tokens of sequence i follow those of sequence i - 1.
+A list of lengths describes sequences laid end to end, as the variable-length attention libraries pack them: the
+`lengths[i]` tokens of sequence i follow those of sequence i - 1.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import zlib
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from tileops.manifest.language import extents
-from tileops.manifest.language.extents import chunks
+from tileops.manifest.language.extents import Extent, chunks
+
+Argument = Literal["int", "list"]  # the list is of integers
 
 
 def as_tensor(values: Sequence[int]) -> np.ndarray:
@@ -135,11 +138,11 @@ def paged_block_table(stream: np.random.Generator, batch: int, width: int, pool:
 def nsa_block_indices(
     stream: np.random.Generator, lengths: Sequence[int], block: int, selected: int, heads: int
 ) -> np.ndarray:
-    """Key blocks that each token and head attends to, numbered within its sequence; int64[sum(lengths), heads, selected].
+    """Key blocks of each token and head, numbered within the token's sequence; int64[sum(lengths), heads, selected].
 
-    The packed block_indices of native-sparse-attention. A token at position t of its sequence draws, for each head, from
-    the t // block + 1 blocks that begin at or before it: `selected` different ones, ascending. Where there are fewer, all
-    of them stand first and sum(lengths), which is no block's number, fills the rest.
+    The packed block_indices of native-sparse-attention. A token at position t of its sequence draws, for each head,
+    `selected` different blocks of the t // block + 1 that begin at or before the token, ascending. If there are fewer,
+    all of them come first and sum(lengths), which is no block's number, fills the rest.
 
     Domain: no length is negative; `block` is positive; selected and heads are >= 0; result and draws are at most 2**28.
     """
@@ -182,26 +185,44 @@ def _shuffled(stream: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray
     return np.argsort(stream.random(shape), axis=-1, kind="stable")
 
 
-_PLAIN: dict[str, Callable[..., np.ndarray]] = {
-    "as_tensor": as_tensor,
-    "prefix_sum": prefix_sum,
-    "exclusive_prefix_sum": exclusive_prefix_sum,
-    "padded_exclusive_prefix_sum": padded_exclusive_prefix_sum,
-    "chunk_indices": chunk_indices,
-    "token_indices": token_indices,
-    "chunk_offsets": chunk_offsets,
-    "local_expert_map": local_expert_map,
-}
-_SEEDED: dict[str, Callable[..., np.ndarray]] = {
-    "topk_ids": topk_ids,
-    "random_ids": random_ids,
-    "paged_block_table": paged_block_table,
-    "nsa_block_indices": nsa_block_indices,
-    "nsa_block_counts": nsa_block_counts,
-}
+@dataclasses.dataclass(frozen=True)
+class Registered:
+    """One generator of the language.
 
-# Every name of the language with what fills the tensor; the seeded ones take their stream first.
-GENERATOR_FUNCTIONS: dict[str, Callable[..., np.ndarray]] = {**_PLAIN, **_SEEDED}
+    Attributes:
+      fill: makes the values; a seeded one takes its stream first.
+      extent: the extent of the values that `fill` makes of the same arguments.
+      takes: the sort of each argument.
+      rank: number of axes of the result.
+      is_seeded: whether `fill` draws random numbers.
+    """
+
+    fill: Callable[..., np.ndarray]
+    extent: Callable[..., Extent]
+    takes: tuple[Argument, ...]
+    rank: int
+    is_seeded: bool = False
+
+
+# Every generator by its name in the language, which is the name of its function here and in extents.py.
+REGISTRY: dict[str, Registered] = {
+    one.fill.__name__: one
+    for one in (
+        Registered(as_tensor, extents.as_tensor, ("list",), 1),
+        Registered(prefix_sum, extents.prefix_sum, ("list",), 1),
+        Registered(exclusive_prefix_sum, extents.exclusive_prefix_sum, ("list",), 1),
+        Registered(padded_exclusive_prefix_sum, extents.padded_exclusive_prefix_sum, ("list", "int"), 1),
+        Registered(chunk_indices, extents.chunk_indices, ("list", "int"), 2),
+        Registered(token_indices, extents.token_indices, ("list",), 2),
+        Registered(chunk_offsets, extents.chunk_offsets, ("list", "int"), 1),
+        Registered(local_expert_map, extents.local_expert_map, ("int", "int", "int"), 1),
+        Registered(topk_ids, extents.topk_ids, ("int", "int", "int"), 2, is_seeded=True),
+        Registered(random_ids, extents.random_ids, ("int", "int"), 1, is_seeded=True),
+        Registered(paged_block_table, extents.paged_block_table, ("int", "int", "int"), 2, is_seeded=True),
+        Registered(nsa_block_indices, extents.nsa_block_indices, ("list", "int", "int", "int"), 3, is_seeded=True),
+        Registered(nsa_block_counts, extents.nsa_block_counts, ("int", "int", "int"), 2, is_seeded=True),
+    )
+}
 
 
 def tensor_seed(op: str, case_id: str, tensor: str, variant: int = 0) -> int:
@@ -221,6 +242,17 @@ def generate(name: str, args: Sequence[Any], seed: int) -> np.ndarray:
       KeyError: no such generator.
       ValueError: arguments outside the generator's domain.
     """
-    if name in _PLAIN:
-        return _PLAIN[name](*args)
-    return _SEEDED[name](np.random.Generator(np.random.PCG64(seed)), *args)
+    generator = REGISTRY[name]
+    if generator.is_seeded:
+        return generator.fill(np.random.Generator(np.random.PCG64(seed)), *args)
+    return generator.fill(*args)
+
+
+def extent(name: str, args: Sequence[Any]) -> Extent:
+    """Returns the extent of a generator call, without making its values.
+
+    Raises:
+      KeyError: no such generator.
+      ValueError: arguments outside the generator's domain.
+    """
+    return REGISTRY[name].extent(*args)

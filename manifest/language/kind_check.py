@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from tileops.manifest.language import comparisons, declarations, dtypes, effort, expr, kinds
 from tileops.manifest.language.evaluate import evaluate
+from tileops.manifest.language.invariants import expect
 from tileops.manifest.language.kinds import (
     BOOL,
     DIM,
@@ -26,7 +27,7 @@ from tileops.manifest.language.kinds import (
 )
 from tileops.manifest.language.names import may_be_variable
 from tileops.manifest.language.narrowing import NOTHING, Facts, learn
-from tileops.manifest.language.sum_terms import is_range_sum
+from tileops.manifest.language.sum_terms import is_range_sum, range_of
 from tileops.manifest.language.text import shown
 
 # What a checker calls a defect; the manifest and the roofline analysis map each to a code of their own.
@@ -133,7 +134,8 @@ class _Checker:
         elif name in dtypes.BITS:
             self._fail(
                 NAME,
-                f"{name!r} is a dtype, which stands by itself only in the `dtype` of a tensor; compare with {name!r} in quotes",
+                f"{name!r} is a dtype, which stands by itself only in the `dtype` of a tensor; compare with {name!r} in"
+                " quotes",
             )
         else:
             hint = f"; did you mean {name.capitalize()}?" if name in ("true", "false") else ""
@@ -170,11 +172,12 @@ class _Checker:
             return None
         if node.field == "kind":
             return Enum(tuple(constructor.name for constructor in kind.constructors))
-        found = [dict(constructor.fields).get(node.field) for constructor in kind.constructors]
-        if None in found or not found:
+        found = [dict(one.fields)[node.field] for one in kind.constructors if node.field in dict(one.fields)]
+        if len(found) < len(kind.constructors) or not found:
             declared = self._scope.names[node.name]
             declared = declared.item if isinstance(declared, Maybe) else declared
-            having = [one.name for one in declared.constructors if node.field in dict(one.fields)]
+            constructors = expect(declared, Adt).constructors
+            having = [one.name for one in constructors if node.field in dict(one.fields)]
             if not having:
                 self._fail(NAME, f"{node.name}.{node.field}: no constructor of {kind} has the field {node.field!r}")
             else:
@@ -222,9 +225,15 @@ class _Checker:
         both = isinstance(left, Dim) and isinstance(right, Dim)
         return DIM if both and node.op in ("+", "*") else INT
 
+    def _kinds(self, nodes: Sequence[expr.Expr], facts: Facts) -> list[Kind] | None:
+        """The kinds of all nodes; None if that of some is unclear, which is reported."""
+        found = [self.kind(node, facts) for node in nodes]
+        clear = [kind for kind in found if kind is not None]
+        return clear if len(clear) == len(found) else None
+
     def _Compare(self, node: expr.Compare, facts: Facts) -> Kind | None:
-        found = [self.kind(operand, facts) for operand in node.operands]
-        if any(kind is None for kind in found):
+        found = self._kinds(node.operands, facts)
+        if found is None:
             return None
         said = comparisons.problem(node, found, lambda part: self.kind(part, facts))
         if said:
@@ -283,8 +292,8 @@ class _Checker:
         return sequence
 
     def _Tuple(self, node: expr.Tuple, facts: Facts) -> Kind | None:
-        items = [self.kind(item, facts) for item in node.items]
-        if any(kind is None for kind in items):
+        items = self._kinds(node.items, facts)
+        if items is None:
             return None
         if not items:
             return Seq(INT, 0)
@@ -305,12 +314,12 @@ class _Checker:
             self._fail(FORM, "range may only be what a comprehension runs over")
             return None
         if is_range_sum(node):
-            self._of_any_length.add(id(node.args[0].sequence))
+            self._of_any_length.add(id(range_of(node)))
         return self._primitive(node, facts)
 
     def _primitive(self, node: expr.Call, facts: Facts) -> Kind | None:
-        args = [self.kind(arg, facts) for arg in node.args]
-        if any(kind is None for kind in args):
+        args = self._kinds(node.args, facts)
+        if args is None:
             return None
         result = declarations.check_call(node.function, args)
         if isinstance(result, str):
@@ -354,7 +363,7 @@ class _Checker:
     def _Comprehension(self, node: expr.Comprehension, facts: Facts) -> Kind | None:
         runs_over = node.sequence
         is_range = isinstance(runs_over, expr.Call) and runs_over.function == "range"
-        sequence = self._primitive(runs_over, facts) if is_range else self.kind(runs_over, facts)
+        sequence = self._primitive(expect(runs_over, expr.Call), facts) if is_range else self.kind(runs_over, facts)
         if sequence is None:
             return None
         if not isinstance(sequence, Seq):

@@ -88,7 +88,13 @@ class DType(Kind):
 
 @dataclasses.dataclass(frozen=True)
 class Seq(Kind):
-    """A sequence; of known length where `length` says so, and then perhaps of a kind `each` of its items has for itself."""
+    """A sequence.
+
+    Attributes:
+      item: the kind of all items.
+      length: the number of items; None if it is not known.
+      each: the kind of each item, if these differ; else empty.
+    """
 
     item: Kind
     length: int | None = None
@@ -320,12 +326,14 @@ def _one_type(text: str, adts: Mapping[str, Adt]) -> Kind | str:
     variadic = match[1] == "tuple" and len(parts) == 2 and parts[1] == "..."
     if match[1] == "list" and len(parts) != 1:
         return f"{shown(text)}: a list has one item type"
-    inner = [parameter_kind(part, adts) for part in (parts[:1] if variadic or match[1] == "list" else parts)]
-    for kind in inner:
+    inner: list[Kind] = []
+    for part in parts[:1] if variadic or match[1] == "list" else parts:
+        kind = parameter_kind(part, adts)
         if isinstance(kind, str):
             return kind
         if isinstance(kind.item if isinstance(kind, Maybe) else kind, (Adt, Opaque)):
             return f"{shown(text)}: a list or tuple holds no {kind}; make that a parameter of its own"
+        inner.append(kind)
     if variadic or match[1] == "list":
         return Seq(inner[0])
     distinct = tuple(dict.fromkeys(inner))
@@ -337,9 +345,9 @@ def _unknown(text: str, adts: Mapping[str, Adt]) -> str:
     close = [_MEANT[text]] if text in _MEANT else difflib.get_close_matches(text[:MAX_NAME], known, 1)
     hint = f"; did you mean {close[0]}?" if close else "."
     return UnknownType(
-        f"{shown(text)} is no type{hint} Types are {', '.join(SIMPLE_TYPES)}, torch.Tensor, 'words', list[...], tuple[...], names of"
-        f" dtypes and of algebraic types ({', '.join(adts) or 'none is declared'}); any other object is written by the dotted"
-        " path of its class"
+        f"{shown(text)} is no type{hint} Types are {', '.join(SIMPLE_TYPES)}, torch.Tensor, 'words', list[...],"
+        f" tuple[...], names of dtypes and of algebraic types ({', '.join(adts) or 'none is declared'}); any other"
+        " object is written by the dotted path of its class"
     )
 
 

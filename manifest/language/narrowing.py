@@ -80,7 +80,8 @@ class _Learner:
             taken = self.learn(node.test, True).also(self.learn(node.then, holds))
             return taken.either(self.learn(node.test, False).also(self.learn(node.otherwise, holds)))
         if isinstance(node, expr.Compare) and len(node.ops) == 1:
-            return _comparison(node.ops[0], *node.operands, holds)
+            left, right = node.operands
+            return _comparison(node.ops[0], left, right, holds)
         return NOTHING
 
     def _logic(self, node: expr.Logic, holds: bool) -> Facts:
@@ -119,7 +120,8 @@ def subject(node: expr.Expr) -> str | None:
 
 def _literals(node: expr.Expr, op: str) -> Values | None:
     if op in ("in", "not in"):
-        if isinstance(node, expr.Tuple) and all(isinstance(item, expr.Literal) for item in node.items):
-            return frozenset(item.value for item in node.items)
-        return None
+        if not isinstance(node, expr.Tuple):
+            return None
+        literals = [item for item in node.items if isinstance(item, expr.Literal)]
+        return frozenset(literal.value for literal in literals) if len(literals) == len(node.items) else None
     return frozenset({node.value}) if isinstance(node, expr.Literal) else None

@@ -285,7 +285,8 @@ def representable(value: int | float | bool, dtype: str) -> bool:
     """Whether `value` lies in the dtype's range; a bool or an integer dtype takes no other than its own values.
 
     An integer dtype takes whole numbers from its least to its greatest, bool takes 0 and 1. A float dtype takes what
-    lies between its least and greatest finite value, infinity and NaN where it has them; a complex one what its parts take.
+    lies between its least and greatest finite value, infinity and NaN if it has them; a complex dtype what its parts
+    take.
     """
     kind = dtypes.category(dtype)
     if kind == "bool":
@@ -345,7 +346,7 @@ def promote_types(first: str, second: str) -> str:
 
 
 def _promoted_within(first: str, second: str) -> str:
-    """Of two different dtypes of one category, the wider one; where neither holds the other, the next that holds both."""
+    """Returns the wider of two dtypes of one category; if neither holds the other, the next dtype that holds both."""
     pair = {first, second}
     if pair == {"float16", "bfloat16"}:
         return "float32"

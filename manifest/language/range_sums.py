@@ -1,14 +1,15 @@
 """Exact sums over ranges of any length, without a look at every index.
 
-`range_sum(S, lambda i: min((i + 1, W)))` runs the term on a stand-in for the index, a polynomial in i. The term compares
-i + 1 with W; the answer is yes up to i = W - 1 and no from there on, so the range is split there and the term runs again
-on each part. On [0, W) the term is the polynomial i + 1, on [W, S) the number W, and sums of polynomials have formulas.
+`range_sum(S, lambda i: min((i + 1, W)))` runs the term on a polynomial in i in place of the index. The term compares
+i + 1 with W. The answer is yes up to i = W - 1 and no from there on, so the range is split there and the term runs
+again on each part. On [0, W) the term is the polynomial i + 1, on [W, S) the number W, and sums of polynomials have
+formulas.
 
 - A comparison asks for the sign of a linear polynomial: constant on the range, or the range is split at its root.
 - A quotient by a number m that does not divide the coefficient of i splits the range by i modulo a divisor of m, or
   at the places where the quotient grows, whichever is fewer parts.
-- A sum inside a term does the same with an inner index, whose range may end at a polynomial of the outer one. A question
-  that only the outer index answers splits the outer range.
+- A sum inside a term does the same with an inner index, whose range may end at a polynomial of the outer index. A
+  comparison that only the outer index decides splits the outer range.
 
 A term for which all this fails (floats, roots of squares, too many parts) is added up index by index, up to MAX_WORK.
 """
@@ -32,11 +33,11 @@ _MAX_PARTS = 2**14
 _FEW = 8
 
 
-class _Open(Exception):
+class _OpenError(Exception):
     """The term is no piecewise polynomial of the index, or one of too many pieces."""
 
 
-class _Split(Exception):
+class _SplitError(Exception):
     """The range of a variable is to be split: `parts` are the new ranges with the index in each."""
 
     def __init__(self, variable: _Variable, parts: list[tuple[_Variable, Any]]) -> None:
@@ -62,11 +63,11 @@ _Monomial = tuple[_Variable, ...]
 class _Polynomial:
     """A polynomial in variables, with whole or rational coefficients; what a term takes for its index.
 
-    A comparison answers for all values that the variables have, or raises _Split.
+    A comparison answers for all values that the variables have, or raises _SplitError.
     """
 
     __slots__ = ("terms",)
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment]  # the way to say that equality alone is defined
 
     def __init__(self, terms: Mapping[_Monomial, Any]) -> None:
         self.terms = terms
@@ -93,7 +94,9 @@ class _Polynomial:
 
     def __mul__(self, other: Any) -> Any:
         terms: dict[_Monomial, Any] = {}
-        for right, by in _terms(other).items():
+        factors = _terms(other)
+        _spend(len(factors) * len(self.terms))
+        for right, by in factors.items():
             for left, factor in self.terms.items():
                 monomial = tuple(sorted((*left, *right), key=lambda one: one.depth))
                 terms[monomial] = terms.get(monomial, 0) + factor * by
@@ -103,7 +106,7 @@ class _Polynomial:
 
     def __floordiv__(self, by: Any) -> Any:
         if isinstance(by, _Polynomial):
-            raise _Open
+            raise _OpenError
         if by == 0:
             raise ZeroDivisionError("integer division or modulo by zero")
         return _quotient(self, _number(by)) if by > 0 else _quotient(-self, -_number(by))
@@ -112,7 +115,7 @@ class _Polynomial:
         return self - self // by * by
 
     def __rfloordiv__(self, other: Any) -> Any:
-        raise _Open
+        raise _OpenError
 
     __rmod__ = __rfloordiv__
 
@@ -141,12 +144,17 @@ class _Polynomial:
         return not self == other
 
 
-def range_sum(count: int, term: Callable[[Any], Any]) -> int:
+def _free(steps: int) -> None:
+    """Counts no steps: generated code has no budget, since the manifest check has judged the sum before."""
+
+
+def range_sum(count: int, term: Callable[[Any], Any], spend: Callable[[int], None] = _free) -> int:
     """The sum of term(i) over i of [0, `count`), 0 of nothing; the same number as adding up index by index.
 
     Args:
       count: how many indices; negative is none.
       term: made of + - * // % comparisons, max, min and abs of its argument, and of inner sums of this kind.
+      spend: takes the steps that the polynomials cost, each about a microsecond; an error that it raises ends the sum.
 
     Raises:
       ValueError: it is no piecewise polynomial of few pieces, and has more than MAX_WORK terms.
@@ -155,11 +163,11 @@ def range_sum(count: int, term: Callable[[Any], Any]) -> int:
     work = _WORK.get()
     if work is not None:  # within a term of another sum, whose work this is
         return work.sum(count, term)
-    work = _Work()
+    work = _Work(spend)
     token = _WORK.set(work)
     try:
         return work.sum(count, term)
-    except _Open:
+    except _OpenError:
         work.by_index = True
         work.left = MAX_WORK
         return work.sum(count, term)
@@ -170,7 +178,8 @@ def range_sum(count: int, term: Callable[[Any], Any]) -> int:
 class _Work:
     """One sum with those inside it: how many terms it may still take, and whether it takes them index by index."""
 
-    def __init__(self) -> None:
+    def __init__(self, spend: Callable[[int], None]) -> None:
+        self.spend = spend
         self.by_index = False
         self.left = _MAX_PARTS
         self._depth = 0
@@ -187,9 +196,11 @@ class _Work:
 
     def _counted(self, count: int) -> int:
         if self.by_index and count > self.left:
+            terms = count if count > MAX_WORK else f"more than {MAX_WORK}"  # those of the sums inside it count, too
             raise ValueError(
-                f"a sum of {count} terms is too long: at most {MAX_WORK} are added up one by one. Sums of any length are those"
-                " whose terms are made of + - * // %, comparisons, max and min, linear in the index inside all but + - *"
+                f"a sum of {terms} terms is too long: at most {MAX_WORK} are added up one by one. Sums of any length"
+                " are those whose terms are made of + - * // %, comparisons, max and min, linear in the index inside"
+                " all but + - *"
             )
         return count
 
@@ -197,7 +208,7 @@ class _Work:
         self.left -= 1
         if self.left < 0:
             if not self.by_index:
-                raise _Open
+                raise _OpenError
             self._counted(MAX_WORK + 1)
         return term(index)
 
@@ -210,7 +221,7 @@ class _Work:
                 continue
             try:
                 value = self._one(term, index)
-            except _Split as split:
+            except _SplitError as split:
                 if split.variable is not variable:
                     raise
                 waiting += [(part, _substituted(index, variable, inner)) for part, inner in split.parts]
@@ -222,13 +233,19 @@ class _Work:
 _WORK: contextvars.ContextVar[_Work | None] = contextvars.ContextVar("range_sum", default=None)
 
 
+def _spend(steps: int) -> None:
+    work = _WORK.get()
+    assert work is not None, "a polynomial outside every sum"
+    work.spend(steps)
+
+
 # ---- polynomials
 
 
 def _number(value: Any) -> Any:
     """A whole number or a polynomial; no float, whose sum depends on the order."""
     if not isinstance(value, (int, Fraction, _Polynomial)):
-        raise _Open
+        raise _OpenError
     return value
 
 
@@ -238,6 +255,7 @@ def _terms(value: Any) -> Mapping[_Monomial, Any]:
 
 def _made(terms: Mapping[_Monomial, Any]) -> Any:
     """The polynomial without terms that are zero; a number where no variable is left."""
+    _spend(1 + len(terms))
     kept = {monomial: _whole(factor) for monomial, factor in terms.items() if factor}
     if kept.keys() <= {()}:
         return kept.get((), 0)
@@ -261,21 +279,25 @@ def _linear_in(value: Any, variable: _Variable) -> tuple[Any, Any]:
 
 
 def _innermost(value: _Polynomial, accept: Callable[[Any], bool]) -> _Variable | None:
-    """The deepest variable whose coefficient is accepted. Raises _Open where the polynomial is not linear, with whole numbers."""
+    """The deepest variable whose coefficient is accepted.
+
+    Raises _OpenError where the polynomial is not linear, with whole numbers.
+    """
     found = None
     for monomial, factor in value.terms.items():
         if len(monomial) > 1 or not isinstance(factor, int):
-            raise _Open
+            raise _OpenError
         if monomial and accept(factor) and (found is None or monomial[0].depth > found.depth):
             found = monomial[0]
     return found
 
 
 def _is_nonnegative(value: Any) -> bool:
-    """Whether the value is >= 0 for all values of its variables. Raises _Split where it is for some alone."""
+    """Whether the value is >= 0 for all values of its variables. Raises _SplitError where it is for some alone."""
     if not isinstance(value, _Polynomial):
         return value >= 0
     variable = _innermost(value, bool)
+    assert variable is not None, "a polynomial has a variable"
     rest, factor = _linear_in(value, variable)
     # It holds from `place` on where the factor is positive, else up to it.
     place = -(rest // factor) if factor > 0 else rest // -factor + 1
@@ -283,7 +305,7 @@ def _is_nonnegative(value: Any) -> bool:
         return factor > 0
     if place >= variable.stop:
         return factor < 0
-    raise _Split(variable, [_part(variable, variable.start, place), _part(variable, place, variable.stop)])
+    raise _SplitError(variable, [_part(variable, variable.start, place), _part(variable, place, variable.stop)])
 
 
 def _part(variable: _Variable, start: Any, stop: Any) -> tuple[_Variable, Any]:
@@ -308,15 +330,15 @@ def _quotient(value: Any, by: int) -> Any:
         if high - low < modulus:
             middle = (low + high + 1) // 2  # the quotient is at least this much from `place` on, or before it
             place = -((rest - middle * by) // factor) if factor > 0 else (rest - middle * by) // -factor + 1
-            raise _Split(variable, [_part(variable, variable.start, place), _part(variable, place, variable.stop)])
+            raise _SplitError(variable, [_part(variable, variable.start, place), _part(variable, place, variable.stop)])
     if modulus > _MAX_PARTS:
-        raise _Open
+        raise _OpenError
     parts = []
     for remainder in range(modulus):
         bounds = (-((remainder - bound) // modulus) for bound in (variable.start, variable.stop))
         part, index = _part(variable, *bounds)
         parts.append((part, modulus * index + remainder))
-    raise _Split(variable, parts)
+    raise _SplitError(variable, parts)
 
 
 # ---- sums of powers

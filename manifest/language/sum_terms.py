@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 
 from tileops.manifest.language import expr
+from tileops.manifest.language.invariants import expect
 
 # Degrees beyond it count nothing; their sums are added up one by one.
 _MAX_DEGREE = 8
@@ -29,7 +30,12 @@ def _is_closed(node: expr.Call) -> bool:
 
 def any_length(node: expr.Expr) -> set[int]:
     """The ids of the calls of `range` in an expression that such sums run over."""
-    return {id(part.args[0].sequence) for part in expr.walk(node) if is_range_sum(part)}
+    return {id(range_of(part)) for part in expr.walk(node) if is_range_sum(part)}
+
+
+def range_of(node: expr.Expr) -> expr.Expr:
+    """Returns the call of `range` that a sum over a range runs over."""
+    return expect(expect(node, expr.Call).args[0], expr.Comprehension).sequence
 
 
 def _sum_degree(node: expr.Expr, indices: frozenset[str]) -> int | None:
@@ -51,7 +57,7 @@ def _sum_degree(node: expr.Expr, indices: frozenset[str]) -> int | None:
 
 
 def _degree(node: expr.Expr, indices: frozenset[str]) -> int | None:
-    """The degree of a number in the indices, 0 of a condition; None where it is no piecewise polynomial of a low degree."""
+    """Returns a number's degree in the indices, 0 for a condition; None if no piecewise polynomial of low degree."""
     if not indices.intersection(node.free_names):
         return 0 if _is_short(node) else None
     if isinstance(node, expr.Name):
@@ -93,8 +99,8 @@ def _call_degree(node: expr.Call, indices: frozenset[str]) -> int | None:
     first, *others = node.args
     if node.function in ("max", "min", "sum", "prod") and isinstance(first, expr.Tuple):
         if node.function == "prod":
-            found = [_degree(item, indices) for item in first.items]
-            return None if None in found else _low(sum(found))
+            degrees = [degree for item in first.items if (degree := _degree(item, indices)) is not None]
+            return _low(sum(degrees)) if len(degrees) == len(first.items) else None
         highest = _highest((*first.items, *others), indices)
         return None if node.function != "sum" and highest not in (0, 1) else highest
     if node.function == "abs":
@@ -116,8 +122,8 @@ def _linear(node: expr.Expr, indices: frozenset[str]) -> int | None:
 
 
 def _highest(nodes: tuple[expr.Expr, ...], indices: frozenset[str]) -> int | None:
-    found = [_degree(node, indices) for node in nodes]
-    return None if None in found else max(found)
+    degrees = [degree for node in nodes if (degree := _degree(node, indices)) is not None]
+    return max(degrees) if len(degrees) == len(nodes) else None
 
 
 def _low(degree: int | None) -> int | None:

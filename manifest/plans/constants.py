@@ -1,4 +1,4 @@
-"""What expressions come to where the finite facts of a call alone decide: parts without a value, and rules that decide nothing."""
+"""Finds expressions that have no value, and rules that decide nothing, whatever the sizes of a call are."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from tileops.manifest.language.primitives import PRIMITIVE_FUNCTIONS
 from tileops.manifest.language.sum_terms import any_length
 from tileops.manifest.model import Signature, Tensor
 from tileops.manifest.plans.points import Discriminant, Point, discriminants, domain_restrictions, enumerate_points
-from tileops.manifest.plans.shapes import NoCase, shape_at, substitute
+from tileops.manifest.plans.shapes import NoCaseError, shape_at, substitute
 from tileops.manifest.plans.sums import strict_parts
 
-_DTYPES = {dtype: expr.Literal(dtype) for dtype in BITS}
+_DTYPES: dict[str, expr.Expr] = {dtype: expr.Literal(dtype) for dtype in BITS}
 # Arguments that have to be positive whatever the others are, by position.
 _POSITIVE = {"ceil_div": (1,), "balanced_sizes": (1,), "conv.out": (1, 2, 4), "pool.out": (1, 2, 4)}
 
@@ -28,7 +28,7 @@ def without_value(signature: Signature, node: expr.Expr, tensor: Tensor | None =
       tensor: the tensor whose shape it is, where it may be an application of a type family.
 
     Raises:
-      TooManyPoints: the facts that the expression reads have too many combinations.
+      TooManyPointsError: the facts that the expression reads have too many combinations.
     """
     found: list[str] = []
     for part in strict_parts(node):
@@ -43,9 +43,11 @@ def _without_value(signature: Signature, node: expr.Expr, tensor: Tensor | None)
     found: dict[str, None] = {}
     for point in _points(signature, terms):
         try:
-            applied = tensor is not None and isinstance(node, expr.FamilyTerm)
-            folded = shape_at(signature, tensor, point) if applied else node
-        except NoCase:
+            if tensor is not None and isinstance(node, expr.FamilyTerm):
+                folded: expr.Expr = shape_at(signature, tensor, point)
+            else:
+                folded = node
+        except NoCaseError:
             continue  # which the inference plan reports
         for problem in _problems(_folded(signature, folded, point)):
             found.setdefault(f"{problem} ({point})")
@@ -53,7 +55,7 @@ def _without_value(signature: Signature, node: expr.Expr, tensor: Tensor | None)
 
 
 def constant(signature: Signature, node: expr.Expr) -> bool | None:
-    """What a condition is in every call, whatever the rules accept; None where calls differ. Raises TooManyPoints."""
+    """Returns what a condition is in every call; None if calls differ. Raises TooManyPointsError."""
     found = discriminants(signature, [node])
     if not set(expr.names(node)) <= {one.name for one in found}:
         return None

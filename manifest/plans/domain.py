@@ -12,13 +12,13 @@ from typing import Any
 
 from tileops.manifest.language import effort, expr
 from tileops.manifest.language.adt import AdtValue
-from tileops.manifest.language.evaluate import Unknown, evaluate
+from tileops.manifest.language.evaluate import UnknownNameError, evaluate
 from tileops.manifest.model import Signature
 from tileops.manifest.plans.points import (
     MAX_POINTS,
     Discriminant,
     Point,
-    TooManyPoints,
+    TooManyPointsError,
     discriminants,
     domain_restrictions,
 )
@@ -40,7 +40,7 @@ class Domain:
     def points(self, terms: Iterable[expr.Expr]) -> list[Point]:
         """The points over the discriminants of the terms, in signature order, the last one varying fastest.
 
-        Empty where the restrictions reject every call. Raises TooManyPoints.
+        Empty where the restrictions reject every call. Raises TooManyPointsError.
         """
         found = tuple(discriminants(self._signature, terms))
         if found not in self._known:
@@ -57,14 +57,14 @@ class Domain:
         for _, rows in columns:
             number *= len(rows)
         if number > MAX_POINTS:
-            raise TooManyPoints(number)
+            raise TooManyPointsError(number)
         effort.current().allow(STEPS_A_VALUE * number * len(found))
         order = [discriminant for members, _ in columns for discriminant in members]
         places = [order.index(discriminant) for discriminant in found]
         rank = [{value: at for at, value in enumerate(discriminant.values)} for discriminant in found]
         assigned = []
-        for rows in itertools.product(*(rows for _, rows in columns)):
-            flat = [value for row in rows for value in row]
+        for combination in itertools.product(*(rows for _, rows in columns)):
+            flat = [value for row in combination for value in row]
             assigned.append(tuple(flat[place] for place in places))
         assigned.sort(key=lambda values: [rank[at][value] for at, value in enumerate(values)])
         shared: dict[Any, Any] = {}
@@ -130,12 +130,12 @@ def _restricted(found: list[Discriminant], rules: list[expr.Expr]) -> list[tuple
 
 
 def _allow(found: list[Discriminant]) -> None:
-    """Let the judging of an entry take what its points are worth. Raises TooManyPoints."""
+    """Let the judging of an entry take what its points are worth. Raises TooManyPointsError."""
     number = 1
     for discriminant in found:
         number *= len(discriminant.values)
     if number > MAX_POINTS:
-        raise TooManyPoints(number)
+        raise TooManyPointsError(number)
     effort.current().allow(STEPS_A_VALUE * number * len(found))
 
 
@@ -143,7 +143,7 @@ def _holds(rule: expr.Expr, point: Point) -> bool:
     """Whether a restriction lets a point through; one that has no value there says nothing of it."""
     try:
         return bool(evaluate(rule, point.values, point.present))
-    except (ValueError, ArithmeticError, LookupError, TypeError, AttributeError, Unknown):
+    except (ValueError, ArithmeticError, LookupError, TypeError, AttributeError, UnknownNameError):
         return True
 
 

@@ -10,7 +10,7 @@ from tileops.manifest.language.primitives import divided
 from tileops.manifest.plans import plan_steps
 
 
-class Mismatch(Exception):
+class MismatchError(Exception):
     """The tensors do not fit the signature; the message names tensor and term."""
 
 
@@ -30,7 +30,7 @@ def infer(
       present: presence of optional tensors and Maybes.
 
     Raises:
-      Mismatch: an axis or dtype is not what its term gives, or no index makes it so.
+      MismatchError: an axis or dtype is not what its term gives, or no index makes it so.
     """
     values: dict[str, Any] = dict(params)
 
@@ -50,27 +50,29 @@ def infer(
         if isinstance(step, plan_steps.Rank):
             least = length(step.least)
             if len(shape) < least or (len(shape) > least and not step.open):
-                raise Mismatch(f"{step.tensor} has {len(shape)} axes, declared {step.term}")
+                raise MismatchError(f"{step.tensor} has {len(shape)} axes, declared {step.term}")
         elif isinstance(step, plan_steps.SolveDType):
             values[step.index] = dtypes[step.tensor]
         elif isinstance(step, plan_steps.CheckDType):
             wanted = evaluate(step.term, values, present)
             if wanted != dtypes[step.tensor]:
-                raise Mismatch(f"{step.tensor} is {dtypes[step.tensor]}, declared {wanted}")
+                raise MismatchError(f"{step.tensor} is {dtypes[step.tensor]}, declared {wanted}")
         elif isinstance(step, plan_steps.SolveAxis):
             found = divided(shape[position(step)], step.factor, evaluate(step.offset, values, present))
             if found is None:
-                raise Mismatch(f"no {step.index} makes an axis of {step.tensor} {shape[position(step)]}")
+                raise MismatchError(f"no {step.index} makes an axis of {step.tensor} {shape[position(step)]}")
             values[step.index] = found
         elif isinstance(step, plan_steps.CheckAxis):
             wanted = evaluate(step.term, values, present)
             if shape[position(step)] != wanted:
-                raise Mismatch(f"axis {position(step)} of {step.tensor} is {shape[position(step)]}, its term {wanted}")
+                raise MismatchError(
+                    f"axis {position(step)} of {step.tensor} is {shape[position(step)]}, its term {wanted}"
+                )
         elif isinstance(step, plan_steps.SolveRun):
             values[step.index] = shape[length(step.front) : len(shape) - length(step.back)]
         else:
             wanted = tuple(evaluate(step.term, values, present))
             at = position(step)
             if shape[at : at + len(wanted)] != wanted:
-                raise Mismatch(f"axes from {at} of {step.tensor} are {list(shape[at:])}, its term {list(wanted)}")
+                raise MismatchError(f"axes from {at} of {step.tensor} are {list(shape[at:])}, its term {list(wanted)}")
     return {name: value for name, value in values.items() if name not in params}

@@ -37,7 +37,8 @@ import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from tileops.manifest.language import expr
+from tileops.manifest.language import expr, kinds
+from tileops.manifest.language.invariants import expect
 from tileops.manifest.model import Signature, Tensor
 from tileops.manifest.plans.domain import Domain
 from tileops.manifest.plans.plan_steps import SolveDType, SolveLet, Step
@@ -180,7 +181,7 @@ def _tells_apart(signature: Signature, domain: Domain, part: expr.Expr) -> bool:
 
 
 def build(signature: Signature, domain: Domain) -> Plan:
-    """The plan. Raises TooManyPoints where one part has too many, NoCase of a family without a case."""
+    """The plan. Raises TooManyPointsError where one part has too many, NoCaseError of a family without a case."""
     terms = {name: _deciding_terms(signature, domain, name) for name in (*signature.tensors, *signature.lets)}
     deciding = _deciding(signature, terms)
     groups = _grouped(signature, terms)
@@ -199,7 +200,7 @@ def build(signature: Signature, domain: Domain) -> Plan:
 def needs(signature: Signature, domain: Domain, plan: Plan) -> Iterator[tuple[set[str], Point, set[str]]]:
     """(indices read, the point, those that no step solves there) of each tensor, let and rule, at each of its points.
 
-    Raises NoCase and TooManyPoints as `build` does.
+    Raises NoCaseError and TooManyPointsError as `build` does.
     """
     for terms, names, read in _readers(signature, domain, plan):
         yield from missing(domain, plan.solved, terms, names, read)
@@ -255,7 +256,8 @@ def _deciding(signature: Signature, terms: dict[str, list[expr.Expr]]) -> list[S
         if one.name in signature.forall:
             tensor = holder(signature, one.name)
             if tensor is not None:
-                found.append(SolveDType(tensor.name, one.name, signature.forall[one.name].values))
+                values = expect(signature.forall[one.name], kinds.DType).values
+                found.append(SolveDType(tensor.name, one.name, values))
     return found
 
 
@@ -323,7 +325,7 @@ class _Run:
     def go(self) -> None:
         """Pass over all tensors, and where nothing moves, over lets until one does."""
         bound, lets = self._signature.bound, self._signature.lets
-        while any([self._moved(name) for name in bound]) or any(self._moved(name) for name in lets):
+        while any([self._moved(name) for name in bound]) or any(self._moved(name) for name in lets):  # noqa: C419 - move all
             pass
 
     def _moved(self, name: str) -> bool:

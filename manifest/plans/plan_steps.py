@@ -94,4 +94,5 @@ class SolveLet:
     term: expr.Expr
 
 
-Step = Rank | SolveDType | CheckDType | SolveAxis | CheckAxis | SolveRun | CheckRun | SolveLet
+TensorStep = Rank | SolveDType | CheckDType | SolveAxis | CheckAxis | SolveRun | CheckRun
+Step = TensorStep | SolveLet

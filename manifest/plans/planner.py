@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from tileops.manifest.language import expr, kinds
+from tileops.manifest.language.invariants import expect
 from tileops.manifest.model import Signature, Tensor
 from tileops.manifest.plans.plan_steps import (
     CheckAxis,
@@ -128,7 +129,9 @@ class Planner:
         if isinstance(term, expr.Name) and term.id in self.signature.forall and term.id not in self.known:
             if tensor.optional:
                 return False
-            self.steps.append(SolveDType(tensor.name, term.id, self.signature.forall[term.id].values))
+            self.steps.append(
+                SolveDType(tensor.name, term.id, expect(self.signature.forall[term.id], kinds.DType).values)
+            )
             self._learn(term.id)
         elif self._knows(term):
             self.steps.append(CheckDType(tensor.name, term))
@@ -151,7 +154,7 @@ class Planner:
         if len(unknown) > 1:
             return False
         if unknown:
-            run = axes[unknown[0]].sequence
+            run = expect(axes[unknown[0]], expr.Splice).sequence
             if tensor.optional or not (
                 isinstance(run, expr.Name) and isinstance(self.signature.forall.get(run.id), kinds.Shape)
             ):
@@ -166,10 +169,9 @@ class Planner:
         split = self._opened[tensor.name]
         axis = axes[position]
         if position == split:
-            self.steps.append(
-                SolveRun(tensor.name, axis.sequence.id, _offset(axes[:position]), _offset(axes[position + 1 :]))
-            )
-            self._learn(axis.sequence.id)
+            index = expect(expect(axis, expr.Splice).sequence, expr.Name).id
+            self.steps.append(SolveRun(tensor.name, index, _offset(axes[:position]), _offset(axes[position + 1 :])))
+            self._learn(index)
             return True
         from_back = split is not None and position > split
         at = _offset(axes[position:]) if from_back else _offset(axes[:position])

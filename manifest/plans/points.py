@@ -37,7 +37,7 @@ class Discriminant:
 
 
 class _Decided:
-    """What the points of one enumeration worked out of a term, by the values of the discriminants that the term reads."""
+    """The results of one term at the points of one enumeration, by the values of the discriminants that it reads."""
 
     def __init__(self, point: Point, term: expr.Expr) -> None:
         self.term = term  # kept, since its identity is the key to this
@@ -74,7 +74,7 @@ class Point:
         return self.once("fold", node, lambda: fold(node, self.values, self.present))
 
     def once(self, what: str, term: expr.Expr, make: Callable[[], Any]) -> Any:
-        """What `make` gives for a term, which depends on nothing of the point but the discriminants that the term names."""
+        """Returns what `make` gives for a term, made once for all points that agree in the term's discriminants."""
         effort.spend()
         found = self.shared.get((what, id(term)))
         if found is None:
@@ -88,7 +88,7 @@ class Point:
         return ", ".join(f"{d.key} = {value}" for d, value in self.assigned) or "every call"
 
 
-class TooManyPoints(Exception):
+class TooManyPointsError(Exception):
     """The discriminants span more than MAX_POINTS points; `args[0]` is their number."""
 
 
@@ -164,7 +164,7 @@ def discriminants(signature: Signature, read_by: Iterable[expr.Expr]) -> list[Di
     found: list[Discriminant] = []
     for name, kind in (*signature.forall.items(), *((p.name, p.kind) for p in signature.params.values())):
         maybe = isinstance(kind, kinds.Maybe)
-        inner = kind.item if maybe else kind
+        inner = kind.item if isinstance(kind, kinds.Maybe) else kind
         values = _values(name, inner, read)
         if values:
             found.append(Discriminant(name, False, (*values, None) if maybe else values))
@@ -205,22 +205,22 @@ def _arguments(signature: Signature, family: str, param: str) -> list[str]:
     """Names that the applications of a family hand to its parameter."""
     position = list(signature.families[family].params).index(param)
     return [
-        term.args[position].id
+        argument.id
         for tensor in signature.tensors.values()
         if isinstance(term := tensor.shape.expr, expr.FamilyTerm)
         and term.family == family
         and position < len(term.args)
-        and isinstance(term.args[position], expr.Name)
+        and isinstance(argument := term.args[position], expr.Name)
     ]
 
 
 def enumerate_points(found: list[Discriminant], restrictions: Iterable[expr.Expr] = ()) -> list[Point]:
-    """Every assignment that no restriction rejects, the last discriminant varying fastest. Raises TooManyPoints."""
+    """Returns all assignments that no restriction rejects, the last discriminant fastest. Raises TooManyPointsError."""
     number = 1
     for discriminant in found:
         number *= len(discriminant.values)
     if number > MAX_POINTS:
-        raise TooManyPoints(number)
+        raise TooManyPointsError(number)
     last: list[list[expr.Expr]] = [
         [] for _ in range(len(found) + 1)
     ]  # a restriction, where the last that it reads is known

@@ -15,10 +15,11 @@ def resolve(entry: Entry) -> Entry:
         return entry
     signature = entry.signature
 
-    def one(expression: Expression | None) -> Expression | None:
-        if expression is None:
-            return None
+    def one(expression: Expression) -> Expression:
         return dataclasses.replace(expression, expr=substitute_presence(expression.expr, conditions))
+
+    def perhaps(expression: Expression | None) -> Expression | None:
+        return None if expression is None else one(expression)
 
     def tensors(found: dict[str, Tensor]) -> dict[str, Tensor]:
         return {
@@ -26,9 +27,9 @@ def resolve(entry: Entry) -> Entry:
                 tensor,
                 dtype=one(tensor.dtype),
                 shape=one(tensor.shape),
-                when=one(tensor.when),
-                mutated=one(tensor.mutated),
-                values=one(tensor.values),
+                when=perhaps(tensor.when),
+                mutated=perhaps(tensor.mutated),
+                values=perhaps(tensor.values),
                 requires=tuple(one(part) for part in tensor.requires),
             )
             for name, tensor in found.items()
@@ -49,7 +50,7 @@ def resolve(entry: Entry) -> Entry:
 
 def conditions_of(signature: Signature) -> dict[str, expr.Expr]:
     """The condition of every tensor but those that a caller may leave out, conditions inside conditions worked in."""
-    always = {
+    always: dict[str, expr.Expr] = {
         name: expr.Literal(True)
         for name, tensor in signature.tensors.items()
         if tensor.when is None and not tensor.optional
@@ -68,7 +69,7 @@ def conditions_of(signature: Signature) -> dict[str, expr.Expr]:
 
 
 def substitute_presence(node: expr.Expr, conditions: dict[str, expr.Expr], but: str = "") -> expr.Expr:
-    """`node` with present(t) replaced by t's condition, for every t but `but`. Raises effort.Exhausted."""
+    """`node` with present(t) replaced by t's condition, for every t but `but`. Raises effort.ExhaustedError."""
 
     def condition(part: expr.Expr) -> expr.Expr | None:
         if isinstance(part, expr.Call) and part.function == "present" and len(part.args) == 1:
@@ -81,7 +82,7 @@ def substitute_presence(node: expr.Expr, conditions: dict[str, expr.Expr], but: 
 
 
 def is_its_input(signature: Signature, output: Tensor) -> expr.Expr | None:
-    """Where an output is the input that it names in `alias`: where that input is there and written; None without one."""
+    """Returns when an output is the input named in its `alias`: if that input is present and written; None without."""
     source = signature.inputs.get(output.alias)
     if source is None or source.mutated is None:
         return None

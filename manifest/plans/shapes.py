@@ -8,11 +8,12 @@ from typing import Any
 from tileops.manifest.language import expr
 from tileops.manifest.language.adt import AdtValue
 from tileops.manifest.language.evaluate import fold
+from tileops.manifest.language.invariants import expect
 from tileops.manifest.model import FamilyCase, Pattern, Signature, Tensor, TypeFamily
 from tileops.manifest.plans.points import Point
 
 
-class NoCase(Exception):
+class NoCaseError(Exception):
     """The family `family` has no case, or several, for what a point hands it; the message says which."""
 
     def __init__(self, family: str, message: str) -> None:
@@ -21,7 +22,7 @@ class NoCase(Exception):
 
 
 def shape_at(signature: Signature, tensor: Tensor, point: Point) -> expr.ShapeTerm:
-    """The axes of `tensor` at `point`; a family's discriminants must be among the point's. Raises NoCase."""
+    """The axes of `tensor` at `point`; a family's discriminants must be among the point's. Raises NoCaseError."""
     return point.once("shape", tensor.shape.expr, lambda: _applied(signature, tensor, point))
 
 
@@ -31,7 +32,8 @@ def _applied(signature: Signature, tensor: Tensor, point: Point) -> expr.ShapeTe
         family = signature.families[term.family]
         args = dict(zip(family.params, (point.fold(arg) for arg in term.args), strict=True))
         term = substitute(_case(family, args, point).shape, args)
-    return point.fold(term) if term is tensor.shape.expr else fold(term, point.values, point.present)
+    shape = point.fold(term) if term is tensor.shape.expr else fold(term, point.values, point.present)
+    return expect(shape, expr.ShapeTerm)
 
 
 def _case(family: TypeFamily, args: dict[str, expr.Expr], point: Point) -> FamilyCase:
@@ -40,7 +42,7 @@ def _case(family: TypeFamily, args: dict[str, expr.Expr], point: Point) -> Famil
     if len(found) == 1:
         return found[0]
     shown = ", ".join(f"{name} = {value}" for name, value in zip(family.match, given, strict=True))
-    raise NoCase(family.name, f"{family.name} has {'no case' if not found else f'{len(found)} cases'} for {shown}")
+    raise NoCaseError(family.name, f"{family.name} has {'no case' if not found else f'{len(found)} cases'} for {shown}")
 
 
 def _given(arg: expr.Expr, point: Point) -> Any:
@@ -60,7 +62,7 @@ def matches(pattern: Pattern, value: Any) -> bool:
 
 
 def substitute(node: expr.Expr, args: dict[str, expr.Expr]) -> expr.Expr:
-    """The expression with names replaced by expressions; for the axes of a family case. Raises effort.Exhausted.
+    """The expression with names replaced by expressions; for the axes of a family case. Raises effort.ExhaustedError.
 
     The variable of a comprehension is no such name, and takes another where an argument reads its own.
     """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from tileops.manifest.language import expr
@@ -31,7 +32,11 @@ class Solved:
 
 
 def missing(
-    domain: Domain, solved: Solved, terms: Sequence[expr.Expr], names: set[str], read: Callable[[Point], set[str]]
+    domain: Domain,
+    solved: Solved,
+    terms: Sequence[expr.Expr],
+    names: AbstractSet[str],
+    read: Callable[[Point], set[str]],
 ) -> Iterator[tuple[set[str], Point, set[str]]]:
     """(indices read, the point, those of them that no step solves there) of some terms, at each of their points.
 
@@ -43,7 +48,7 @@ def missing(
       read: the indices that are read at a point.
 
     Raises:
-      TooManyPoints: the points that terms and plan tell apart together are too many.
+      TooManyPointsError: the points that terms and plan tell apart together are too many.
     """
     also = [
         _reading(one)

@@ -11,7 +11,7 @@ from tileops.manifest.diagnostics import Diagnostics
 from tileops.manifest.language.names import NAME, RESERVED_NAMES
 from tileops.manifest.language.text import odd_character, shown
 from tileops.manifest.reading.forms import Form
-from tileops.manifest.reading.source import Mapping, Node, Scalar, Sequence
+from tileops.manifest.reading.source import Mapping, Node, Scalar, Sequence, line_of
 
 _TYPE_NAMES = {str: "text", bool: "true or false", int: "an integer"}
 MAX_MEMBERS = 256  # of one mapping or list of an entry; an op has a tenth of it
@@ -89,7 +89,7 @@ class Fields:
         """Non-empty text; None where absent or reported."""
         value = self.scalar(node, path, str)
         if value is not None and not value.strip():
-            self.report(path, node.line, "M012", "must not be empty")
+            self.report(path, line_of(node), "M012", "must not be empty")
             return None
         return value
 
@@ -119,7 +119,7 @@ class Fields:
         return None
 
     def name(self, name: str, path: str, line: int, reserved: abc.Mapping[str, str] = RESERVED_NAMES) -> bool:
-        """Whether `name` may name something in an entry; reported where not. `reserved` says what a name means already."""
+        """Returns whether `name` is allowed, and reports it if not; `reserved` maps taken names to their meanings."""
         if not NAME.fullmatch(name):
             self.report(path, line, "M013", f"{shown(name)} is no name: {_why_no_name(name)}")
         elif keyword.iskeyword(name):
@@ -134,7 +134,7 @@ class Fields:
 
 
 def _misspelt(node: Mapping, allowed: tuple[str, ...], required: tuple[str, ...]) -> dict[str, str]:
-    """What each unknown field is likely meant to be: a field like it, or the one that is missing where it is the only odd one."""
+    """Returns what each unknown field likely means: a field spelt like it, or the one that is missing."""
     unknown = [key for key in node.entries if isinstance(key, str) and key not in allowed] if allowed else []
     found = {}
     for key in unknown:

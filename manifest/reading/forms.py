@@ -137,6 +137,12 @@ class Form:
         """Those that must be there."""
         return tuple(name for name, field in self.fields.items() if field.required)
 
+    def reserved(self, field: str) -> Mapping[str, str]:
+        """Returns the reserved names of a field that holds members, each with its meaning there."""
+        holds = self.fields[field].holds
+        assert isinstance(holds, Members), f"{field} holds no members"
+        return holds.reserved
+
 
 Holds = (
     Text

@@ -98,7 +98,8 @@ class _Writer:
                     {"enum": plain},
                     {"type": "string", "pattern": rf"^\s*({one}|DType\[\s*{dtype}(\s*\|\s*{dtype})*\s*\])\s*$"},
                 ],
-                "description": "Dim: an axis length. Shape: a run of axes. DType[a | b]: one of some dtypes. Seq[Int]: a row's list.",
+                "description": "Dim: an axis length. Shape: a run of axes. DType[a | b]: one of some dtypes. "
+                "Seq[Int]: a row's list.",
             },
         )
 
@@ -108,7 +109,8 @@ class _Writer:
             "type",
             {
                 "anyOf": [{"enum": [*known, *(name for name in BITS if name not in known)]}, _NON_EMPTY],
-                "description": "Types joined with |: int, bool, float, str, 'literal', dtypes, list[X], tuple[X, ...], None, ...",
+                "description": "Types joined with |: int, bool, float, str, 'literal', dtypes, list[X], tuple[X, ...], "
+                "None, ...",
             },
         )
 

@@ -1,4 +1,4 @@
-"""Loads spec files: one flat mapping from op name to entry a file, names distinct across files; types.yaml beside them."""
+"""Loads spec files: one mapping from op name to entry per file, names distinct across files, and types.yaml."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ MAX_ENTRIES = 1000  # of one file, which holds a family
 
 
 def load(files: list[str]) -> Manifest:
-    """Read spec files. Defects are in the result, under each file's path as given; nothing is raised for bad content."""
+    """Returns the entries and defects of spec files; a defect names its file as given. Bad content raises nothing."""
     diagnostics = Diagnostics()
     entries: dict[str, Entry] = {}
     adts: dict[str, kinds.Adt] | None = {}

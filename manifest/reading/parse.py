@@ -13,7 +13,7 @@ from tileops.manifest.reading import forms, source
 from tileops.manifest.reading.fields import MAX_ROWS, Fields
 from tileops.manifest.reading.parse_signature import parse_signature
 from tileops.manifest.reading.source import Mapping as MappingNode
-from tileops.manifest.reading.source import Node
+from tileops.manifest.reading.source import Node, line_of
 from tileops.manifest.reading.values import as_algebraic
 
 
@@ -42,11 +42,11 @@ def parse_entry(
     get = body.entries.get
     status = fields.text(get("status"), "status")
     if status is not None and status not in forms.STATUSES:
-        fields.report("status", get("status").line, "M012", f"must be one of {', '.join(forms.STATUSES)}")
+        fields.report("status", line_of(get("status")), "M012", f"must be one of {', '.join(forms.STATUSES)}")
     ref_api = fields.text(get("ref_api"), "ref_api")
     if ref_api is not None and not forms.QUALIFIED_NAME.fullmatch(ref_api):
         fields.report(
-            "ref_api", get("ref_api").line, "M012", f"{shown(ref_api)} is no qualified name such as torch.sum"
+            "ref_api", line_of(get("ref_api")), "M012", f"{shown(ref_api)} is no qualified name such as torch.sum"
         )
     signature = parse_signature(fields, get("signature"), adts or {})
     block = get("roofline")

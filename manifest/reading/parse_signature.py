@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from tileops.manifest.language import expr, expr_parser, kinds
@@ -11,7 +12,7 @@ from tileops.manifest.reading import forms, values
 from tileops.manifest.reading.fields import Fields
 from tileops.manifest.reading.parse_types import parse_family, read_kind
 from tileops.manifest.reading.source import Mapping as MappingNode
-from tileops.manifest.reading.source import Node, Scalar
+from tileops.manifest.reading.source import Node, Scalar, line_of
 
 
 def parse_signature(fields: Fields, node: Node | None, adts: Mapping[str, kinds.Adt]) -> Signature:
@@ -27,9 +28,9 @@ def expression(
     if text is None:
         return None
     try:
-        return Expression(text=text, expr=parse(text), line=node.line)
+        return Expression(text=text, expr=parse(text), line=line_of(node))
     except expr_parser.ExprError as error:
-        fields.report(place, node.line, "M020", str(error))
+        fields.report(place, line_of(node), "M020", str(error))
         return None
 
 
@@ -47,7 +48,7 @@ class _SignatureParser:
         constants: dict[str, Tensor] = {}
         signature = Signature(
             forall=self._members(get("forall"), "forall", self._index),
-            params=self._members(get("params"), "params", lambda *found: self._param(*found, constants)),
+            params=self._members(get("params"), "params", partial(self._param, constants=constants)),
             inputs=self._members(get("inputs"), "inputs", self._input),
             outputs=self._members(get("outputs"), "outputs", self._output),
             families=self._members(
@@ -84,7 +85,7 @@ class _SignatureParser:
         """Named members of one section; names are distinct across all of them."""
         path = f"signature.{section}"
         found = self._fields.mapping(node, path)
-        reserved = forms.SIGNATURE.fields[section].holds.reserved
+        reserved = forms.SIGNATURE.reserved(section)
         built = {}
         for name, value in found.entries.items():
             place, line = f"{path}.{name}", found.key_lines[name]
@@ -110,13 +111,13 @@ class _SignatureParser:
         text = self._fields.text(get("type"), f"{place}.type")
         if text is None:
             return None
-        kind = read_kind(self._fields, kinds.parameter_kind(text, self._adts), f"{place}.type", get("type").line)
+        kind = read_kind(self._fields, kinds.parameter_kind(text, self._adts), f"{place}.type", line_of(get("type")))
         if kind is None:
             return None
         if "dtype" in body.entries or "shape" in body.entries:
             self._constant(name, text, body, place, constants)
         elif isinstance(kind.item if isinstance(kind, kinds.Maybe) else kind, kinds.Opaque):
-            self._object(text, kind, place, get("type").line)
+            self._object(text, kind, place, line_of(get("type")))
         default = None
         if (default_node := get("default")) is not None:
             inner = kind.item if isinstance(kind, kinds.Maybe) else kind
@@ -170,19 +171,20 @@ class _SignatureParser:
         body = fields.form(node, place, forms.INPUT)
         get = body.entries.get
         optional = self._condition(get("optional"), f"{place}.optional")
-        own = optional is not None and isinstance(get("optional"), Scalar) and get("optional").value is True
+        written = get("optional")
+        own = optional is not None and isinstance(written, Scalar) and written.value is True
         write_only = bool(fields.scalar(get("write_only"), f"{place}.write_only", bool))
         device = fields.text(get("device"), f"{place}.device")
         if device is not None and device != forms.DEVICE:
             fields.report(
                 f"{place}.device",
-                get("device").line,
+                line_of(get("device")),
                 "M012",
                 f"must be {forms.DEVICE}; every other tensor follows the call",
             )
         requires = self._expressions(get("requires"), f"{place}.requires")
         if "requires" in body.entries and "values" not in body.entries:
-            fields.report(f"{place}.requires", get("requires").line, "M051", "requires needs `values`")
+            fields.report(f"{place}.requires", line_of(get("requires")), "M051", "requires needs `values`")
         return self._tensor(
             name,
             body,
@@ -204,7 +206,7 @@ class _SignatureParser:
         if buffer is not None and buffer != forms.BUFFER:
             fields.report(
                 f"{place}.buffer",
-                get("buffer").line,
+                line_of(get("buffer")),
                 "M012",
                 f"must be {forms.BUFFER}, the argument that passes the storage",
             )

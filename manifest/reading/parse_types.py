@@ -15,7 +15,7 @@ from tileops.manifest.reading import forms
 from tileops.manifest.reading.fields import Fields
 from tileops.manifest.reading.python_paths import path_problem
 from tileops.manifest.reading.source import Mapping as MappingNode
-from tileops.manifest.reading.source import Node
+from tileops.manifest.reading.source import Node, line_of
 
 _CONSTRUCTOR = re.compile(r"(?P<name>[A-Za-z_]\w*)(\((?P<fields>.*)\))?", re.ASCII)
 
@@ -184,7 +184,10 @@ def _field_kind(text: str, types: Collection[str]) -> kinds.Kind | str:
     found = kinds.parameter_kind(text)
     inner = found.item if isinstance(found, kinds.Maybe) else found
     if text in types or isinstance(inner, (kinds.Opaque, kinds.DType)):
-        return f"{shown(text)} is no type of a field: it is int, bool, float, str, words, a list or tuple of these, or may be None"
+        return (
+            f"{shown(text)} is no type of a field: it is int, bool, float, str, words, a list or tuple of these, or may"
+            " be None"
+        )
     return found
 
 
@@ -200,7 +203,7 @@ def _constructor(fields: Fields, name: str, node: Node, place: str, names: Colle
         fields.report(f"{place}.class", node.line, "M012", problem)
         path = None
     members = []
-    reserved = forms.CONSTRUCTOR.fields["fields"].holds.reserved
+    reserved = forms.CONSTRUCTOR.reserved("fields")
     for field, value in fields.mapping(body.entries.get("fields"), f"{place}.fields").entries.items():
         text = fields.text(value, f"{place}.fields.{field}")
         if text is None or not fields.name(field, f"{place}.fields.{field}", value.line, reserved):
@@ -224,16 +227,18 @@ def _invariant(
     try:
         found = expr_parser.parse(text)
     except expr_parser.ExprError as error:
-        fields.report(place, node.line, "M020", str(error))
+        fields.report(place, line_of(node), "M020", str(error))
         return None
     if any(path.startswith(above) for path in fields.malformed):
         return None  # what it reads is not known
     scope = kind_check.Scope(members, {})
-    kind = kind_check.check(found, scope, lambda what, message: fields.report(place, node.line, _CODES[what], message))
+    kind = kind_check.check(
+        found, scope, lambda what, message: fields.report(place, line_of(node), _CODES[what], message)
+    )
     if kind is not None and not isinstance(kind, kinds.Bool):
-        fields.report(place, node.line, "M022", f"must be Bool, and is {kind}")
+        fields.report(place, line_of(node), "M022", f"must be Bool, and is {kind}")
     elif kind is not None and not expr.names(found):
-        fields.report(place, node.line, "M027", f"{shown(text)} reads no field, and so decides nothing")
+        fields.report(place, line_of(node), "M027", f"{shown(text)} reads no field, and so decides nothing")
     return text, found
 
 

@@ -31,7 +31,7 @@ def path_problem(path: str) -> str:
 
 
 def formula_problem(path: str) -> str:
-    """Why a dotted path is none of a formula: this project's stand in one module, those of others in modules of theirs."""
+    """Returns why `path` cannot name a formula, or "". The project's own formulas live in tileops.perf.formulas."""
     problem = path_problem(path)
     if not problem and path.split(".")[0] == "tileops" and path.rpartition(".")[0] != FORMULAS:
         return f"{shown(path)} is no formula; those of this project are {FORMULAS}.<name>"

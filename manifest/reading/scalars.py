@@ -1,8 +1,8 @@
 """What a plain scalar of YAML means in a spec file: the values that YAML 1.1 and YAML 1.2 read alike.
 
-What the two read differently, such as `010`, `1_0`, `0b1`, `1:30`, `yes` and `off`, means one thing to the person who
-wrote it and another to the next tool, so it is refused with what to write instead: so are a date, which is text to some,
-and `1e6` (a float has a point and its exponent a sign: `1.0e+6`).
+The two read some scalars differently, such as `010`, `1_0`, `0b1`, `1:30`, `yes` and `off`. Such a scalar is refused,
+and the message says what to write instead. So are a date, which some readers take for text, and `1e6`: a float has a
+point, and its exponent a sign (`1.0e+6`).
 """
 
 from __future__ import annotations

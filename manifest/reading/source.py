@@ -55,8 +55,14 @@ class Mapping:
 Node = Scalar | Sequence | Mapping
 
 
+def line_of(node: Node | None) -> int:
+    """Returns the line of a node that was found to be there, as that of a field with a value is."""
+    assert node is not None, "a field with a value has a node"
+    return node.line
+
+
 def lines(node: Node, depth: int, path: str = "") -> dict[str, int]:
-    """The line of every member down to `depth`, by its path as diagnostics write it: `signature.forall.M`, `workloads[0].M`."""
+    """Returns the line of each member down to `depth`, by the path that diagnostics show: `workloads[0].M`."""
     found: dict[str, int] = {}
     if isinstance(node, Mapping):
         members = [
@@ -73,7 +79,7 @@ def lines(node: Node, depth: int, path: str = "") -> dict[str, int]:
     return found
 
 
-class _TooLarge(Exception):
+class _TooLargeError(Exception):
     """A document passes a bound; carries the line where it does."""
 
     def __init__(self, line: int, what: str) -> None:
@@ -113,7 +119,7 @@ def parse(data: bytes, file: str, diagnostics: Diagnostics) -> Node | None:
             return None  # lines are counted otherwise from there on
         loader = _LOADER(data)
         return _Builder(loader, file, diagnostics).document()
-    except _TooLarge as error:
+    except _TooLargeError as error:
         diagnostics.add(file, error.line, "", "", "M003", str(error))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
@@ -205,11 +211,11 @@ class _Builder:
     def _count(self, number: int, line: int) -> None:
         self._nodes += number
         if self._nodes > MAX_NODES:
-            raise _TooLarge(line, f"more than {MAX_NODES} values, aliases expanded")
+            raise _TooLargeError(line, f"more than {MAX_NODES} values, aliases expanded")
 
     def _deepen(self, depth: int, line: int) -> None:
         if depth > MAX_DEPTH:
-            raise _TooLarge(line, f"nested deeper than {MAX_DEPTH} levels")
+            raise _TooLargeError(line, f"nested deeper than {MAX_DEPTH} levels")
         self._deepest = max(self._deepest, depth)
 
     def _alias(self, anchor: str, line: int, depth: int, key_line: int) -> Node:
@@ -217,7 +223,7 @@ class _Builder:
             raise yaml.YAMLError(f"alias *{anchor} on line {line} stands for nothing before it")
         found = self._anchors[anchor]
         if found is None:
-            raise _TooLarge(line, f"the alias *{anchor} refers to itself")
+            raise _TooLargeError(line, f"the alias *{anchor} refers to itself")
         self._count(found.size, line)
         self._deepen(depth + found.height, line)
         return found.node if isinstance(found.node, Scalar) else dataclasses.replace(found.node, line=key_line or line)

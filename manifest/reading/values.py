@@ -47,7 +47,7 @@ def _constructs(value: AdtValue, constructor: kinds.Constructor) -> bool:
 
 
 def _fulfils(written: dict[str, Any], constructor: kinds.Constructor) -> bool:
-    """Whether fields of the right kinds fulfil the constructor's invariant; outside a primitive's domain they do not."""
+    """Returns whether fields of their kinds fulfil the constructor's invariant; never outside a primitive's domain."""
     if constructor.invariant is None:
         return True
     try:
@@ -72,7 +72,7 @@ def as_algebraic(value: Any, kind: kinds.Kind) -> Any:
 
 
 def misfit(value: Any, kind: kinds.Kind, declared: str) -> str:
-    """Says that a value is not of a kind, which the entry declares with the words `declared`, and what to write instead."""
+    """Returns the message for a value that is not of the kind written as `declared`, with what to write instead."""
     inner = kind.item if isinstance(kind, kinds.Maybe) else kind
     problem = f"{shown(value)} is no {declared}"
     if not isinstance(inner, kinds.Adt):
@@ -85,8 +85,8 @@ def misfit(value: Any, kind: kinds.Kind, declared: str) -> str:
         if isinstance(value, dict) and len(value) == 1
         else value
     )
-    known = isinstance(named, str) and named in forms
-    return f"{problem}; write {forms[named] if known else ' or '.join(forms.values())}"
+    meant = [forms[named]] if isinstance(named, str) and named in forms else forms.values()
+    return f"{problem}; write {' or '.join(meant)}"
 
 
 def form_of(constructor: kinds.Constructor) -> str:

@@ -31,7 +31,7 @@ def all_held(within: tuple[int, int] | None, dtype: str) -> bool:
 
 
 def first_lost(values: np.ndarray, dtype: str) -> int | None:
-    """The first of the integers that is no value of the dtype, so that storing it would change it; None where all are."""
+    """Returns the first of the integers that the dtype cannot hold; None if it holds all."""
     flat = values.reshape(-1)
     if dtypes.category(dtype) in ("bool", "int"):
         lost = ~np.isin(flat, [value for value in np.unique(flat).tolist() if primitives.representable(value, dtype)])

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from tileops.manifest.language import effort, expr, expr_parser, generators, predicates
-from tileops.manifest.language.evaluate import Unknown, evaluate
-from tileops.manifest.language.extents import Extent, extent
-from tileops.manifest.model import Entry, Tensor
+from tileops.manifest.language.evaluate import UnknownNameError, evaluate
+from tileops.manifest.language.extents import Extent
+from tileops.manifest.language.invariants import expect
+from tileops.manifest.model import Entry, Expression, Tensor
 from tileops.manifest.plans.points import Point
 from tileops.manifest.plans.shapes import shape_at
 from tileops.manifest.rows import contents
@@ -22,7 +23,7 @@ VALUES_A_STEP = 16
 MAX_LIST = 2**16  # items that a generator is handed, which generated code writes out
 
 
-class Refused(Exception):
+class RefusedError(Exception):
     """A row does not fit; carries the field and the message."""
 
     def __init__(self, field: str, message: str, code: str = "M060") -> None:
@@ -48,35 +49,35 @@ class RowValues:
         self._made: dict[str, np.ndarray] = {}
 
     def value(self, what: str, node: expr.Expr) -> Any:
-        """The value of an expression. Raises Refused, naming `what` it is of, where it has none."""
+        """The value of an expression. Raises RefusedError, naming `what` it is of, where it has none."""
         try:
             return evaluate(node, self.known, self.present)
-        except Unknown as error:
-            raise Refused("", f"{what} needs {error.args[0]!r}, which the row does not bind") from None
+        except UnknownNameError as error:
+            raise RefusedError("", f"{what} needs {error.args[0]!r}, which the row does not bind") from None
         except (ValueError, ArithmeticError, IndexError, TypeError, KeyError) as error:
-            raise Refused("", f"{what}: {error}") from None
+            raise RefusedError("", f"{what}: {error}") from None
 
     def _arguments(self, call: expr.Call, what: str) -> tuple[Any, ...]:
         return tuple(self.value(what, arg) for arg in call.args)
 
     def extent(self, tensor: Tensor) -> Extent:
-        """What the tensor's generator gives. Raises Refused where it cannot."""
+        """What the tensor's generator gives. Raises RefusedError where it cannot."""
         if tensor.name not in self._extents:
-            call = tensor.values.expr
+            call = _filling(tensor)
             arguments = self._arguments(call, f"the values of {tensor.name}")
             if any(isinstance(argument, Sized) and len(argument) > MAX_LIST for argument in arguments):
-                raise Refused("", f"the values of {tensor.name}: a list of more than {MAX_LIST} items")
+                raise RefusedError("", f"the values of {tensor.name}: a list of more than {MAX_LIST} items")
             try:
-                self._extents[tensor.name] = extent(call.function, arguments)
+                self._extents[tensor.name] = generators.extent(call.function, arguments)
             except (ValueError, TypeError, ArithmeticError) as error:
-                raise Refused("", f"the values of {tensor.name}: {error}") from None
+                raise RefusedError("", f"the values of {tensor.name}: {error}") from None
         return self._extents[tensor.name]
 
     def _contents(self, tensor: Tensor) -> np.ndarray:
-        """The values that the tensor's generator makes. They cost steps; what needs no more than their extent asks for that."""
+        """Returns the values that the tensor's generator makes. They cost steps; `extent` is free."""
         if tensor.name not in self._made:
             effort.spend(self.extent(tensor).work // VALUES_A_STEP)
-            call = tensor.values.expr
+            call = _filling(tensor)
             seed = generators.tensor_seed(
                 self._entry.op, self._case_id, tensor.name
             )  # the very one of the case's calls
@@ -86,27 +87,28 @@ class RowValues:
         return self._made[tensor.name]
 
     def tensor(self, tensor: Tensor, point: Point) -> CaseTensor:
-        """The tensor as the row's call has it. Raises Refused where there can be no such tensor."""
+        """The tensor as the row's call has it. Raises RefusedError where there can be no such tensor."""
         shape = self.value(f"the shape of {tensor.name}", shape_at(self._entry.signature, tensor, point))
         if len(shape) > MAX_RANK:
-            raise Refused(
+            raise RefusedError(
                 "", f"the shape of {tensor.name} would have {len(shape)} axes; a tensor has at most {MAX_RANK}"
             )
         if any(size < 0 for size in shape):
-            raise Refused("", f"the shape of {tensor.name} would be {list(shape)}")
+            raise RefusedError("", f"the shape of {tensor.name} would be {list(shape)}")
         if math.prod(shape) > expr_parser.MAX_INT // 16:
-            raise Refused("", f"the shape of {tensor.name} would be {list(shape)}, which no memory holds")
+            raise RefusedError("", f"the shape of {tensor.name} would be {list(shape)}, which no memory holds")
         filled = None
         if tensor.values is not None:
-            filled = tensor.values.expr.function, self._arguments(tensor.values.expr, f"the values of {tensor.name}")
+            call = _filling(tensor)
+            filled = call.function, self._arguments(call, f"the values of {tensor.name}")
             given = self.extent(tensor).shape
             if given != shape:
-                raise Refused("", f"{tensor.values.text} gives {list(given)}, and {tensor.name} is {list(shape)}")
+                raise RefusedError("", f"{tensor.values.text} gives {list(given)}, and {tensor.name} is {list(shape)}")
         dtype = self.value(f"the dtype of {tensor.name}", tensor.dtype.expr)
         if tensor.values is not None and not contents.all_held(self.extent(tensor).within, dtype):
             lost = contents.first_lost(self._contents(tensor), dtype)
             if lost is not None:
-                raise Refused(
+                raise RefusedError(
                     "",
                     f"{tensor.values.text} gives {lost}, and {tensor.name} is {dtype}, which has no such value",
                     "M065",
@@ -114,20 +116,20 @@ class RowValues:
         return CaseTensor(name=tensor.name, dtype=dtype, shape=shape, values=filled)
 
     def check_requirements(self, inputs: tuple[CaseTensor, ...]) -> None:
-        """Raises Refused where the contents of a metadata tensor are not as its `requires` says."""
+        """Raises RefusedError where the contents of a metadata tensor are not as its `requires` says."""
         for found in inputs:
             tensor = self._entry.signature.inputs[found.name]
             for required in tensor.requires:
-                self._read_contents(required.expr)
-                arguments = self._arguments(required.expr, f"a requirement of {tensor.name}")
+                call = expect(required.expr, expr.Call)
+                self._read_contents(call)
+                arguments = self._arguments(call, f"a requirement of {tensor.name}")
                 try:
-                    holds = predicates.follows(
-                        required.expr.function, self.extent(tensor).within, arguments
-                    ) or predicates.holds(required.expr.function, self._contents(tensor), arguments)
+                    holds = predicates.follows(call.function, self.extent(tensor).within, arguments)
+                    holds = holds or predicates.holds(call.function, self._contents(tensor), arguments)
                 except (ValueError, TypeError, ArithmeticError) as error:
-                    raise Refused("", f"{required.text} of {tensor.name}: {error}", "M064") from None
+                    raise RefusedError("", f"{required.text} of {tensor.name}: {error}", "M064") from None
                 if not holds:
-                    raise Refused("", f"the contents of {tensor.name} do not satisfy {required.text}", "M064")
+                    raise RefusedError("", f"the contents of {tensor.name} do not satisfy {required.text}", "M064")
 
     def _read_contents(self, call: expr.Expr) -> None:
         """Bind the contents of the metadata tensors that a requirement names."""
@@ -136,5 +138,10 @@ class RowValues:
             if other is not None and other.values is not None and self.present[name]:
                 rank = len(self.extent(other).shape)
                 if rank != 1:
-                    raise Refused("", f"{name!r} has {rank} axes, and a requirement reads contents of one", "M064")
+                    raise RefusedError("", f"{name!r} has {rank} axes, and a requirement reads contents of one", "M064")
                 self.known[name] = self._contents(other).tolist()
+
+
+def _filling(tensor: Tensor) -> expr.Call:
+    """The call of the generator that fills a metadata tensor."""
+    return expect(expect(tensor.values, Expression).expr, expr.Call)

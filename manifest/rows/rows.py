@@ -9,9 +9,10 @@ from tileops.manifest.checks.signature import let_order
 from tileops.manifest.diagnostics import Diagnostics
 from tileops.manifest.language import effort, expr, kinds
 from tileops.manifest.language.adt import AdtValue
+from tileops.manifest.language.invariants import expect
 from tileops.manifest.language.primitives import divided
-from tileops.manifest.model import Entry, Row, Tensor
-from tileops.manifest.plans.inference import Mismatch, infer
+from tileops.manifest.model import Entry, Expression, Row, Tensor
+from tileops.manifest.plans.inference import MismatchError, infer
 from tileops.manifest.plans.plan import Plan, item_terms, needed_at
 from tileops.manifest.plans.plan_steps import Step
 from tileops.manifest.plans.planner import affine
@@ -19,7 +20,7 @@ from tileops.manifest.plans.points import Discriminant, Point, discriminants, do
 from tileops.manifest.plans.shapes import shape_at
 from tileops.manifest.reading import values
 from tileops.manifest.rows.cases import Case, CaseTensor
-from tileops.manifest.rows.row_values import Refused, RowValues
+from tileops.manifest.rows.row_values import RefusedError, RowValues
 
 
 def instantiate(entry: Entry, plan: Plan, diagnostics: Diagnostics) -> list[Case]:
@@ -38,7 +39,7 @@ def instantiate(entry: Entry, plan: Plan, diagnostics: Diagnostics) -> list[Case
             instance = _Instance(entry, row, dtypes)
             try:
                 case = instance.case(plan)
-            except effort.Exhausted as error:
+            except effort.ExhaustedError as error:
                 diagnostics.add(entry.file, entry.line_of(path), entry.op, path, "M004", str(error))
                 return cases
             for fault in instance.faults:
@@ -96,19 +97,19 @@ class _Instance:
         self._signature = entry.signature
         self._row = row
         self._dtypes = dtypes
-        self.faults: list[Refused] = []
+        self.faults: list[RefusedError] = []
         self._bound = RowValues(entry, self._case_id())
 
     def case(self, plan: Plan) -> Case | None:
         """The call that the row describes; None where it does not fit."""
         try:
             return self._case(plan)
-        except Refused as error:
+        except RefusedError as error:
             self.faults.append(error)
             return None
 
     def _fault(self, field: str, message: str) -> None:
-        self.faults.append(Refused(field, message))
+        self.faults.append(RefusedError(field, message))
 
     def _case(self, plan: Plan) -> Case | None:
         params = self._params()
@@ -225,20 +226,21 @@ class _Instance:
                 self._fault("dtype_cases", f"{name!r} is no dtype index")
             elif self._dtypes[name] not in kind.values:
                 self._fault("dtype_cases", f"{self._dtypes[name]!r} is not in {kind}")
-        if not self.faults and combos and combos[0].keys() <= self._dtypes.keys():
-            if not any(all(self._dtypes[name] == dtype for name, dtype in combo.items()) for combo in combos):
-                self._fault("dtype_cases", f"{self._dtypes} is none of the entry's dtype_combos")
+        if self.faults or not combos or not combos[0].keys() <= self._dtypes.keys():
+            return
+        if not any(all(self._dtypes[name] == dtype for name, dtype in combo.items()) for combo in combos):
+            self._fault("dtype_cases", f"{self._dtypes} is none of the entry's dtype_combos")
 
     def _point(self, plan: Plan) -> Point:
         """The discriminant point that the row's own values make."""
         signature = self._signature
         for step in plan.deciding:
             if step.index not in self._bound.known:
-                raise Refused("dtype_cases", f"the dtype index {step.index!r} is not assigned")
+                raise RefusedError("dtype_cases", f"the dtype index {step.index!r} is not assigned")
         restrictions = domain_restrictions(signature)
         for rule in signature.rules:
             if rule.expr in restrictions and not self._bound.value("shape_rules", rule.expr):
-                raise Refused("", f"the rule {rule.text!r} does not hold for this row")
+                raise RefusedError("", f"the rule {rule.text!r} does not hold for this row")
         terms = [term for name in (*signature.tensors, *signature.lets) for term in item_terms(signature, name)]
         found = discriminants(signature, [*terms, *(rule.expr for rule in signature.rules)])
         # A dtype index that the row does not assign decides nothing here; if the row's branch reads it, that is told.
@@ -284,7 +286,7 @@ class _Instance:
         terms = self._filled(point)
         for name in self._row.bindings:
             if name in self._signature.forall and name in self._solvable(terms, self._bound.known.keys() - {name}):
-                raise Refused(name, f"{name!r} is what a generator solves; a row does not write it")
+                raise RefusedError(name, f"{name!r} is what a generator solves; a row does not write it")
         waiting = dict(terms)
         while ready := [name for name in waiting if self._ready(name, self._bound.known.keys())]:
             for name in ready:
@@ -300,7 +302,7 @@ class _Instance:
 
     def _ready(self, tensor: str, known: Collection[str]) -> bool:
         """Whether all arguments of a tensor's generator are known."""
-        return all(name in known for name in expr.names(self._signature.bound[tensor].values.expr))
+        return all(name in known for name in expr.names(expect(self._signature.bound[tensor].values, Expression).expr))
 
     def _solvable(self, terms: dict[str, expr.ShapeTerm], known: Collection[str]) -> set[str]:
         """The indices that generators solve where `known` are known."""
@@ -327,7 +329,7 @@ class _Instance:
             index, factor, offset = solved
             value = divided(size, factor, self._bound.value(f"the shape of {tensor.name}", offset))
             if value is None:
-                raise Refused("", f"no {index} makes an axis of {tensor.name} {size}, which its generator gives")
+                raise RefusedError("", f"no {index} makes an axis of {tensor.name} {size}, which its generator gives")
             self._bound.known[index] = value
 
     def _complete(self, point: Point) -> None:
@@ -343,11 +345,11 @@ class _Instance:
         dtypes = {tensor.name: tensor.dtype for tensor in tensors}
         try:
             found = infer(steps, shapes, dtypes, params, self._bound.present)
-        except Mismatch as error:
-            raise Refused("", f"the row's tensors do not fit its signature: {error}", "M062") from None
+        except MismatchError as error:
+            raise RefusedError("", f"the row's tensors do not fit its signature: {error}", "M062") from None
         for name, value in found.items():
             if value != self._bound.known.get(name, value):
-                raise Refused(
+                raise RefusedError(
                     "", f"the row has {name} = {self._bound.known[name]}, and its tensors infer {value}", "M062"
                 )
 

@@ -43,8 +43,8 @@ class Completion:
     def __call__(self) -> StageCalls:
         """The calls by stage: the reference's, and in their place those that completed and are like them.
 
-        An implementation that fuses, splits or repeats a stage has the reference's calls there, for what a call costs at
-        least is no matter of who serves it.
+        An implementation that fuses, splits or repeats a stage has the reference's calls there, for what a call costs
+        at least is no matter of who serves it.
 
         Raises:
           OpNotAvailableError: the op has no reference implementation, or it cannot be followed on shapes alone.
@@ -160,8 +160,8 @@ class _Data(Origin):
     def __init__(self, op: str, name: str, tensor: torch.Tensor, is_mutated: bool) -> None:
         self._op, self._name = op, name
         self._shape, self._dtype = tuple(tensor.shape), tensor.dtype
-        # A meta tensor has no values, those of one that the call writes are gone when the call has run, and an inference
-        # tensor does not tell whether they are.
+        # A meta tensor has no values, those of one that the call writes are gone when the call has run, and an
+        # inference tensor does not tell whether they are.
         self._has_values = tensor.device.type != "meta" and not is_mutated and not tensor.is_inference()
         self._tensor, self._version = weakref.ref(tensor), version(tensor)
 

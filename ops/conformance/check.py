@@ -8,7 +8,6 @@ no other's), lossless (a check that could not be made is named with the reason) 
 from __future__ import annotations
 
 import dataclasses
-import fnmatch
 import importlib
 import inspect
 from collections.abc import Sequence
@@ -17,10 +16,10 @@ from tileops.ops.conformance.calls import check_calls
 from tileops.ops.conformance.classes import Subject, check_class, import_modules, place_of, subjects
 from tileops.ops.conformance.findings import Finding, Findings, describe
 from tileops.ops.conformance.signature import check_implementation, check_signatures
-from tileops.tools.cli import nearest
+from tileops.tools.cli import errors, globs, nearest
 
 
-class NoSuchOp(Exception):
+class NoSuchOp(errors.UserError):
     """A glob matches no entry; the message has the entries."""
 
 
@@ -59,7 +58,7 @@ def check(
     modules = import_modules(generated_dir, plugins, found)
     complete = not len(found)
     everything = subjects(modules, found)
-    chosen = {subject.entry: subject for subject in everything if fnmatch.fnmatchcase(subject.entry, op)}
+    chosen = {subject.entry: subject for subject in everything if globs.fits(subject.entry, op)}
     if not chosen and complete:
         known = (subject.entry for subject in everything)
         raise NoSuchOp(f"no entry matches {op!r}; {nearest.instead(op, known, listed_by)}")

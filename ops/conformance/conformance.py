@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import fnmatch
 import json
 import pathlib
 import tempfile
@@ -13,7 +12,7 @@ from collections.abc import Iterator
 from absl import app, flags
 
 from tileops.ops import row_index
-from tileops.tools.cli import command, later, nearest, paths
+from tileops.tools.cli import command, globs, later, nearest, paths
 
 # Imported when first used, since they import torch.
 conformance = later.module("tileops.ops.conformance.check")
@@ -31,7 +30,7 @@ def main(argv: list[str]) -> int:
     plugins = [paths.plugin_path(name) for name in _PLUGIN.value]
     if plugins or _SPEC_DIR.value:
         paths.make_user_modules_importable(plugins)
-    elif not any(fnmatch.fnmatchcase(name, _OP.value) for name in row_index.load()):
+    elif not any(globs.fits(name, _OP.value) for name in row_index.load()):
         raise app.UsageError(
             f"no entry matches {_OP.value!r}; {nearest.instead(_OP.value, row_index.load(), nearest.ROWS)}"
         )

@@ -46,7 +46,8 @@ class GroupedQueryAttentionFwdOp(generated.GroupedQueryAttentionFwdOp):
     A causal mask is aligned at the bottom right: query i sees keys up to i + S_kv - S. Without keys, o is 0.
     """
 
-    # Rows of scores between nearly equal and nearly one alone, offset by key dimension; values of heads of their own scale.
+    # Rows of scores between nearly equal and nearly one alone, offset by key dimension; values of heads of their own
+    # scale.
     SAMPLES = {
         "q": Groups(axes=lambda params, rank: (3,), scales=(-4.0, 0.0), has_large=False),
         "k": Groups(axes=lambda params, rank: (1,), scales=(-0.5, 0.5), has_large=False),

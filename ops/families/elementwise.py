@@ -1,7 +1,7 @@
 """Public ops of the family elementwise.
 
-Nearly all are lines of one table (kernels/elementwise/table.py), which TableOp implements; what they take and cost is in
-manifest/spec/elementwise*.yaml.
+Nearly all are lines of one table (kernels/elementwise/table.py), which TableOp implements; what they take and cost is
+in manifest/spec/elementwise*.yaml.
 """
 
 from __future__ import annotations

@@ -26,8 +26,8 @@ def _empty(call: CheckedCall) -> torch.Tensor:
 def alibi_slopes(num_heads: int) -> list[float]:
     """The slope of each head: a geometric sequence from 2 ** (-8 / n) down, for n heads, n a power of two.
 
-    For other numbers that of the last power of two, then every other one of the sequence twice as long. (Press, Smith and
-    Lewis, Train short, test long, 2021.)
+    For other numbers that of the last power of two, then every other one of the sequence twice as long. (Press, Smith
+    and Lewis, Train short, test long, 2021.)
     """
     if num_heads == 0:
         return []

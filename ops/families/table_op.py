@@ -46,7 +46,9 @@ class TableOp(Op):
 
     @implementation("torch")
     def _torch(self, call: CheckedCall, *inputs: torch.Tensor | None) -> torch.Tensor:
-        """PyTorch's function, its result laid out as the kernel lays it out. Raises OpCallError where integers have no quotient."""
+        """PyTorch's function, its result laid out as the kernel lays it out. Raises OpCallError where integers have no
+        quotient.
+        """
         try:
             result = TABLE[self.ENTRY].reference(*inputs, **call.params)
         except RuntimeError as error:

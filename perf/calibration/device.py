@@ -107,6 +107,7 @@ class Meter:
         """
         if isinstance(trial, model.BandwidthTrial):
             return self._best_window(trial, self._reserved().call(trial), 0.0)
+        assert isinstance(trial, model.MatrixTrial), "nothing else measures arithmetic trials"
         with matrix.tf32_allowed():
             call = matrix.matrix_call(trial, self._device)
             return self._best_window(trial, call, _REST_S)
@@ -141,6 +142,7 @@ class Meter:
             # Far below the power limit: no rest.
             call = kernels.arithmetic_call(trial, self._device)
             return self._timed(call, trial, budget, Flush.DIRTY)
+        assert isinstance(trial, model.MatrixTrial)
         with matrix.tf32_allowed():
             call = matrix.matrix_call(trial, self._device)
             time.sleep(rest_s)

@@ -81,7 +81,8 @@ def _own_int8(trial: model.MatrixTrial, a: torch.Tensor, b: torch.Tensor) -> Cal
 
     from tileops.perf.calibration import int8
 
-    call = int8.product_call(a, b.t(), trial.tile, trial.stages)
+    rows, columns, depth = trial.tile
+    call = int8.product_call(a, b.t(), (rows, columns, depth), trial.stages)
     try:
         right = torch.equal(call(), torch._int_mm(a, b))
     except triton.TritonError as error:

@@ -9,7 +9,6 @@ a trial gives a *reading*; the best reading of a quantity's trials is its
 
 import dataclasses
 from collections.abc import Callable
-from typing import Union
 
 # Arrays of the size of a trial's `array_bytes` that one call reads or writes.
 ARRAYS_MOVED = {"COPY": 2, "TRIAD": 3, "READ": 1, "WRITE": 1}
@@ -149,7 +148,7 @@ class MatrixTrial:
         return f"{self.m}x{self.n}x{self.k} {self.layout}{fast}, {code}"
 
 
-Trial = Union[BandwidthTrial, ArithmeticTrial, MatrixTrial]
+Trial = BandwidthTrial | ArithmeticTrial | MatrixTrial
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 import dataclasses
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from tileops.perf.calibration import model as model
 
@@ -158,7 +158,8 @@ def peaks(device: Device, theoretical: Mapping[str, float], effort: Effort) -> l
     """
     quantities = []
     for key, flops_per_s in theoretical.items():
-        cross_check = None
+        cross_check: model.Trial | None = None
+        sweep: Sequence[model.Trial]
         if key in _ARITHMETIC:
             sweep = _arithmetic_trials(key, device, flops_per_s, effort.quick)
             budget_s = effort.arithmetic_s

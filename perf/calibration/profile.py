@@ -4,6 +4,7 @@ import os
 import re
 import textwrap
 from collections.abc import Mapping, Sequence
+from typing import IO
 
 from google.protobuf import text_format
 
@@ -189,10 +190,12 @@ def unconfirmed_in_words(outcome: model.Outcome) -> str:
 def variants_in_words(outcome: model.Outcome) -> str:
     """Returns the best rate of each access width and each size of a bandwidth outcome."""
 
-    def width(trial: model.BandwidthTrial) -> str:
+    def width(trial: model.Trial) -> str:
+        assert isinstance(trial, model.BandwidthTrial)
         return "torch copy_" if trial.torch_copy else f"{trial.width}-byte accesses"
 
-    def size(trial: model.BandwidthTrial) -> str:
+    def size(trial: model.Trial) -> str:
+        assert isinstance(trial, model.BandwidthTrial)
         return model.written_size(trial.array_bytes)
 
     groups = [
@@ -234,4 +237,8 @@ def write(profile: gpu_profile_pb2.GpuProfile, path: str | os.PathLike) -> None:
       OutputError: The file cannot be written.
     """
     text = to_text(profile)
-    output.write(str(path), lambda file: file.write(text))
+
+    def render(file: IO[str]) -> None:
+        file.write(text)
+
+    output.write(str(path), render)

@@ -37,7 +37,12 @@ def finalists_of(quantity: model.Quantity, readings: Sequence[model.Reading]) ->
     best = [reading.trial for reading in ranked[: quantity.finalists]]
     if not quantity.final_array_bytes:
         return best
-    return [dataclasses.replace(trial, array_bytes=size) for trial in best for size in quantity.final_array_bytes]
+    return [
+        dataclasses.replace(trial, array_bytes=size)
+        for trial in best
+        if isinstance(trial, model.BandwidthTrial)  # other trials have no array
+        for size in quantity.final_array_bytes
+    ]
 
 
 def confirmed_best(

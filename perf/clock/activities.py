@@ -102,7 +102,7 @@ Signature = tuple[tuple[str, str], ...]
 
 
 def launches_by_id(trace: Trace) -> dict[int, Launch]:
-    """Returns the launch of each correlation id: the outer one if a driver call inside a runtime call carries it too."""
+    """Returns the launch of each correlation id: the outer one if a driver call inside a runtime call has it too."""
     launches: dict[int, Launch] = {}
     for launch in trace.launches:
         known = launches.get(launch.correlation)

@@ -52,16 +52,19 @@ class ColdCache:
         """
         self.flush = flush
         self.buffer_bytes = 0
-        self.written_share = None
+        self.written_share: float | None = None
         self._empty: Callable[[], object] = lambda: None
         if flush is Flush.NONE:
             return
         self.buffer_bytes = _CACHES * cache_bytes(device)
         # Never zeros: a device may hold a constant line compressed, in less of the cache than its size.
         buffer = torch.randint(0, 2**31, (self.buffer_bytes // 4,), dtype=torch.int32, device=device)
-        reads, writes = {Flush.DIRTY: (0, 1), Flush.CLEAN: (1, 0)}.get(flush) or shares(written_share)
         if flush is Flush.MATCHED:
+            assert written_share is not None, "a matched flush needs the share to match"
+            reads, writes = shares(written_share)
             self.written_share = writes / (reads + writes)
+        else:
+            reads, writes = (0, 1) if flush is Flush.DIRTY else (1, 0)
         self._empty = _sweep(buffer, reads, writes)
 
     def empty(self) -> None:

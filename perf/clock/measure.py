@@ -14,13 +14,14 @@ device: it is theirs by launch, never the call's. First calls are made for the w
 autotuning happen there), then recorded in short discovery sessions until two consecutive calls run the same device
 work, and then one session takes the samples, each of which must run exactly that work.
 
-A mark, a kernel of the clock's own, follows each call on its stream: what lies between call and mark and is explained by
-nothing is an error (timeline.py). Some calls more, at random places, wait behind a gate and give no sample.
+A mark, a kernel of the clock's own, follows each call on its stream: what lies between call and mark and is explained
+by nothing is an error (timeline.py). Some calls more, at random places, wait behind a gate and give no sample.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
 import random
 import time
 from collections.abc import Callable, Sequence
@@ -164,7 +165,7 @@ def _by_events(
 
 
 def _gates(count: int, host_ns: Sequence[float]) -> list[int]:
-    """Returns the gate before each call, 0 for the `count` that are samples: an op cannot foresee which. Nanoseconds."""
+    """Returns the gate before each call, 0 for the `count` samples: an op cannot foresee which. Nanoseconds."""
     gate = int(min(_GATE_CALLS * max(host_ns) + _GATE_LEAST_NS, _GATE_MOST_NS))
     gates = [0] * count + [gate] * _GATED_CALLS
     random.SystemRandom().shuffle(gates)
@@ -211,11 +212,11 @@ class _Batch:
 
 def _seen_batch(steps: _Steps, cache: ColdCache, gates: Sequence[int]) -> tuple[_Batch, int]:
     """Returns a batch and how many sessions it took: one that reports no device work is repeated in a fresh session."""
-    for sessions in range(1, _SESSION_TRIES + 1):
+    for sessions in range(1, _SESSION_TRIES):
         found = _batch(steps, cache, gates)
         if found.device_is_seen:
-            break
-    return found, sessions
+            return found, sessions
+    return _batch(steps, cache, gates), _SESSION_TRIES
 
 
 def _batch(steps: _Steps, cache: ColdCache, gates: Sequence[int]) -> _Batch:
@@ -287,13 +288,13 @@ def _with_events(steps: _Steps, cache: ColdCache, count: int) -> tuple[list[floa
 
 def _on_host(steps: _Steps, budget: Budget) -> Measurement:
     deadline = _now_ns() + int(budget.warmup_s * 1e9)
-    calls, fastest = 0, None
+    calls, fastest = 0, math.inf
     while calls < MIN_WARMUP or _now_ns() < deadline:
         begin = _now_ns()
         steps.prepare()
         steps.call()
         elapsed = (_now_ns() - begin) / 1e9
-        fastest = elapsed if fastest is None else min(fastest, elapsed)
+        fastest = min(fastest, elapsed)
         calls += 1
     wall = []
     for _ in range(budget.samples(fastest)):

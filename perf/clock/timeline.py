@@ -2,16 +2,18 @@
 
 Two marks enclose a call on the device: the moment from which it was idle or a kernel of the clock's own ended, and the
 start of a kernel that the clock launches behind the call on the same stream. Between them lie the call's activities and
-gaps. The host explains a gap up to the moment at which it had launched what comes next; the device takes a microsecond or
-two to start that. Anything beyond is work without a record.
+gaps. The host explains a gap up to the moment at which it had launched what comes next; the device takes a microsecond
+or two to start that. Anything beyond is work without a record.
 
-Worked example on an H200: a kernel of 8.9 us launches another kernel on the device, and CUPTI reports the first alone. The
-closing mark starts 55.8 us after the reported end, though the host had launched the mark long before. The device may take
-2 us to start the mark, so 53.8 us have no record. After a multiplication of 33.2 us the mark starts 1.5 us later.
+Worked example on an H200: a kernel of 8.9 us launches another kernel on the device, and CUPTI reports the first alone.
+The closing mark starts 55.8 us after the reported end, though the host had launched the mark long before. The device
+may take 2 us to start the mark, so 53.8 us have no record. After a multiplication of 33.2 us the mark starts 1.5 us
+later.
 
-Host time is the limit of this: while the host prepares the next launch, a device that works unseen looks idle. So the
-clock holds the stream with a kernel that waits ("the gate") before some calls, chosen at random. The host has then launched
-the whole call before its first kernel starts, and no gap is the host's.
+While the host prepares the next launch, a device that works unseen looks idle. If the host only waits for the device in
+a gap, in a call that synchronizes or in a copy to the host, the wait is no host time beyond what its return takes. And
+the clock holds the stream with a kernel that waits ("the gate") before some calls, chosen at random. The host has then
+launched the whole call before its first kernel starts, and no gap is the host's.
 """
 
 from __future__ import annotations
@@ -23,14 +25,17 @@ from collections.abc import Mapping, Sequence
 
 from tileops.perf.clock.activities import Activity, ClockError, Kind, Launch, Trace, launches_by_id
 
-# What the device may take to start an activity once it is free, and once the host has left the launching call. On an H200
-# (docs/measuring.md) a kernel starts 1.1 to 1.8 us after a kernel of its stream, up to 4.5 us after one of another stream,
-# another node of its graph, a copy or a fill, up to 8.9 us beside a copy that the host takes part in, and up to 4.1 us after
-# the host has left the call. Nanoseconds.
+# What the device may take to start an activity once it is free, and once the host has left the launching call. On an
+# H200 (docs/measuring.md) a kernel starts 1.1 to 1.8 us after a kernel of its stream, up to 4.5 us after one of another
+# stream, another node of its graph, a copy or a fill, up to 8.9 us beside a copy that the host takes part in, and up to
+# 4.1 us after the host has left the call. Nanoseconds.
 _AFTER_KERNEL_NS = 2_000
 _AFTER_OTHER_NS = 5_000
 _HOST_COPY_NS = 10_000
 _LAUNCH_NS = 4_000
+# From the end of the work that a host call waits for to its return. The device was busy for the rest of a longer wait.
+# Nanoseconds.
+_WAIT_NS = 20_000
 # Unexplained time of one call that is no evidence yet: of any call, and for each of its activities. Nanoseconds.
 _BOUND_NS = 2_000
 _BOUND_EACH_NS = 100
@@ -42,6 +47,8 @@ _LAUNCHES_PER_FLUSH = 2_000
 
 _HOST_COPY = re.compile(r"Memcpy (HtoD|DtoH|HtoH)")
 _KERNEL_LAUNCH = re.compile(r"(cuda|cu|hip)(Module|Ext)?Launch(Cooperative)?Kernel(Ex|ExC)?(_\w+)?")
+_TO_HOST = re.compile(r"Memcpy DtoH")
+_WAIT = re.compile(r"(cuda|cu|hip)(Device|Ctx|Stream|Event)Synchronize(_\w+)?")
 _CAPTURE = re.compile(r"(cuda|cu|hip)StreamBeginCapture\w*")
 
 
@@ -74,7 +81,13 @@ class Span:
         return _BOUND_NS + _BOUND_EACH_NS * self.activities
 
 
-def span(begin_ns: int, work: Sequence[Activity], mark: Activity, launches: Mapping[int, Launch]) -> Span:
+def span(
+    begin_ns: int,
+    work: Sequence[Activity],
+    mark: Activity,
+    launches: Mapping[int, Launch],
+    waits: Sequence[Launch] = (),
+) -> Span:
     """Returns the span of one call.
 
     Args:
@@ -82,14 +95,15 @@ def span(begin_ns: int, work: Sequence[Activity], mark: Activity, launches: Mapp
       work: the call's activities.
       mark: the kernel that was launched behind the call, on its stream.
       launches: by correlation id.
+      waits: host calls that wait for the device.
     """
     busy = host = device = 0
     at, before = begin_ns, None
     for found in sorted((*work, mark), key=lambda one: one.start_ns):
         if found.start_ns > at:
-            launched_ns = launches[found.correlation].end_ns
+            launched_ns = _launched_ns(found, launches[found.correlation])
             ready_ns = min(max(at, launched_ns), found.start_ns)
-            host += ready_ns - at
+            host += ready_ns - at - _waited_ns(at, ready_ns, waits)
             allowed_ns = max(_usual_ns(before, found), min(_LAUNCH_NS, launched_ns + _LAUNCH_NS - at))
             device += min(found.start_ns - ready_ns, allowed_ns)
         if found is mark:
@@ -146,7 +160,8 @@ def spans(trace: Trace, owned: Mapping[str, Sequence[Activity]], calls: Sequence
                     )
         gate = owned.get(f"gate{name}")
         begin_ns = gate[0].end_ns if gate else window.start_ns
-        found.append(span(begin_ns, owned[f"call{name}"], owned[f"close{name}"][0], launches))
+        waits = [one for one in inside if _WAIT.fullmatch(one.name)]
+        found.append(span(begin_ns, owned[f"call{name}"], owned[f"close{name}"][0], launches, waits))
     return found
 
 
@@ -167,11 +182,25 @@ def check(found: Sequence[Span], which: str) -> None:
     explained = typical.total_ns - typical.unexplained_ns
     raise ClockError(
         f"the device worked longer than the profiler reports: in {len(beyond)} of {len(found)} {which}, such as one of"
-        f" {typical.total_ns / 1e3:.1f} us of which {explained / 1e3:.1f} us are explained ({typical.busy_ns / 1e3:.1f} us of"
-        f" reported work, the rest gaps) and {typical.bound_ns / 1e3:.1f} us may be left. Kernels that launch kernels (CUDA"
-        " dynamic parallelism) are honest, but CUPTI reports the parent alone: launch from the host to get a time. Other"
-        " causes: the profiler was switched off within the call, or its stream waits for a host function"
+        f" {typical.total_ns / 1e3:.1f} us of which {explained / 1e3:.1f} us are explained ({typical.busy_ns / 1e3:.1f}"
+        f" us of reported work, the rest gaps) and {typical.bound_ns / 1e3:.1f} us may be left. Kernels that launch"
+        " kernels (CUDA dynamic parallelism) are honest, but CUPTI reports the parent alone: launch from the host to"
+        " get a time. Other causes: the profiler was switched off within the call, or its stream waits for a host"
+        " function"
     )
+
+
+def _launched_ns(found: Activity, launch: Launch) -> int:
+    """Returns when the device had an activity to start: a copy to the host may be waited for within its launch."""
+    if found.kind is Kind.MEMCPY and _TO_HOST.match(found.name):
+        return min(launch.end_ns, launch.start_ns + _HOST_COPY_NS)
+    return launch.end_ns
+
+
+def _waited_ns(begin_ns: int, end_ns: int, waits: Sequence[Launch]) -> int:
+    """Returns how long the host waited between two times for a device that looks idle, beyond what returns take."""
+    overlaps = (min(one.end_ns, end_ns) - max(one.start_ns, begin_ns) for one in waits)
+    return min(sum(max(overlap - _WAIT_NS, 0) for overlap in overlaps), end_ns - begin_ns)
 
 
 def _usual_ns(before: Activity | None, found: Activity) -> int:

@@ -1,12 +1,22 @@
-"""Tensors that come back from code that nobody vouches for: plain ones that hide nothing, by the bench's own aliases.
+"""The border between the bench and code that nobody vouches for: what comes back from it, and what it cannot reach.
 
-A tensor takes attributes like any Python object, and one called `clone` or `copy_` hides the method. So the bench lends
-and keeps aliases (RowInputs.lend, `taken`), calls no method by way of a tensor that an implementation had in its hands,
-and refuses one on which such an attribute is.
+A tensor takes attributes like any Python object, and an attribute called `clone` or `copy_` hides the method. So the
+bench lends and keeps aliases (RowInputs.lend, `taken`), calls no method by way of a tensor that an implementation had
+in its hands, and refuses a tensor with such an attribute.
+
+What verification rests on must outlive calls of such code. A tensor of this process would not: a kernel that writes
+past the end of its output can hit it, and Python code can find it. So `Kept` holds tensors in a sealed file in memory,
+with checksums. The file has no address while such code runs, the system refuses every write to it once it is sealed,
+and each reading is compared with the checksums taken when the tensors were made.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import fcntl
+import math
+import os
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -56,3 +66,153 @@ def _check_plain(what: str, tensor: torch.Tensor | None) -> None:
         raise WrongResultError(
             f"{what} carries attributes that hide a tensor's own ({', '.join(hiding)}); a plain tensor is wanted"
         )
+
+
+# ---- what is kept out of reach
+
+
+_SEALS = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+# Tensors begin at multiples of this, so that each can be viewed as any dtype. Bytes.
+_ALIGNMENT = 64
+# 8-byte words that one step of a checksum takes: as many weights are needed. A count.
+_WORDS = 1 << 18
+_WORD = 2**64
+_MULTIPLIER = 0x9E3779B97F4A7C15  # odd, with bits everywhere
+
+
+class KeptError(Exception):
+    """Kept tensors are no longer what they were; the message says what is wrong."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Part:
+    """Where one tensor lies in the file, and what it was."""
+
+    offset: int
+    bytes: int
+    dtype: torch.dtype
+    shape: torch.Size
+    device: torch.device
+    checksum: int
+
+
+class Kept:
+    """A value whose tensors lie in a sealed file; everything else in it is kept as it is."""
+
+    __slots__ = ("_file", "_identity", "_size", "_value")
+
+    def __init__(self, value: Any) -> None:
+        """Copy the tensors of `value`: a tensor, or dicts, tuples, lists and dataclasses that hold some."""
+        self._size = 0
+        tensors: list[tuple[_Part, torch.Tensor]] = []
+
+        def place(tensor: torch.Tensor) -> _Part:
+            part = _Part(
+                offset=self._size,
+                bytes=tensor.nbytes,
+                dtype=tensor.dtype,
+                shape=tensor.shape,
+                device=tensor.device,
+                checksum=checksum(tensor),
+            )
+            self._size += math.ceil(tensor.nbytes / _ALIGNMENT) * _ALIGNMENT
+            tensors.append((part, tensor))
+            return part
+
+        self._value = _replaced(value, torch.Tensor, place)
+        self._size += _ALIGNMENT  # no file of no bytes
+        # Open as long as the value lives.
+        self._file = open(  # noqa: SIM115
+            os.memfd_create("tileops-kept", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING), "rb"
+        )
+        os.ftruncate(self._file.fileno(), self._size)
+        mapped = self._mapped(shared=True)
+        for part, tensor in tensors:
+            mapped[part.offset : part.offset + part.bytes].copy_(_bytes(tensor))
+        del mapped  # a file that is mapped for writing cannot be sealed
+        fcntl.fcntl(self._file, fcntl.F_ADD_SEALS, _SEALS)
+        self._identity = self._identify()
+
+    def get(self) -> Any:
+        """Returns the value with its tensors read anew, on the devices that they came from.
+
+        Raises:
+          KeptError: the file is another one, or a tensor in it is not what it was.
+        """
+        self.check()
+        mapped = self._mapped(shared=False)  # pages are copied if somebody writes to them
+
+        def read(part: _Part) -> torch.Tensor:
+            tensor = mapped[part.offset : part.offset + part.bytes].view(part.dtype).view(part.shape).to(part.device)
+            if checksum(tensor) != part.checksum:
+                raise KeptError("a tensor in it has another checksum than when it was made")
+            return tensor
+
+        return _replaced(self._value, _Part, read)
+
+    def check(self) -> None:
+        """Raises KeptError if the file was replaced or is not sealed; takes microseconds, as it reads no tensor."""
+        if self._identify() != self._identity:
+            raise KeptError("the file that holds it was replaced")
+
+    def _identify(self) -> tuple[int, ...]:
+        try:
+            found = os.fstat(self._file.fileno())
+            return found.st_dev, found.st_ino, found.st_size, fcntl.fcntl(self._file, fcntl.F_GET_SEALS)
+        except (OSError, ValueError):  # closed, or a file of another kind
+            return ()
+
+    def _mapped(self, shared: bool) -> torch.Tensor:
+        """The file's contents [uint8]."""
+        path = f"/proc/self/fd/{self._file.fileno()}"
+        return torch.from_file(path, shared=shared, size=self._size, dtype=torch.uint8)
+
+
+def checksum(tensor: torch.Tensor) -> int:
+    """Returns a 64-bit checksum of a tensor's bytes in row-major order, the same on every device.
+
+    Each word and its upper half count with a weight of their place. It finds accidents and careless writes; code that
+    knows it can evade it.
+    """
+    data = _bytes(tensor)
+    whole = data.numel() // 8 * 8
+    words, total = data[:whole].view(torch.int64), data.numel()
+    weights = _weights(min(_WORDS, words.numel()), data.device)
+    for start in range(0, words.numel(), _WORDS):
+        part = words[start : start + _WORDS]
+        factors = weights[: part.numel()]
+        # The upper half by itself: in a product with a word, two changes of the highest bit would cancel.
+        for term in (part, part >> 32):
+            total = (total * _MULTIPLIER + int((term * factors).sum())) % _WORD
+    return (total * _MULTIPLIER + int.from_bytes(bytes(data[whole:].tolist()), "little")) % _WORD
+
+
+def _weights(count: int, device: torch.device) -> torch.Tensor:
+    """Odd numbers without a pattern [count, int64]: sums of changes with a pattern do not cancel."""
+    found = torch.arange(1, count + 1, device=device)
+    for _ in range(2):
+        found = found * (_MULTIPLIER - _WORD)
+        found = found ^ (found >> 29)
+    return found | 1
+
+
+def _bytes(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor's bytes in row-major order [uint8], where a view as 8-byte words can begin."""
+    flat = tensor.detach().reshape(-1)
+    if flat.stride(0) != 1 or flat.data_ptr() % 8:
+        flat = torch.empty(flat.shape, dtype=flat.dtype, device=flat.device).copy_(flat)
+    return flat.view(torch.uint8)
+
+
+def _replaced(value: Any, leaf: type, change: Callable[[Any], Any]) -> Any:
+    """`value` with each instance of `leaf` in it changed."""
+    if isinstance(value, leaf):
+        return change(value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        return dataclasses.replace(value, **{name: _replaced(one, leaf, change) for name, one in fields.items()})
+    if isinstance(value, dict):
+        return {name: _replaced(one, leaf, change) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(_replaced(one, leaf, change) for one in value)
+    return value

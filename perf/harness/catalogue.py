@@ -1,18 +1,22 @@
-"""The ops that a run measures: the project's, or those of a manifest outside it, with what plugins add."""
+"""The ops that a run measures: the project's, or those of another manifest, with what plug-ins add."""
 
 from __future__ import annotations
 
 import dataclasses
+import linecache
+import pathlib
+import re
 import sys
+import traceback
 from collections.abc import Callable, Iterable, Mapping
 
 from tileops.ops import catalogue
 from tileops.ops.implementations import Implementation
 from tileops.ops.op import Op
-from tileops.perf.harness import integrity, load_errors
+from tileops.perf.harness import errors, fingerprint
 from tileops.perf.harness import plugins as bench_plugins
 from tileops.perf.harness import settings as bench_settings
-from tileops.perf.harness import threads as bench_threads
+from tileops.tools.cli import errors as cli_errors
 from tileops.tools.cli import paths
 
 
@@ -31,7 +35,7 @@ class Sources:
     plugin_files: tuple[bench_plugins.SourceFile, ...] = ()
 
 
-class CatalogueError(Exception):
+class CatalogueError(cli_errors.UserError):
     """Ops could not be loaded; the message says which file or module, and why."""
 
 
@@ -64,27 +68,28 @@ def load(
     try:
         classes = catalogue.load(sources.generated_dir)
     except Exception as error:
-        raise CatalogueError(load_errors.of_generated(sources.generated_dir, error)) from error
-    guard = integrity.Guard(classes.values(), with_implementations=False) if sources.plugins else None
-    settings, threads = bench_settings.read(), bench_threads.alive()
+        raise CatalogueError(_generated_error(sources.generated_dir, error)) from error
+    guard = fingerprint.Guard(classes.values(), with_implementations=False) if sources.plugins else None
+    settings, threads = bench_settings.read(), bench_settings.alive()
     registered = {} if brought is None else brought
     for plugin in sources.plugins:
         before, classes_before, loaded = _implementations(classes), dict(classes), set(sys.modules)
         try:
             module = catalogue.import_plugin(plugin)
         except (Exception, SystemExit) as error:  # a script that was not written to be imported may end itself
-            raise CatalogueError(load_errors.of_plugin(plugin, error)) from error
+            raise CatalogueError(_plugin_error(plugin, error)) from error
         classes |= catalogue.classes_of([module])
+        assert guard is not None  # there is a plug-in
         if names := guard.changed():
-            raise CatalogueError(f"--plugin={plugin}: {integrity.describe(names)}")
+            raise CatalogueError(f"--plugin={plugin}: {fingerprint.describe(names)}")
         if said := bench_settings.describe(settings, bench_settings.read()):
             raise CatalogueError(f"--plugin={plugin}: on import, {said}")
-        if names := bench_threads.busy(threads):
+        if names := bench_settings.busy(threads):
             raise CatalogueError(f"--plugin={plugin}: threads that its import started compute on ({', '.join(names)})")
         for name, file in bench_plugins.namesakes(plugin, sources.plugins):
             raise CatalogueError(
-                f"--plugin={plugin}: the module {name!r} beside it is not the one that is loaded, which is {file}: give one"
-                " of them another name, or measure the plugins in two runs"
+                f"--plugin={plugin}: the module {name!r} beside it is not the one that is loaded, which is {file}: give"
+                " one of them another name, or measure the plugins in two runs"
             )
         after = _implementations(classes)
         _refuse_taken_names(plugin, before, after, registered)
@@ -124,8 +129,8 @@ def _refuse_taken_names(
             op, name = key
             whose = "that the op has already" if owner == plugin else f"in {owner}"
             raise CatalogueError(
-                f"--plugin={plugin}: its implementation {name!r} of {op} takes the place of the one of that name {whose};"
-                " a record could be of either: give one of them another name"
+                f"--plugin={plugin}: its implementation {name!r} of {op} takes the place of the one of that name"
+                f" {whose}; a record could be of either: give one of them another name"
             )
 
 
@@ -158,3 +163,55 @@ def _implementations(classes: Mapping[str, type[Op]]) -> dict[tuple[str, str], I
 def is_hand_written(op_class: type[Op]) -> bool:
     """Whether an entry has a class of its own beside the generated one, which alone declares a roof."""
     return "eval_roofline" not in vars(op_class)
+
+
+# ---- why ops could not be loaded: where the user has to look, and what to do
+
+
+_GENERATED = "tileops_generated_"
+# How generated code imports the module of a formula, and where it says which line of the manifest names the formula.
+_IMPORT = re.compile(r"import (\S+) as _\w+\s*$")
+_FUNC = re.compile(r'# (\S+\.yaml:\d+): func\s+return _checks\.price_pair\(\s*"[^"]*",\s*"([^"]+)"')
+
+
+def _plugin_error(plugin: str, error: BaseException) -> str:
+    """What was wrong with a plugin's import."""
+    said = f"--plugin={plugin}: {errors.describe(error)}"
+    missing = (isinstance(error, ModuleNotFoundError) and error.name) or ""
+    if missing.startswith(_GENERATED):
+        family = missing.removeprefix(_GENERATED)
+        return f"{said}; that is family {family!r} of a manifest outside the project: name its folder with --spec_dir"
+    return said
+
+
+def _generated_error(generated_dir: str | None, error: Exception) -> str:
+    """What was wrong with the import of generated modules; None are the project's.
+
+    Where a formula's module cannot be imported it names the manifest's line: the generated file is nothing that the
+    user wrote, and may be gone by the time they read this.
+    """
+    described = errors.describe(error)
+    formulas = None if generated_dir is None else _formulas(pathlib.Path(generated_dir), error)
+    if formulas is None:
+        return f"{generated_dir or 'tileops.ops.generated'}: cannot load ops: {described}"
+    where, module = formulas
+    said = f"{where}: func: {module} cannot be imported: {described}"
+    if isinstance(error, ModuleNotFoundError) and error.name and f"{module}.".startswith(f"{error.name}."):
+        folder = paths.user_path(".").absolute()
+        return f"{said}; it has to be in {folder}, where the command is run, or be installed"
+    return said
+
+
+def _formulas(folder: pathlib.Path, error: Exception) -> tuple[str, str] | None:
+    """Returns (file:line of the manifest, module) of the formula that could not be imported; None if it was no"
+    " formula."""
+    found = None
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        path = pathlib.Path(frame.f_code.co_filename)
+        imported = _IMPORT.match(linecache.getline(str(path), line)) if path.parent == folder else None
+        if imported:
+            for func in _FUNC.finditer("".join(linecache.getlines(str(path)))):
+                if func[2].rpartition(".")[0] == imported[1]:
+                    found = func[1], imported[1]
+                    break
+    return found

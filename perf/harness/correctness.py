@@ -1,4 +1,4 @@
-"""Is what an implementation computed right? Comparison with the reference, which runs in higher precision."""
+"""Is what an implementation computed right? Compares with the reference, which runs in higher precision."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from typing import Any
 
 import torch
 
+from tileops.ops.cases import WorkloadCase
 from tileops.ops.op import Op
-from tileops.perf.harness import bias, not_finite
 from tileops.perf.harness import noise as bench_noise
+from tileops.perf.harness import rules
 from tileops.perf.harness.expected import Expected, Jumps, Wanted, WrongResultError, outputs_by_name, share_storage
 from tileops.perf.harness.inputs import Inputs
 
 # Largest relative error ||out - ref|| / ||ref|| that passes, by dtype of the output. Rounding the result alone costs
-# 2e-3 in bfloat16 and 3e-4 in float16, products of rounded operands a few times as much; float32 products may be computed
-# with tf32 operands (3e-4). Dtypes without an entry (integers, bool) must be equal.
+# 2e-3 in bfloat16 and 3e-4 in float16, products of rounded operands a few times as much; float32 products may be
+# computed with tf32 operands (3e-4). Dtypes without an entry (integers, bool) must be equal.
 TOLERANCE = {
     "float64": 1e-9,
     "float32": 1e-3,
@@ -26,8 +27,8 @@ TOLERANCE = {
     "float8_e4m3fn": 1e-1,
     "float8_e5m2": 2e-1,
 }
-# The same in steps of the dtype where the work of float32 and float64 ops is done in the dtype itself: a function that is
-# good to 2 or 3 steps follows another in activations, and a norm or a sum of thousands of terms is off by more.
+# The same in steps of the dtype where the work of float32 and float64 ops is done in the dtype itself: a function that
+# is good to 2 or 3 steps follows another in activations, and a norm or a sum of thousands of terms is off by more.
 TOLERANCE_STEPS = {"elementwise": 16.0, "reduction": 128.0}
 # A single element may be off by this many times the tolerance, relative to its own size plus the output's root mean
 # square: an error in few elements hides in the norm.
@@ -36,8 +37,9 @@ _ELEMENT_FACTOR = 8.0
 # be off by more: this share of the elements, or this many where that is fewer.
 _NOISE_FACTOR = 3.5
 # The same in float32 and float64 where work is done in the dtype itself: of 1 + erf(x) in the tail of a GELU nothing is
-# left but the rounding of the sum, which is 10 times what its neighbours' results are off by. And steps of the size of an
-# element's neighbours that it may be off by: 2 sigmoid(2 x) - 1 is off by one or two of them near 0, sin.approx by three.
+# left but the rounding of the sum, which is 10 times what its neighbours' results are off by. And steps of the size of
+# an element's neighbours that it may be off by: 2 sigmoid(2 x) - 1 is off by one or two of them near 0, sin.approx by
+# three.
 _WIDE_NOISE_FACTOR, _NEIGHBOUR_STEPS = 16.0, 4.0
 _WRONG_SHARE = 1 / 1000
 _FEW_WRONG = 2
@@ -109,11 +111,11 @@ def poison(call: Any, device: torch.device) -> None:
 
 
 def _check_tensor(what: str, found: torch.Tensor | None, wanted: Wanted | None) -> float:
-    reference = None if wanted is None else wanted.tensor
-    if found is None or reference is None:
-        if found is reference:
+    if found is None or wanted is None:
+        if found is wanted:
             return 0.0
-        raise WrongResultError(f"{what} is {_there(found)}, and the reference's {_there(reference)}")
+        raise WrongResultError(f"{what} is {_there(found)}, and the reference's {_there(wanted)}")
+    reference = wanted.tensor
     if found.shape != reference.shape:
         raise WrongResultError(
             f"{what} specifies shape {list(found.shape)}, and the reference's {list(reference.shape)}"
@@ -123,7 +125,7 @@ def _check_tensor(what: str, found: torch.Tensor | None, wanted: Wanted | None) 
     if str(found.dtype).removeprefix("torch.") not in TOLERANCE:
         return _check_whole(what, found, reference, wanted.allowed)
     tolerance = tolerance_of(found.dtype, wanted)
-    found, reference = not_finite.settled(what, found, reference, tolerance)
+    found, reference = rules.settled(what, found, reference, tolerance)
     if reference is not wanted.tensor:
         wanted = dataclasses.replace(wanted, tensor=reference)
     if wanted.jumps is not None:
@@ -139,10 +141,10 @@ def _check_tensor(what: str, found: torch.Tensor | None, wanted: Wanted | None) 
     wrong = wrong_elements(found, wanted, tolerance) if error else 0
     if wrong > max(_FEW_WRONG, _WRONG_SHARE * found.numel()):
         raise WrongResultError(
-            f"{what} is wrong in {wrong} of {found.numel()} elements: off by more than {tolerance:.3g} of their own size"
-            f" and {_noise_factor(found.dtype, wanted):g} times what rounding costs there"
+            f"{what} is wrong in {wrong} of {found.numel()} elements: off by more than {tolerance:.3g} of their own"
+            f" size and {_noise_factor(found.dtype, wanted):g} times what rounding costs there"
         )
-    bias.check(what, found, wanted)
+    rules.check_bias(what, found, wanted)
     return error
 
 
@@ -164,7 +166,7 @@ def _noise_factor(dtype: torch.dtype, wanted: Wanted) -> float:
 
 
 def _check_whole(what: str, found: torch.Tensor, reference: torch.Tensor, allowed: float) -> float:
-    """Compare integers or bools, which must be equal or, where the op's definition says so, differ by no more than that."""
+    """Compares integers or bools: they must be equal, or differ by no more than `allowed`, from the op's definition."""
     if allowed and not (found.dtype == torch.bool or found.is_floating_point() or found.is_complex()):
         differing = int((found.long() - reference.long()).abs_().gt(allowed).sum())
         by = f" by more than {allowed:g}"
@@ -187,8 +189,8 @@ def _with_jumps(found: torch.Tensor, reference: torch.Tensor, jumps: Jumps, tole
     return settled.view(found.shape)
 
 
-def _there(tensor: torch.Tensor | None) -> str:
-    return "absent" if tensor is None else "there"
+def _there(found: object | None) -> str:
+    return "absent" if found is None else "there"
 
 
 def relative_error(found: torch.Tensor, reference: torch.Tensor) -> tuple[float, float]:
@@ -216,8 +218,8 @@ def relative_error(found: torch.Tensor, reference: torch.Tensor) -> tuple[float,
 def wrong_elements(found: torch.Tensor, wanted: Wanted, tolerance: float) -> int:
     """How many elements are off by more than `tolerance` of their own size and what honest rounding costs there.
 
-    Where that was not measured, `tolerance` of the size of an element's neighbours is allowed for it. Work in float32 and
-    float64 themselves is allowed a few steps of that size in any case.
+    Where that was not measured, `tolerance` of the size of an element's neighbours is allowed for it. Work in float32
+    and float64 themselves is allowed a few steps of that size in any case.
     """
     reference, noise = wanted.tensor.detach().reshape(-1), wanted.noise
     share = tolerance if noise is None else 0.0
@@ -260,3 +262,29 @@ def _check_storage(
 
 def _bits(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.contiguous().view(torch.uint8) if tensor.dim() else tensor.reshape(1).view(torch.uint8)
+
+
+# ---- how many of a row's timed calls are verified
+
+# Of one truth value half of all wrong results are right by chance, and of a handful of calls that are all chance.
+
+
+# Calls that are verified on every row. A count.
+FEWEST_VERIFIED = 2
+# Elements of the smallest result that are compared in all, and so the most calls: of one element each. A count.
+_VERIFIED_ELEMENTS = 64
+# Inputs that are made anew, and that the reference runs on, for calls beyond the fewest. Bytes.
+_INPUT_BYTES = 16 * 2**20
+
+
+def calls_to_verify(expected: Expected, case: WorkloadCase) -> int:
+    """Timed calls to verify on a row, at least `FEWEST_VERIFIED`. A count.
+
+    Args:
+      expected: what a call of the row gives. The smallest of it decides: each output may be wrong by itself.
+      case: the row; inputs that are not small keep the number down, as each call's are made again.
+    """
+    wanted = (one for one in (*expected.outputs.values(), *expected.mutated.values()) if one is not None)
+    smallest = min((elements for one in wanted if (elements := one.tensor.numel())), default=_VERIFIED_ELEMENTS)
+    affordable = _INPUT_BYTES // max(1, case.input_bytes)
+    return max(FEWEST_VERIFIED, min(-(-_VERIFIED_ELEMENTS // smallest), affordable))

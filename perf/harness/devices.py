@@ -1,10 +1,21 @@
-"""What `--device` names: a kind, one device, several of one kind, or every GPU of this machine."""
+"""The devices of a run: what `--device` names, and which rows a device can run within a time.
+
+A row is judged by its price before anything is allocated. This module imports no torch, so that the bench answers wrong
+flags at once.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import os
+import pathlib
 import re
+from collections.abc import Mapping
 
+from tileops.ops.cases import WorkloadCase
+from tileops.perf.roof import profiles
 from tileops.proto import benchmark_pb2
+from tileops.tools.cli import errors
 
 ALL_GPUS = "cuda:all"
 # Several devices are named one by one: each of them gets a worker.
@@ -12,7 +23,7 @@ _ONE = re.compile(r"cpu|cuda:\d+")
 _WHOLE = re.compile(r"auto|meta|cuda|cuda:all")
 
 
-class DeviceError(Exception):
+class DeviceError(errors.UserError):
     """No device is named so; the message says what is wanted."""
 
 
@@ -37,3 +48,149 @@ def expand(text: str, environment: benchmark_pb2.Environment) -> list[str]:
             return ["cpu"]
         return [f"cuda:{index}" for index in range(environment.device_count)]
     return text.split(",")
+
+
+# ---- what a device can run within a time
+
+
+# What a core surely manages: vectorized code reaches several times as much.
+_FLOPS_PER_CORE_S = 4e9
+# By roof key: products of 16-bit floats, which few CPUs have instructions for. 7e8 of halves was seen on two cores, and
+# 3.5e8 of bfloat16 on two that others used as well.
+_SLOW_FLOPS_PER_CORE_S = {"tensor_core.fp16": 3e8, "tensor_core.bf16": 1.5e8}
+_BYTES_PER_CORE_S = 5e8
+# Random values come from one core, whatever the machine has.
+_RANDOM_BYTES_S = 3e8
+# Calls that a row makes: the first check, 2 to warm up, 10 samples, and 3 runs of the reference for each of 3 checks.
+_CALLS = 22
+# The same on a GPU, where calls are recorded before any is a sample: 2 and 2 references, 2 to warm up, 3 recorded, 10.
+_GPU_CALLS = 19
+# The reference runs in twice the width, beside the result, the inputs' copies and the comparison's chunks. A ratio.
+_INPUT_COPIES, _OUTPUT_COPIES = 5, 8
+# The share of the available memory that a row may take: others live on the machine too.
+_MEMORY_SHARE = 0.5
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Machine:
+    """What there is: cores, and memory that can be had now. Bytes."""
+
+    cores: int
+    memory_bytes: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Gpu:
+    """Ceilings of a GPU, as its profile states them.
+
+    Attributes:
+      bytes_per_s: of its memory.
+      flops_per_s: by roof key.
+    """
+
+    bytes_per_s: float
+    flops_per_s: Mapping[str, float]
+
+
+def gpu(device_name: str) -> Gpu | None:
+    """The ceilings of the GPU that a driver names so; None where no profile does."""
+    profile = profiles.select(profiles.load_profiles(), device_name)
+    if profile is None:
+        return None
+    units = {key: roof.effective_per_s or roof.theoretical_per_s for key, roof in profile.units.items()}
+    bandwidth = profile.bandwidth
+    return Gpu(bytes_per_s=bandwidth.effective_per_s or bandwidth.theoretical_per_s, flops_per_s=units)
+
+
+def least_s(price: benchmark_pb2.BenchmarkRecord, case: WorkloadCase, device: Gpu) -> float:
+    """Time that a row takes on a GPU at least: its calls at the ceilings, with new inputs for each. Seconds."""
+    peak = device.flops_per_s.get(price.roof_key)
+    compute = price.flops / peak if peak else 0.0
+    return _GPU_CALLS * (max(compute, price.bytes / device.bytes_per_s) + case.input_bytes / device.bytes_per_s)
+
+
+def too_long(
+    price: benchmark_pb2.BenchmarkRecord, case: WorkloadCase, device: Gpu, max_seconds: float, flag: str
+) -> str | None:
+    """Why a row is not to be run on a GPU; None where it can be. `flag` names the limit, `max_seconds`.
+
+    The reason reads as that of `too_much`.
+    """
+    seconds = least_s(price, case, device)
+    if max_seconds and seconds > max_seconds:
+        return f"too long for this device: at least {_duration(seconds)}; --{flag}={max_seconds:g} is the limit"
+    return None
+
+
+def this_machine() -> Machine:
+    """The limits of this process: its cores, and the system's and its group's free memory."""
+    memory = [_available_bytes(), *_group_bytes()]
+    return Machine(cores=len(os.sched_getaffinity(0)), memory_bytes=min(memory))
+
+
+def estimate_s(price: benchmark_pb2.BenchmarkRecord, case: WorkloadCase, machine: Machine) -> float:
+    """Time that a row takes on the CPU, its checks and new inputs included; on the long side. Seconds."""
+    flops_per_s = _SLOW_FLOPS_PER_CORE_S.get(price.roof_key, _FLOPS_PER_CORE_S)
+    call = (price.flops / flops_per_s + price.bytes / _BYTES_PER_CORE_S) / machine.cores
+    return _CALLS * (call + case.input_bytes / _RANDOM_BYTES_S)
+
+
+def too_much(
+    price: benchmark_pb2.BenchmarkRecord, case: WorkloadCase, machine: Machine, max_seconds: float
+) -> str | None:
+    """Why a row is not to be run on this CPU; None where it can be. `max_seconds` 0 sets no limit on time.
+
+    The reason reads "what: how much; by which rule".
+    """
+    needed = _INPUT_COPIES * case.input_bytes + _OUTPUT_COPIES * case.output_bytes
+    if needed > _MEMORY_SHARE * machine.memory_bytes:
+        return (
+            f"too large for this machine: about {_size(needed)}; a row may take {_MEMORY_SHARE:.0%} of the memory that"
+            f" is available, {_size(_MEMORY_SHARE * machine.memory_bytes)} of {_size(machine.memory_bytes)}"
+        )
+    seconds = estimate_s(price, case, machine)
+    if max_seconds and seconds > max_seconds:
+        return f"too long for this machine: about {_duration(seconds)}; --max_row_seconds={max_seconds:g} is the limit"
+    return None
+
+
+def _size(count: float) -> str:
+    """Bytes in the largest unit that leaves a number above 1."""
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if count < 1024:
+            return f"{_number(count)} {unit}"
+        count /= 1024
+    return f"{_number(count)} TiB"
+
+
+def _duration(seconds: float) -> str:
+    """Seconds in the largest unit that leaves a number above 1."""
+    for length, unit in ((86400, "days"), (3600, "h"), (60, "min")):
+        if seconds >= length:
+            return f"{_number(seconds / length)} {unit}"
+    return f"{_number(seconds)} s"
+
+
+def _number(value: float) -> str:
+    """Two digits, or all that stand before the point."""
+    return f"{value:.2g}" if value < 99.5 else f"{value:.0f}"
+
+
+def _available_bytes() -> int:
+    for line in pathlib.Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def _group_bytes() -> list[int]:
+    """What the limits of a container leave; empty where there is none."""
+    for limit, used in (
+        ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
+        ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
+    ):
+        try:
+            return [int(pathlib.Path(limit).read_text()) - int(pathlib.Path(used).read_text())]
+        except (OSError, ValueError):  # no such group, or "max"
+            continue
+    return []

@@ -1,4 +1,4 @@
-"""The machine, the software and the sources that a run measures, as the run file's header names them."""
+"""What a run file's header says: the machine, the software, the sources, the plug-ins and the part of the rows."""
 
 from __future__ import annotations
 
@@ -8,11 +8,19 @@ import os
 import pathlib
 import platform
 import subprocess
+import sys
+import uuid
+from collections.abc import Sequence
 
 import torch
 
+from tileops.ops import catalogue, emitting
 from tileops.perf.clock import device_state
+from tileops.perf.harness import catalogue as bench_catalogue
+from tileops.perf.harness import plugins as bench_plugins
+from tileops.perf.harness.rows import Shard
 from tileops.proto import benchmark_pb2
+from tileops.tools.cli import paths
 
 _HASH_LENGTH = 12
 _MACHINE_ID = pathlib.Path("/etc/machine-id")
@@ -128,3 +136,47 @@ def _git(directory: str, *arguments: str) -> str | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.strip() if done.returncode == 0 else None
+
+
+# ---- the header
+
+
+def plugins(
+    sources: bench_catalogue.Sources, names: Sequence[str], spec_dirs: Sequence[str]
+) -> tuple[list[benchmark_pb2.Plugin], tuple[bench_plugins.SourceFile, ...]]:
+    """Returns what the header says of loaded code that is not the project's: another manifest, and plug-ins.
+
+    Args:
+      sources: names them as they are imported.
+      names: plugins as the user gave them, in the same order.
+      spec_dirs: the manifest that `sources.generated_dir` was emitted of just now, as the user gave it; empty where
+        they gave that folder.
+
+    Returns:
+      What the header says, and the files that must not change while the run goes on.
+    """
+    found = [(f"--spec_dir={spec_dir}", emitting.spec_files(paths.user_path(spec_dir))) for spec_dir in spec_dirs]
+    if sources.generated_dir is not None and not found:
+        found = [(f"--generated_dir={sources.generated_dir}", catalogue.generated_files(sources.generated_dir))]
+    told = [bench_plugins.manifest(name, files) for name, files in found]
+    told += [bench_plugins.described(plugin, name) for plugin, name in zip(sources.plugins, names, strict=True)]
+    watched = told[len(spec_dirs) :]  # what was emitted of a manifest is this run's own
+    return [each for each, _ in told], tuple(file for _, files in watched for file in files)
+
+
+def header(
+    environment: benchmark_pb2.Environment,
+    plugins: Sequence[benchmark_pb2.Plugin],
+    shard: Shard,
+    is_reproducible: bool = False,
+) -> benchmark_pb2.RunHeader:
+    """The header of a run that begins now; nothing in a reproducible one tells when and by which command."""
+    made = benchmark_pb2.RunHeader(environment=environment, plugins=plugins)
+    if shard.count > 1:
+        made.parts.count = shard.count
+        made.parts.indices.append(shard.index)
+    if not is_reproducible:
+        made.run_id = uuid.uuid4().hex
+        made.started_at.GetCurrentTime()
+        made.command_line.extend(sys.argv)
+    return made

@@ -16,7 +16,7 @@ _TEXT_LENGTH = 400
 
 
 def describe(error: BaseException) -> str:
-    """Type and message of an exception, and behind them the user's line that it came from: "(my_kernels.py:17, in f)"."""
+    """Returns an exception's type and message and the user's line that raised it, as "(my_kernels.py:17, in f)"."""
     text, where = str(error), place(error)
     if where and len(text) > _TEXT_LENGTH:
         text = text[: _TEXT_LENGTH - 3] + "..."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 from collections.abc import Mapping
@@ -17,10 +18,12 @@ from tileops.perf.harness import noise as bench_noise
 from tileops.perf.harness.inputs import Inputs
 
 _PRODUCT = "product"
-# How far off float32 and float64 inputs are of which the reference runs to learn what honest errors are: half a step for
-# one operation on each; a running sum of some thousand terms in one thread is off by as much as a few steps of each term.
+# How far off float32 and float64 inputs are of which the reference runs to learn what honest errors are: half a step
+# for one operation on each; a running sum of some thousand terms in one thread is off by as much as a few steps of each
+# term.
 _MOVED_STEPS = {"elementwise": 0.5, "reduction": 8.0}
-# A result in the inputs' own precision that is off by this many steps of its size jumps, if no more than this share does.
+# A result in the inputs' own precision that is off by this many steps of its size jumps, if no more than this share
+# does.
 _JUMP_STEPS, _MOST_JUMPS = 1024.0, 1e-4
 
 
@@ -72,7 +75,7 @@ class Expected:
 
     Attributes:
       outputs: specified part of each output by name; None where the call has none.
-      mutated: contents of the inputs that the op writes, after the call, by name.
+      mutated: contents of the inputs that the op writes and the call has, after the call, by name.
       alias_pairs: (output, input) names that share storage in the reference, and may in other implementations.
       not_numbers: elements, of all floating-point tensors, that are NaN. A count.
     """
@@ -118,11 +121,14 @@ def expect(op_class: type[Op], case: WorkloadCase, inputs: Inputs) -> Expected:
         moved = coarse = _moved(op, call, inputs, arithmetic)  # float64 has no coarser run of its own
 
     def wanted(kind: str) -> dict[str, Wanted | None]:
-        runs = (None if run is None else getattr(run, kind) for run in (found, coarse, moved))
-        return _wanted(op, call, arithmetic, *runs)
+        beside, off = (None if run is None else getattr(run, kind) for run in (coarse, moved))
+        return _wanted(op, call, arithmetic, getattr(found, kind), beside, off)
 
     return Expected(
-        outputs=wanted("outputs"), mutated=wanted("mutated"), alias_pairs=found.alias_pairs, not_numbers=not_numbers
+        outputs=wanted("outputs"),
+        mutated={name: one for name, one in wanted("mutated").items() if one is not None},
+        alias_pairs=found.alias_pairs,
+        not_numbers=not_numbers,
     )
 
 
@@ -152,10 +158,10 @@ class _Ran:
 
 def _run(op: Op, call: Any, inputs: Inputs) -> _Ran:
     """The reference's function on `inputs`, which it may write."""
-    try:
+    with contextlib.suppress(
+        OpError
+    ):  # a precision that the signature does not admit: `call` is what the function gets
         call = op.check(**inputs)
-    except OpError:
-        pass  # a precision that the signature does not admit: the function is called with what the checked call says
     returned = op.select(call).function(op, call, *inputs.values())
     outputs = outputs_by_name(op, returned)
     aliases = frozenset(
@@ -198,7 +204,7 @@ def _not_numbers(name: str, tensor: torch.Tensor) -> int:
 
 
 def _coarse(op: Op, call: Any, inputs: Inputs, arithmetic: str) -> _Ran | None:
-    """The reference in the inputs' own precision; float32 ones of products as tensor cores read them if there is no lower.
+    """Runs the reference in the inputs' own precision; in tf32 for a product whose lowest precision is float32.
 
     None where memory does not suffice for it beside the first run's results.
     """

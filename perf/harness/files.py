@@ -1,12 +1,17 @@
-"""The run file that the bench writes: begun, continued, or made way for; and what it holds already."""
+"""The run file that the bench writes: begun, continued or moved aside; and what the bench says of it at the end."""
 
 from __future__ import annotations
 
+import collections
 import itertools
+import os
 import pathlib
-from collections.abc import Container, Iterable, Mapping
+import shlex
+from collections.abc import Container, Iterable, Mapping, Sequence
 
-from tileops.perf.harness import run
+from tileops.perf.harness import records as bench_records
+from tileops.perf.harness.records import Key
+from tileops.perf.harness.rows import Shard
 from tileops.perf.runs import json as run_json
 from tileops.perf.runs import lock as run_lock
 from tileops.perf.runs import reader as runfile
@@ -74,7 +79,7 @@ def _make_way(path: pathlib.Path) -> bool:
     return True
 
 
-def recorded(opened: run_writer.RunWriter) -> dict[run.Key, int]:
+def recorded(opened: run_writer.RunWriter) -> dict[Key, int]:
     """Status of each record that the file already holds; of several with one key the newest counts, as for readers."""
     if not opened.counts.records:
         return {}
@@ -90,14 +95,92 @@ def served(path: pathlib.Path, rows: Container[tuple[str, str]]) -> set[tuple[st
         (found.op, found.implementation)
         for found in runfile.read_run(path).records()
         if (found.op, found.case_id) in rows
-        and not (found.status == benchmark_pb2.STATUS_SKIPPED and found.message == run.DOES_NOT_SERVE)
+        and not (found.status == benchmark_pb2.STATUS_SKIPPED and found.message == bench_records.DOES_NOT_SERVE)
     }
 
 
-def to_do(wanted: Iterable[run.Key], outcomes: Mapping[run.Key, int]) -> set[run.Key]:
+def to_do(wanted: Iterable[Key], outcomes: Mapping[Key, int]) -> set[Key]:
     """What has no record yet, or has failed: what was in its way may be gone."""
     wanted = list(wanted)
-    failed = {key for key in wanted if outcomes.get(key) in run.FAILED}
+    failed = {key for key in wanted if outcomes.get(key) in bench_records.FAILED}
     if failed:
         command.say(f"retrying {len(failed)} that failed or timed out before")
     return failed | {key for key in wanted if key not in outcomes}
+
+
+# ---- the end of a run
+
+
+Record = benchmark_pb2.BenchmarkRecord
+
+
+def finish(
+    path: pathlib.Path, records: Sequence[Record], outcomes: Mapping[Key, int], shard: Shard, report_flags: str = ""
+) -> int:
+    """Say what became of the rows and what to do next; returns the exit status.
+
+    Args:
+      path: the run file.
+      records: what this command measured or priced.
+      outcomes: the last status of everything in the file.
+      shard: which part of the rows these are.
+      report_flags: what the report of such a run needs.
+    """
+    for line in summary(records):
+        command.say(line)
+    counts = collections.Counter(outcomes.values())
+    ok = counts[benchmark_pb2.STATUS_OK]
+    command.say(
+        f"{len(outcomes)} records: {ok} ok, {counts[benchmark_pb2.STATUS_SKIPPED]} skipped,"
+        f" {counts[benchmark_pb2.STATUS_ERROR]} errors, {counts[benchmark_pb2.STATUS_TIMEOUT]} timeouts; written to"
+        f" {path}"
+    )
+    is_failed = any(counts[status] for status in bench_records.FAILED)
+    # The dearest rows of a run lie in parts of their own: where those are skipped, the others have been measured.
+    is_empty = not ok and not is_failed and shard.count == 1
+    if is_empty:
+        command.say(
+            f"nothing was measured: {'every row was skipped' if outcomes else 'no implementation serves a row'}"
+        )
+    if outcomes:
+        _say_next(path, report_flags)
+    elif shard.count > 1:
+        part = f"part {shard.index} of {shard.count}"
+        command.say(f"{part} holds no row: there are fewer rows than parts; merge it with the others")
+    return command.EXIT_FOUND if is_failed or is_empty else command.EXIT_OK
+
+
+def _say_next(path: pathlib.Path, flags: str) -> None:
+    """Say how the run is reported: here, or from a zip where the repository is."""
+    is_here = (
+        "BUILD_WORKING_DIRECTORY" in os.environ
+        or pathlib.Path(__file__).absolute().parents[2].joinpath("bazelw").exists()
+    )
+    command.say(
+        "report it with" if is_here else f"copy {path} to a machine with the repository, and report it there with"
+    )
+    run = shlex.quote(str(path if is_here else path.name))
+    command.say(f"  ./bazelw run //perf:roofline -- --run={run}{flags}")
+
+
+def summary(records: Sequence[Record]) -> list[str]:
+    """What a person wants to know of a run at its end: why rows were skipped, by reason, and what failed."""
+    lines = []
+    skipped: dict[tuple[str, str], list[tuple[Record, str]]] = {}
+    for record in records:
+        if record.status == benchmark_pb2.STATUS_SKIPPED:
+            reason, _, detail = record.message.partition(": ")
+            amount, _, rule = detail.rpartition("; ")
+            skipped.setdefault((reason, rule), []).append((record, f" ({amount})" if amount else ""))
+    for (reason, rule), found in skipped.items():
+        lines.append(f"skipped {len(found)}, {reason}" + (f": {rule}" if rule else ""))
+        ops: dict[str, dict[str, None]] = {}
+        for record, amount in found:
+            ops.setdefault(record.op, {})[record.case_id + amount] = None
+        lines.extend(f"  {op}: {', '.join(cases)}" for op, cases in ops.items())
+    for record in records:
+        if record.status in bench_records.FAILED:
+            what = benchmark_pb2.Status.Name(record.status).removeprefix("STATUS_").lower()
+            who = f" {record.implementation}" if record.implementation else ""
+            lines.append(f"{what}: {record.op} {record.case_id}{who}: {record.message}")
+    return lines

@@ -1,9 +1,15 @@
-"""What code does, noted once and looked up again later: functions, classes and constants, recursively.
+"""Whether what measures, compares and prices is still what it was before code ran that nobody vouches for.
 
-A function is itself, its `__code__`, its defaults and what it closes over; a class is its methods, and that none comes
-to hide an inherited one; a constant (a name in capitals, a tuple, a frozen dataclass) is its contents. Anything else is
-state, which may change: a container of another name, a list, an attribute that was added. An implementation of an op is
-itself and its code alone, since it may keep what it likes in its defaults and cells.
+A fingerprint notes functions, classes and constants, recursively, and looks them up again later. A function is itself,
+its `__code__`, its defaults and what it closes over. A class is its methods, and no new method may hide an inherited
+one. A constant (a name in capitals, a tuple, a frozen dataclass) is its contents. Anything else is state, which may
+change: a container of another name, a list, an attribute that was added. An implementation of an op is itself and its
+code alone, since it may keep what it likes in its defaults and cells.
+
+The clock binds what it calls when it is imported, so that most replacements change nothing for it. A replacement is an
+error all the same: code that replaces a clock means to, and what else it changed is not known. In the end Python lets
+code do anything in its own process, to the bench's instances by way of frames, say. A fingerprint finds what was done
+to functions, classes and constants.
 """
 
 from __future__ import annotations
@@ -11,11 +17,13 @@ from __future__ import annotations
 import builtins
 import dataclasses
 import functools
+import sys
 import types
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from tileops.ops.op import Op
+from tileops.perf.clock.activities import ClockError
 
 # What wraps functions, and where it keeps them.
 _WRAPPERS = {
@@ -111,7 +119,7 @@ class Fingerprint:
 
     def _module(self, module: types.ModuleType) -> dict[str, Any]:
         """Note a module; returns the modules and classes of others that it has names for."""
-        foreign = {}
+        foreign: dict[str, Any] = {}
         # A builtin's name hides it. Others change nothing: torch.compile adds names of its own for what it compiles.
         hiding = frozenset(vars(builtins)) - _SKIPPED
         self._sizes.append((module.__name__, vars(module), frozenset(vars(module)), hiding))
@@ -172,7 +180,7 @@ class Fingerprint:
             for key, item in value.items():
                 self._values.append((path, value, key, item))
                 self._value(path, item, is_constant)
-        elif dataclasses.is_dataclass(value) and value.__dataclass_params__.frozen:
+        elif dataclasses.is_dataclass(value) and value.__dataclass_params__.frozen:  # type: ignore[union-attr]  # which typeshed leaves out
             for field in dataclasses.fields(value):
                 item = getattr(value, field.name)
                 self._values.append((path, _Attributes(value), field.name, item))
@@ -245,3 +253,39 @@ def _contents(cell: types.CellType) -> Any:
         return cell.cell_contents
     except ValueError:  # nothing was ever assigned
         return _NOTHING
+
+
+# ---- the guard of a measurement
+
+
+# Whose modules a measurement rests on. What plugins and generated files bring is looked at as the op's class.
+_OURS = ("tileops.perf.", "tileops.ops.", "tileops.manifest.", "tileops.tools.")
+# Looked up when modules are imported, and never again: replacing one changes no time, and says enough.
+_CLOCKS = ("perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns", "time", "time_ns", "synchronize", "Event")
+# Names that a message gives. A count.
+_TOLD = 6
+
+
+class Guard:
+    """Notes what a measurement rests on when it is made, and tells what has changed since."""
+
+    def __init__(self, classes: Iterable[type[Op]], with_implementations: bool = True) -> None:
+        """Of the project's modules that are loaded, and of `classes`, with the functions that implement them or not."""
+        ours = [
+            module
+            for name, module in sys.modules.items()
+            if name.startswith(_OURS) and isinstance(module, types.ModuleType) and getattr(module, "__file__", None)
+        ]
+        self.changed = Fingerprint(ours, classes, with_implementations, _CLOCKS).sealed()
+
+    def check(self, op: Op) -> None:
+        """Raises ClockError where something that a measurement of `op` rests on was replaced."""
+        hidden = [f"{op.ENTRY}.{name}" for name in vars(op) if callable(getattr(type(op), name, None))]
+        if names := [*self.changed(), *hidden]:
+            raise ClockError(describe(names))
+
+
+def describe(names: Sequence[str]) -> str:
+    """What was replaced, in words."""
+    told = ", ".join(names[:_TOLD]) + (f" and {len(names) - _TOLD} more" if len(names) > _TOLD else "")
+    return f"{told} was replaced by something else, so nothing that is measured here can be trusted"

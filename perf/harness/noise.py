@@ -3,14 +3,14 @@
 An element of a sum has no size of its own to be judged by: where summands cancel it is small and its error is not. The
 reference runs twice on the same inputs, in high precision and as coarsely as an implementation may compute; what lies
 between the two is the size of honest errors there. A block of neighbours shares one such size, since one pair of
-results is chance: the median, over groups of the block, of a group's largest. About one element in twelve is off by more.
-A mean would be that of the largest alone where sizes differ widely, as in powers, and a plain median that of small
-columns where a block has large ones beside them.
+results is chance: the median, over groups of the block, of a group's largest. About one element in twelve is off by
+more. A mean would be that of the largest alone where sizes differ widely, as in powers, and a plain median that of
+small columns where a block has large ones beside them.
 
 Neighbours say too much where an element is no sum: its error goes with its own size, and a small one among large ones
-is allowed theirs. So elements of like size, anywhere in the tensor, share a second size of error, and the smaller of the
-two holds. The second comes from the coarse run and from one on inputs that are off by half a step of their dtype. That
-moves a sum by the size of its summands, however small it is itself, and anything else by a share of itself.
+is allowed theirs. So elements of like size, anywhere in the tensor, share a second size of error, and the smaller of
+the two holds. The second comes from the coarse run and from one on inputs that are off by half a step of their dtype.
+That moves a sum by the size of its summands, however small it is itself, and anything else by a share of itself.
 """
 
 from __future__ import annotations

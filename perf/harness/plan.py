@@ -1,13 +1,26 @@
-"""What a run does with the selected rows: quick or all, which part, and what this machine cannot run in time."""
+"""What a run does with the selected rows: all or the quick ones, which part, and what this machine cannot run in time.
+
+It also finds implementations that the user asked for, by name or with a plug-in, and that serve no selected row. An
+example: a plug-in registers "mine" with `when=lambda call: call.params["dim"] == 0`, and every selected row has dim -1.
+The run measures the other implementations and leaves no record of "mine". So the run and `--list` say that, with the
+`when`.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+import inspect
+import pathlib
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
+from tileops.ops import workloads
 from tileops.ops.cases import WorkloadCase
-from tileops.perf.harness import limits, pricing, run, shards
+from tileops.ops.errors import OpNotAvailableError
+from tileops.ops.implementations import Implementation, When
+from tileops.ops.op import Op
+from tileops.perf.harness import devices, records
 from tileops.perf.harness import rows as bench_rows
+from tileops.perf.harness.records import Key
 from tileops.proto import benchmark_pb2
 from tileops.tools.cli import command
 
@@ -30,9 +43,34 @@ class Choice:
 
     implementations: Sequence[str]
     rows: str | None
-    shard: shards.Shard
+    shard: bench_rows.Shard
     max_row_s: float | None
     row_timeout_s: float
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Unit:
+    """One implementation on one row.
+
+    Attributes:
+      op_class, case: the row.
+      implementation: "" where the op has none.
+      price: the row's record as priced on `meta`.
+      skip: why it is not run; None where it is.
+      is_named: whether the user asked for this implementation by name, and so hears where it does not serve a row.
+    """
+
+    op_class: type[Op]
+    case: WorkloadCase
+    implementation: str
+    price: Record
+    skip: str | None = None
+    is_named: bool = False
+
+    @property
+    def key(self) -> Key:
+        """What identifies its record within a run."""
+        return self.op_class.ENTRY, self.case.case_id, self.implementation
 
 
 def part(
@@ -43,15 +81,15 @@ def part(
         return cases
     prices = _prices(cases) if prices is None else prices
     costs = [
-        shards.cost_s(prices[id(case)], len(bench_rows.implementations(op_class, choice.implementations)))
+        bench_rows.cost_s(prices[id(case)], len(bench_rows.implementations(op_class, choice.implementations)))
         for op_class, case in cases
     ]
-    return shards.part(cases, costs, choice.shard)
+    return bench_rows.part(cases, costs, choice.shard)
 
 
 def _prices(cases: list[bench_rows.Case]) -> dict[int, Record]:
     """Prices by the identity of their cases."""
-    return {id(case): price for (_, case), price in zip(cases, pricing.price_cases(cases), strict=True)}
+    return {id(case): price for (_, case), price in zip(cases, records.price_cases(cases), strict=True)}
 
 
 def rows(
@@ -59,14 +97,14 @@ def rows(
 ) -> list[bench_rows.Case]:
     """The cases that a run of this choice on such a device has; `prices` as of `part`."""
     if (choice.rows or ("quick" if device_kind == "cpu" else "all")) == "quick":
-        prices, count, machine = _prices(cases) if prices is None else prices, len(cases), limits.this_machine()
-        cases = bench_rows.quick(cases, lambda row: limits.estimate_s(prices[id(row[1])], row[1], machine))
+        prices, count, machine = _prices(cases) if prices is None else prices, len(cases), devices.this_machine()
+        cases = bench_rows.quick(cases, lambda row: devices.estimate_s(prices[id(row[1])], row[1], machine))
         if choice.rows is None and len(cases) < count:
             command.say(f"on the CPU the cheapest row of each op runs, {len(cases)} of {count}; --rows=all runs all")
     return part(cases, choice, prices)
 
 
-def units(cases: list[bench_rows.Case], choice: Choice, environment: benchmark_pb2.Environment) -> list[run.Unit]:
+def units(cases: list[bench_rows.Case], choice: Choice, environment: benchmark_pb2.Environment) -> list[Unit]:
     """What to run, priced, with the reason where this machine cannot run it.
 
     The parts of a sharded run make up the whole: what is quick is chosen before the parts are made.
@@ -82,16 +120,16 @@ def units(cases: list[bench_rows.Case], choice: Choice, environment: benchmark_p
         if not op_class.implementation_names():
             names, skip = ("",), "no implementation: bring one with --plugin"
         elif skip and not is_named:  # what would not have run is not skipped
-            serving = bench_rows.serving(op_class, case, environment.device_kind)
-            names = [name for name in names if name in serving]
+            served_by = serving(op_class, case, environment.device_kind)
+            names = tuple(name for name in names if name in served_by)
         planned += [
-            run.Unit(op_class=op_class, case=case, implementation=name, price=price, skip=skip, is_named=is_named)
+            Unit(op_class=op_class, case=case, implementation=name, price=price, skip=skip, is_named=is_named)
             for name in names
         ]
     return planned
 
 
-def served(units: Sequence[run.Unit]) -> list[run.Unit]:
+def served(units: Sequence[Unit]) -> list[Unit]:
     """Those of units for the CPU that leave a record: a process for each op is too much to find out that none does.
 
     What a resumed run lacks may be what serves no row there. A GPU is not asked: `when` may touch it, and this process
@@ -100,21 +138,130 @@ def served(units: Sequence[run.Unit]) -> list[run.Unit]:
     names: dict[int, tuple[str, ...]] = {}
     for unit in units:
         if id(unit.case) not in names:
-            names[id(unit.case)] = bench_rows.serving(unit.op_class, unit.case, "cpu")
+            names[id(unit.case)] = serving(unit.op_class, unit.case, "cpu")
     return [
         unit for unit in units if unit.is_named or unit.skip is not None or unit.implementation in names[id(unit.case)]
     ]
+
+
+def serving(op_class: type[Op], case: WorkloadCase, device: str) -> tuple[str, ...]:
+    """Names of the implementations that serve a case on `device`, judged without a tensor of data there.
+
+    One whose `when` raises counts as serving: its row has to say so, and no other's.
+    """
+    call = workloads.construct(op_class, case).check(**workloads.build_inputs(op_class, case, "meta"))
+    call.device = device
+    names = []
+    for name in op_class.implementation_names():
+        try:
+            workloads.construct(op_class, case, target=name).select(call)
+        except OpNotAvailableError:
+            continue
+        except (Exception, SystemExit):
+            pass
+        names.append(name)
+    return tuple(names)
 
 
 def _limit(choice: Choice, environment: benchmark_pb2.Environment) -> Callable[[Record, WorkloadCase], str | None]:
     """Says of a row, by its price, why the device cannot run it in time; None where it can, or nobody knows."""
     given = choice.max_row_s
     if environment.device_kind == "cpu":
-        machine = limits.this_machine()
+        machine = devices.this_machine()
         seconds = _CPU_ROW_SECONDS if given is None else given
-        return lambda price, case: limits.too_much(price, case, machine, seconds)
-    device = limits.gpu(environment.device_name)
+        return lambda price, case: devices.too_much(price, case, machine, seconds)
+    device = devices.gpu(environment.device_name)
     if device is None:
         return lambda price, case: None
     seconds, flag = (choice.row_timeout_s, "row_timeout_s") if given is None else (given, "max_row_seconds")
-    return lambda price, case: limits.too_long(price, case, device, seconds, flag)
+    return lambda price, case: devices.too_long(price, case, device, seconds, flag)
+
+
+# ---- implementations that were asked for and serve no row
+
+
+# Op and implementation.
+Name = tuple[str, str]
+# What a line quotes of a `when` that is no longer than this.
+_LONGEST_QUOTE = 200
+
+
+def asked(
+    classes: Iterable[type[Op]], wanted: Sequence[str], brought: Mapping[Name, str]
+) -> dict[Name, Implementation]:
+    """Returns the implementations of these ops that somebody asked for.
+
+    Args:
+      classes: ops that have selected rows.
+      wanted: names of implementations, or `all` among them.
+      brought: plug-ins by the op and name of what each of them registered.
+    """
+    is_named = bool(wanted) and bench_rows.ALL not in wanted
+    return {
+        (op_class.ENTRY, each.name): each
+        for op_class in classes
+        for each in op_class.implementations()
+        if (each.name in wanted if is_named else (op_class.ENTRY, each.name) in brought)
+    }
+
+
+def unserved(
+    wanted: Mapping[Name, Implementation],
+    served: Collection[Name],
+    rows: Mapping[str, int],
+    brought: Mapping[Name, str],
+) -> list[str]:
+    """Returns a line for each implementation that was asked for and serves no row.
+
+    Args:
+      wanted: as `asked` gives them.
+      served: op and name of each that serves a row.
+      rows: how many rows of each op are selected.
+      brought: as of `asked`.
+    """
+    lines = []
+    for key, implementation in wanted.items():
+        if key in served or implementation.when is None:
+            continue
+        op, name = key
+        count = rows.get(op, 0)
+        which = "the one selected row" if count == 1 else f"any of the {count} selected rows"
+        plugin = f" of --plugin={brought[key]}" if key in brought else ""
+        lines.append(f"{op}: {name}{plugin} does not serve {which}: {_refusal(implementation.when)}")
+    return lines
+
+
+def idle_plugins(
+    wanted: Mapping[Name, Implementation], served: Collection[Name], brought: Mapping[Name, str]
+) -> list[str]:
+    """Returns the plug-ins that brought implementations which were asked for, none of which serves a row."""
+    plugins = dict.fromkeys(brought[key] for key in wanted if key in brought)
+    busy = {brought[key] for key in served if key in brought}
+    return [plugin for plugin in plugins if plugin not in busy]
+
+
+def _refusal(when: When) -> str:
+    """Returns what a `when` asks for that no row has: where it is, and its words or code."""
+    function = inspect.unwrap(when)
+    code = getattr(function, "__code__", None)
+    name = getattr(function, "__name__", type(function).__name__)
+    if code is None:
+        return f"its when, {name}, says no"
+    place = f"{pathlib.Path(code.co_filename).name}:{code.co_firstlineno}"
+    said = _first_line(function.__doc__) or _source(function)
+    shown = "its when" if name == "<lambda>" else f"its when, {name}"
+    return f"{shown} ({place}), says no" + (f": {said}" if said else "")
+
+
+def _first_line(text: str | None) -> str:
+    return (text or "").strip().partition("\n")[0]
+
+
+def _source(function: When) -> str:
+    """Returns the code of a short function on one line; "" where it is long or its file is gone."""
+    try:
+        lines, _ = inspect.getsourcelines(function)
+    except (OSError, TypeError):
+        return ""
+    text = " ".join(" ".join(line.split()) for line in lines)
+    return text if len(text) <= _LONGEST_QUOTE else text[: _LONGEST_QUOTE - 3] + "..."

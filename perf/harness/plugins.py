@@ -9,6 +9,7 @@ import pathlib
 import sys
 import types
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from tileops.ops import catalogue
 from tileops.perf.harness import errors
@@ -57,7 +58,7 @@ def described(plugin: str, name: str) -> tuple[benchmark_pb2.Plugin, list[Source
     files = []
     for module in found:
         content = _content(module)
-        if content is None:
+        if content is None or module.__file__ is None:
             continue
         path = pathlib.Path(module.__file__)
         shown = path.relative_to(folder).as_posix() if is_file else module.__name__
@@ -114,7 +115,8 @@ def _beside(plugin: types.ModuleType, folder: pathlib.Path) -> Iterator[types.Mo
     for name, module in list(sys.modules.items()):
         if module is plugin or name == "__main__" or name.startswith(("tileops.", "tileops_generated_")):
             continue
-        if getattr(module, "__file__", None) and _is_users(pathlib.Path(module.__file__), folder):
+        file = getattr(module, "__file__", None)
+        if file and _is_users(pathlib.Path(file), folder):
             yield module
 
 
@@ -138,7 +140,7 @@ def _is_users(path: pathlib.Path, folder: pathlib.Path) -> bool:
 
 def _content(module: types.ModuleType) -> bytes | None:
     """What is in a module's file, also in one within a zip; None of a module that has no file."""
-    loader = getattr(module, "__loader__", None)
+    loader: Any = getattr(module, "__loader__", None)
     if not getattr(module, "__file__", None) or not hasattr(loader, "get_data"):
         return None
     return loader.get_data(module.__file__)

@@ -193,8 +193,8 @@ def _interrupts_deferred() -> Iterator[None]:
     finally:
         for number in heard:
             signal.signal(number, before[number])
-        for number in came:
-            signal.raise_signal(number)
+        for late in came:
+            signal.raise_signal(late)
 
 
 @contextlib.contextmanager

@@ -1,4 +1,7 @@
-"""Records of a run: identity and price of a row, time and state of its measurement, as run-file messages."""
+"""Records of a run: a row's identity and price, its time and the state of the device, as run-file messages.
+
+Prices need no GPU: the op is called on `meta` and says itself what the call costs.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,14 @@ import math
 import numbers
 import re
 import traceback
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from tileops.ops import checks
+from tileops.ops import checks, workloads
 from tileops.ops.cases import WorkloadCase
 from tileops.ops.errors import OpCallError, OpNotAvailableError
 from tileops.ops.op import Op
+from tileops.ops.roofs import ROOF_KEYS
 from tileops.perf.clock.measurement import DeviceReading, Measurement
 from tileops.perf.clock.samples import summarize
 from tileops.perf.harness import catalogue, errors
@@ -26,6 +31,14 @@ _TERM_LIMIT = 2**63
 
 # How generated code names the formula that the lines below it compute.
 _FORMULA = re.compile(r"\s*# (\S+\.yaml:\d+: \w+)\s*$")
+
+
+# Op, case and implementation: what identifies a record within a run.
+Key = tuple[str, str, str]
+# What the record of an implementation says that was named and does not serve the row.
+DOES_NOT_SERVE = "does not serve this row"
+# Outcomes that speak of a defect or an accident.
+FAILED = frozenset({benchmark_pb2.STATUS_ERROR, benchmark_pb2.STATUS_TIMEOUT})
 
 
 class FormulaError(Exception):
@@ -51,8 +64,8 @@ def _refuse_other_prices(op: Op) -> None:
     stated = next(vars(base)["eval_roofline"] for base in type(op).__mro__ if vars(base).get("_generated"))
     if type(op).eval_roofline is not stated or _PRICING & vars(op).keys():
         raise FormulaError(
-            f"{op.ENTRY}: {', '.join(sorted(_PRICING & vars(op).keys())) or 'eval_roofline'} was replaced; an op is priced by"
-            " its manifest entry and by methods of its class alone"
+            f"{op.ENTRY}: {', '.join(sorted(_PRICING & vars(op).keys())) or 'eval_roofline'} was replaced; an op is"
+            " priced by its manifest entry and by methods of its class alone"
         )
 
 
@@ -95,7 +108,8 @@ def _data_terms(op: Op) -> dict[str, int]:
         is_count = isinstance(count, numbers.Integral) and not isinstance(count, bool)
         if not isinstance(name, str) or not is_count or not -_TERM_LIMIT <= count < _TERM_LIMIT:
             raise FormulaError(
-                f"{op.ENTRY}: roofline_data_terms() gave {count!r} for {name!r}, and a term is a name and an int of 64 bits"
+                f"{op.ENTRY}: roofline_data_terms() gave {count!r} for {name!r}, and a term is a name and an int of 64"
+                " bits"
             )
     return {name: int(count) for name, count in terms.items()}
 
@@ -108,7 +122,7 @@ def copy_price(source: benchmark_pb2.BenchmarkRecord, target: benchmark_pb2.Benc
     target.data_terms.update(source.data_terms)
 
 
-def set_status(record: benchmark_pb2.BenchmarkRecord, status: int, message: str) -> None:
+def set_status(record: benchmark_pb2.BenchmarkRecord, status: benchmark_pb2.Status, message: str) -> None:
     """Set the outcome and why, on one line."""
     record.status = status
     line = " ".join(message.split())
@@ -181,3 +195,56 @@ def _text(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(_text(item) for item in value) + "]"
     return str(value)
+
+
+def refuse_unknown_roof(record: benchmark_pb2.BenchmarkRecord) -> None:
+    """Make an error of a record whose roof key is none; an empty one stays: the op declares no roof."""
+    if record.roof_key in ("", *ROOF_KEYS):
+        return
+    message = f"{record.op}: roof_key() gave {record.roof_key!r}, which is no roof; these are: {', '.join(ROOF_KEYS)}"
+    record.roof_key = ""
+    record.ClearField("timing")
+    if record.status == benchmark_pb2.STATUS_OK:  # what failed has its reason already
+        set_status(record, benchmark_pb2.STATUS_ERROR, message)
+
+
+# ---- prices of rows without a GPU
+
+
+Case = tuple[type[Op], WorkloadCase]
+
+
+def all_cases(classes: Mapping[str, type[Op]]) -> list[Case]:
+    """Every case of every op, in the catalogue's order."""
+    return [(op_class, case) for op_class in classes.values() for case in op_class.CASES]
+
+
+def price_cases(cases: Iterable[Case] | None = None) -> Iterator[benchmark_pb2.BenchmarkRecord]:
+    """A record per case with its price, and with no implementation and no time. No tensor of data is allocated.
+
+    Args:
+      cases: what to price; every row of the project by default.
+
+    Yields:
+      Records of STATUS_OK, or of STATUS_ERROR with a message where the case cannot be priced.
+    """
+    if cases is None:
+        cases = all_cases(catalogue.load(catalogue.Sources()))
+    for op_class, case in cases:
+        yield price_case(op_class, case)
+
+
+def price_case(op_class: type[Op], case: WorkloadCase) -> benchmark_pb2.BenchmarkRecord:
+    """The record of one case, as `price_cases` yields it."""
+    record = new_record(op_class, case, implementation="")
+    try:
+        op = workloads.construct(op_class, case, device="meta")
+        inputs = workloads.build_inputs(op_class, case, "meta")
+        with workloads.calls_on("meta", inputs):
+            op(**inputs)
+        set_price(record, op)
+        record.status = benchmark_pb2.STATUS_OK
+        refuse_unknown_roof(record)
+    except Exception as error:  # formulas and generators are anybody's code; one that fails costs its row
+        set_status(record, benchmark_pb2.STATUS_ERROR, errors.describe(error))
+    return record

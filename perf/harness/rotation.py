@@ -1,8 +1,10 @@
-"""Calls in rotation: over input sets that together are several times the cache, without a flush.
+"""What a row's calls find in the cache: the lines that the flush before a call leaves, or those of other calls.
 
-A flush is made of other kernels than the row's, and a kernel can profit from what they leave: one that marks what it
-reads as the first to be evicted pushes out its own lines instead of written ones, and leaves the harness's write-backs to
-whoever comes next. In rotation those are its own.
+A flush leaves written and read lines in the shares of the op's own call. But a flush is made of other kernels than the
+row's, and a kernel can profit from what they leave. A kernel that marks what it reads as the first to be evicted pushes
+out its own lines instead of written ones, and leaves the harness's write-backs to the next kernel. So the bench also
+measures calls in rotation, without a flush: over input sets that together are several times the cache. There the
+write-backs are the kernel's own.
 """
 
 from __future__ import annotations
@@ -11,13 +13,16 @@ import collections
 import itertools
 import math
 import random
+from collections.abc import Iterable
 from typing import Any
 
 import torch
 
 from tileops.ops.op import Op
 from tileops.perf.clock import cold_cache
+from tileops.perf.clock.measurement import Flush
 from tileops.perf.harness.inputs import Inputs, RowInputs
+from tileops.proto import benchmark_pb2
 
 # The sets together are this many times the cache, so that nothing of a set is left when its turn comes again.
 _CACHES = 3
@@ -83,3 +88,30 @@ def _free_bytes(device: torch.device) -> int:
     """What the device has left and what PyTorch keeps of earlier rows: the same whatever ran before."""
     kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
     return torch.cuda.mem_get_info(device)[0] + kept
+
+
+# ---- the flush
+
+
+def flush_of_row(op: Op, record: benchmark_pb2.BenchmarkRecord, written: Iterable[str]) -> dict[str, Any]:
+    """`flush` and `written_share` for clock.measure.
+
+    Args:
+      op: has completed the row's call.
+      record: holds that call's price.
+      written: inputs that the call wrote.
+
+    Returns:
+      The matched flush with the share of lines that the call writes, of those that it touches; a dirty one, which never
+      flatters, for an op that does not say how much of its bytes it reads.
+    """
+    if not record.HasField("read_bytes") or not record.bytes:
+        return {"flush": Flush.DIRTY}
+    touched, stored = touched_bytes(op, record, written), record.bytes - record.read_bytes
+    return {"flush": Flush.MATCHED, "written_share": stored / touched if stored < touched else 1.0}
+
+
+def touched_bytes(op: Op, record: benchmark_pb2.BenchmarkRecord, written: Iterable[str]) -> int:
+    """Returns the bytes that the call brings into the cache: a tensor that is read and then written in place counts"
+    " once."""
+    return max(record.bytes - op.last_call.bytes_of(*written), 0)

@@ -1,21 +1,23 @@
-"""Which rows a run measures: selection by globs, the quick subset, and their implementations."""
+"""Which rows a run measures: selection by globs, implementations, the quick subset, and parts for several machines.
+
+This module imports no torch, so that the bench answers wrong flags at once.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import fnmatch
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from tileops.ops.cases import WorkloadCase
-from tileops.ops.errors import OpNotAvailableError
-from tileops.tools.cli import later, nearest
+from tileops.ops.row_index import IndexedCase, IndexedOp
+from tileops.proto import benchmark_pb2
+from tileops.tools.cli import errors, nearest
 
 if TYPE_CHECKING:
     from tileops.ops.op import Op
-
-workloads = later.module("tileops.ops.workloads")  # which imports torch
-
 ALL = "all"
 
 Case = tuple["type[Op]", WorkloadCase]
@@ -24,16 +26,29 @@ Case = tuple["type[Op]", WorkloadCase]
 class NamedCase(Protocol):
     """A row of an op: a WorkloadCase, or a line of the project's index."""
 
-    case_id: str
-    label: str
+    @property
+    def case_id(self) -> str:
+        """Name of the row within its op."""
+
+    @property
+    def label(self) -> str:
+        """Name of the workload."""
 
 
 class Named(Protocol):
     """An op by its names: its class, or a line of the project's index."""
 
-    ENTRY: str
-    FAMILY: str
-    CASES: Sequence[NamedCase]
+    @property
+    def ENTRY(self) -> str:
+        """Name of the op."""
+
+    @property
+    def FAMILY(self) -> str:
+        """Name of the family."""
+
+    @property
+    def CASES(self) -> Sequence[NamedCase]:
+        """Rows of the op."""
 
     def implementation_names(self) -> tuple[str, ...]:
         """Names of the op's implementations, the reference first."""
@@ -42,7 +57,7 @@ class Named(Protocol):
 NamedOp = TypeVar("NamedOp", bound=Named)
 
 
-class SelectionError(Exception):
+class SelectionError(errors.UserError):
     """Flags that select nothing or contradict the catalogue; the message says which."""
 
 
@@ -57,8 +72,8 @@ class Selection:
 
 def select(
     classes: Mapping[str, NamedOp], selection: Selection, listed_by: str = nearest.ROWS
-) -> list[tuple[NamedOp, NamedCase]]:
-    """Cases that pass every glob, in the catalogue's order.
+) -> list[tuple[NamedOp, Any]]:
+    """Returns the ops and cases that pass every glob, in the catalogue's order; a case as its op has it.
 
     Args:
       classes: the ops by name.
@@ -90,7 +105,7 @@ def select(
 
 
 def quick(cases: Sequence[Case], cost: Callable[[Case], float]) -> list[Case]:
-    """The cheapest case of each op, in the given order; one without elements where there is no other: it shows little."""
+    """Returns the cheapest case of each op, in the given order; a case without elements only if there is no other."""
     best: dict[str, tuple[bool, float, int]] = {}
     for at, (op_class, case) in enumerate(cases):
         is_empty = not case.output_bytes or any(0 in tensor.shape for tensor in case.tensors)
@@ -105,7 +120,8 @@ def check_implementations(classes: Iterable[Named], wanted: Sequence[str], liste
     for name in wanted:
         if name != ALL and name not in known:
             raise SelectionError(
-                f"--implementation={name}: no selected op has one of that name; {nearest.instead(name, known, listed_by)}"
+                f"--implementation={name}: no selected op has one of that name;"
+                f" {nearest.instead(name, known, listed_by)}"
             )
 
 
@@ -113,25 +129,6 @@ def implementations(op_class: Named, wanted: Sequence[str]) -> tuple[str, ...]:
     """Names of the op's implementations that are wanted (`all` or none named: every one), the reference first."""
     names = op_class.implementation_names()
     return names if not wanted or ALL in wanted else tuple(name for name in names if name in wanted)
-
-
-def serving(op_class: type[Op], case: WorkloadCase, device: str) -> tuple[str, ...]:
-    """Names of the implementations that serve a case on `device`, judged without a tensor of data there.
-
-    One whose `when` raises counts as serving: its row has to say so, and no other's.
-    """
-    call = workloads.construct(op_class, case).check(**workloads.build_inputs(op_class, case, "meta"))
-    call.device = device
-    names = []
-    for name in op_class.implementation_names():
-        try:
-            workloads.construct(op_class, case, target=name).select(call)
-        except OpNotAvailableError:
-            continue
-        except (Exception, SystemExit):
-            pass
-        names.append(name)
-    return tuple(names)
 
 
 def _check_globs(
@@ -146,3 +143,61 @@ def _check_globs(
 
 def _fits(name: str, globs: Sequence[str]) -> bool:
     return not globs or any(fnmatch.fnmatchcase(name, glob) for glob in globs)
+
+
+# ---- parts of the rows for several machines: the same wherever they are made, and of about equal length
+
+
+# What a row is taken to cost where the parts are made, whatever machine runs them: they must agree on the parts, so
+# only prices count, not the machine. Each implementation takes a second to build, check and warm up, then 400 calls at
+# the pace of a GPU of today. Only ratios matter.
+_FIXED_S = 1.0
+_CALLS = 400
+_FLOPS_PER_S = 1e14
+_BYTES_PER_S = 2e12
+
+Item = TypeVar("Item")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Shard:
+    """Part `index` (from 1) of `count`."""
+
+    index: int = 1
+    count: int = 1
+
+
+def parse_shard(text: str) -> Shard:
+    """`i/n` with 1 <= i <= n. Raises SelectionError on anything else."""
+    found = re.fullmatch(r"(\d+)/(\d+)", text)
+    if found is None or not 1 <= int(found[1]) <= int(found[2]):
+        raise SelectionError(f"--shard={text}: i/n is wanted, 1 <= i <= n, as in 1/4")
+    return Shard(index=int(found[1]), count=int(found[2]))
+
+
+def cost_s(price: benchmark_pb2.BenchmarkRecord | IndexedCase, implementations: int) -> float:
+    """What a row with this price weighs against others. Nominal seconds."""
+    return implementations * (_FIXED_S + _CALLS * (price.flops / _FLOPS_PER_S + price.bytes / _BYTES_PER_S))
+
+
+def part_of_index(
+    rows: Sequence[tuple[IndexedOp, IndexedCase]], wanted: Sequence[str], shard: Shard
+) -> list[tuple[IndexedOp, IndexedCase]]:
+    """The shard's rows of the project's index, for those implementations that are wanted."""
+    costs = [cost_s(case, len(implementations(op, wanted))) for op, case in rows]
+    return list(rows) if shard.count == 1 else part(rows, costs, shard)
+
+
+def part(items: Sequence[Item], costs: Sequence[float], shard: Shard) -> list[Item]:
+    """The shard's items, in the given order: the dearest first, each goes to the shard with the least so far.
+
+    No shard is longer than another by more than its dearest item. The parts of all shards make up the whole.
+    """
+    loads = [0.0] * shard.count
+    chosen = []
+    for at in sorted(range(len(items)), key=lambda at: (-costs[at], at)):
+        least = min(range(shard.count), key=lambda index: (loads[index], index))
+        loads[least] += costs[at]
+        if least == shard.index - 1:
+            chosen.append(at)
+    return [items[at] for at in sorted(chosen)]

@@ -1,51 +1,25 @@
-"""The run itself: every selected row through a child process into the run file, whatever becomes of the child."""
+"""The run itself: each unit goes through a child process into a record, whatever happens to the child.
+
+All workers take units from one queue. The queue hands out whole rows, since the implementations of a row share its
+inputs and the reference's results. A worker stays with the op that its child has loaded and compiled. Then it takes an
+op that no worker has begun. At last it helps with the op that has the most rows left.
+"""
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import Generic, Protocol, TypeVar
 
-from tileops.ops.cases import WorkloadCase
-from tileops.ops.op import Op
 from tileops.perf.harness import pool as bench_pool
-from tileops.perf.harness import queue as bench_queue
-from tileops.perf.harness import records, roofs
+from tileops.perf.harness import records
 from tileops.perf.harness import worker as bench_worker
+from tileops.perf.harness.plan import Unit
 from tileops.proto import benchmark_pb2
 
 Record = benchmark_pb2.BenchmarkRecord
-# Op, case and implementation: what identifies a record within a run.
-Key = tuple[str, str, str]
-# What the record of an implementation says that was named and does not serve the row.
-DOES_NOT_SERVE = "does not serve this row"
-# Outcomes that speak of a defect or an accident.
-FAILED = frozenset({benchmark_pb2.STATUS_ERROR, benchmark_pb2.STATUS_TIMEOUT})
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Unit:
-    """One implementation on one row.
-
-    Attributes:
-      op_class, case: the row.
-      implementation: "" where the op has none.
-      price: the row's record as priced on `meta`.
-      skip: why it is not run; None where it is.
-      is_named: whether the user asked for this implementation by name, and so hears where it does not serve a row.
-    """
-
-    op_class: type[Op]
-    case: WorkloadCase
-    implementation: str
-    price: Record
-    skip: str | None = None
-    is_named: bool = False
-
-    @property
-    def key(self) -> Key:
-        """What identifies its record within a run."""
-        return self.op_class.ENTRY, self.case.case_id, self.implementation
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -83,7 +57,7 @@ def run(
     Raises:
       RunEndedError: what is left cannot be run, since files that ops come from were changed meanwhile.
     """
-    queue = bench_queue.Queue(units)
+    queue = Queue(units)
     busy: dict[bench_pool.Pool, tuple[Worker, Unit, float]] = {}
     while True:
         for worker in workers:
@@ -118,7 +92,7 @@ def _task(unit: Unit, worker: Worker) -> bench_worker.RunRow:
     )
 
 
-def _failed(unit: Unit, worker: Worker, status: int, message: str) -> Record:
+def _failed(unit: Unit, worker: Worker, status: benchmark_pb2.Status, message: str) -> Record:
     record = records.new_record(unit.op_class, unit.case, unit.implementation)
     records.copy_price(unit.price, record)
     records.set_status(record, status, message)
@@ -135,10 +109,62 @@ def _outcome(unit: Unit, worker: Worker) -> Record | None:
     except (bench_pool.ChildDiedError, bench_pool.TaskError) as error:
         return _failed(unit, worker, benchmark_pb2.STATUS_ERROR, str(error))
     if payload is None:
-        return _failed(unit, worker, benchmark_pb2.STATUS_SKIPPED, DOES_NOT_SERVE) if unit.is_named else None
+        return _failed(unit, worker, benchmark_pb2.STATUS_SKIPPED, records.DOES_NOT_SERVE) if unit.is_named else None
     record = Record.FromString(payload)
     records.refuse_impossible_time(record)
     if record.status != benchmark_pb2.STATUS_OK and not record.flops and not record.bytes:
         records.copy_price(unit.price, record)  # it failed before its first call could be priced
-    roofs.refuse_unknown(record)
+    records.refuse_unknown_roof(record)
     return record
+
+
+# ---- the queue
+
+
+class Queued(Protocol):
+    """One implementation on one row."""
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Op, case and implementation."""
+
+
+AnyUnit = TypeVar("AnyUnit", bound=Queued)
+
+
+class Queue(Generic[AnyUnit]):
+    """Units by op and row, in the given order."""
+
+    def __init__(self, units: Iterable[AnyUnit]) -> None:
+        """Group the units."""
+        rows: dict[str, dict[str, collections.deque[AnyUnit]]] = {}
+        for unit in units:
+            op, case_id, _ = unit.key
+            rows.setdefault(op, {}).setdefault(case_id, collections.deque()).append(unit)
+        self._left = {op: collections.deque(of_op.values()) for op, of_op in rows.items()}
+        self._begun: set[str] = set()
+        self._op_of: dict[Hashable, str] = {}
+        self._row_of: dict[Hashable, collections.deque[AnyUnit]] = {}
+
+    def take(self, worker: Hashable) -> tuple[AnyUnit, bool] | None:
+        """The worker's next unit and whether it is of another op than its last one; None where nothing is left."""
+        is_other_op = False
+        if not self._row_of.get(worker):
+            op = self._next_op(worker)
+            if op is None:
+                return None
+            is_other_op = op != self._op_of.get(worker)
+            self._op_of[worker] = op
+            self._begun.add(op)
+            self._row_of[worker] = self._left[op].popleft()
+        return self._row_of[worker].popleft(), is_other_op
+
+    def _next_op(self, worker: Hashable) -> str | None:
+        begun = self._op_of.get(worker)
+        if begun is not None and self._left.get(begun):
+            return begun
+        fresh = next((op for op in self._left if op not in self._begun), None)
+        if fresh is not None:
+            return fresh
+        op = max(self._left, key=lambda op: len(self._left[op]), default=None)
+        return op if op is not None and self._left[op] else None

@@ -16,14 +16,13 @@ from tileops.ops.op import Op
 from tileops.perf.clock.activities import ClockError
 from tileops.perf.clock.measure import measure
 from tileops.perf.clock.measurement import Budget, Flush, Measurement, TimingSource
-from tileops.perf.harness import border, correctness, errors, flush, integrity, records, threads, verified
+from tileops.perf.harness import border, correctness, errors, fingerprint, records
 from tileops.perf.harness import expected as bench_expected
-from tileops.perf.harness import kept as bench_kept
 from tileops.perf.harness import rotation as bench_rotation
 from tileops.perf.harness import settings as bench_settings
+from tileops.perf.harness.border import Kept, KeptError
 from tileops.perf.harness.expected import Expected, NotFiniteError, WrongResultError
 from tileops.perf.harness.inputs import Inputs, RowInputs
-from tileops.perf.harness.kept import KeptError
 from tileops.proto import benchmark_pb2
 
 # Sets of values that a timed call's inputs are chosen from. A count.
@@ -52,14 +51,14 @@ class Row:
     __slots__ = ("_guard", "_kept", "_settings", "_threads", "_verified_calls", "case", "device", "inputs", "op_class")
 
     def __init__(
-        self, op_class: type[Op], case: WorkloadCase, device: torch.device, guard: integrity.Guard | None = None
+        self, op_class: type[Op], case: WorkloadCase, device: torch.device, guard: fingerprint.Guard | None = None
     ) -> None:
         """Build the inputs. `guard` was made before anything of the op's ran; None makes one now."""
         self.op_class, self.case, self.device = op_class, case, device
-        self._guard = guard or integrity.Guard([op_class])
-        self._settings, self._threads = bench_settings.read(), threads.alive()
+        self._guard = guard or fingerprint.Guard([op_class])
+        self._settings, self._threads = bench_settings.read(), bench_settings.alive()
         self.inputs = RowInputs(op_class, case, device)
-        self._kept: bench_kept.Kept | None = None
+        self._kept: Kept | None = None
         self._verified_calls = 0
 
     @property
@@ -74,18 +73,19 @@ class Row:
           NotFiniteError: the op is defined for values of neither sign.
           KeptError: it was changed since.
         """
-        self._keep_expected()
-        return self._kept.get()
+        return self._keep_expected().get()
 
-    def _keep_expected(self) -> None:
-        """Run the reference, once."""
+    def _keep_expected(self) -> Kept:
+        """Runs the reference, once; returns what it gives, kept."""
         if self._kept is None:
             expected = self._of_either_sign()
-            self._kept = bench_kept.Kept(expected)
-            self._verified_calls = verified.calls(expected, self.case)
+            self._kept = Kept(expected)
+            self._verified_calls = correctness.calls_to_verify(expected, self.case)
+        return self._kept
 
     def _of_either_sign(self) -> Expected:
-        """Of values of either sign, unless absolute values have far fewer results that are NaN: those leave its domain."""
+        """Runs on values of either sign; on absolute values if far fewer results are then NaN: the others leave its"
+        " domain."""
         try:
             found = self._expect()
         except NotFiniteError:
@@ -137,7 +137,7 @@ class Row:
 
     def _run(self, implementation: str, budget: Budget | None) -> benchmark_pb2.BenchmarkRecord | None:
         record = records.new_record(self.op_class, self.case, implementation)
-        self._settings, self._threads = bench_settings.read(), threads.alive()
+        self._settings, self._threads = bench_settings.read(), bench_settings.alive()
         op = workloads.construct(self.op_class, self.case, target=implementation, device=self.device)
         self.inputs.fill(0)
         call = op.check(**self.inputs.lend())
@@ -205,7 +205,7 @@ class Row:
         """Raises ClockError where calls of `op` left something behind that others are measured by."""
         self._guard.check(op)
         bench_settings.check(self._settings)
-        threads.check(self._threads)
+        bench_settings.check_threads(self._threads)
 
     def _time(
         self,
@@ -224,7 +224,7 @@ class Row:
                 prepare=timed.prepare,
                 inspect=timed.inspect,
                 budget=budget,
-                **flush.of_row(op, record, written),
+                **bench_rotation.flush_of_row(op, record, written),
             )
             self._check_surroundings(op)
             for kept in timed.kept:
@@ -241,7 +241,7 @@ class Row:
         """`found`, or the measurement in rotation where that is slower: a call can profit from what a flush leaves."""
         if found.source is not TimingSource.CUPTI:
             return found
-        touched = flush.touched_bytes(op, record, written=())
+        touched = bench_rotation.touched_bytes(op, record, written=())
         try:
             rotation = bench_rotation.of_row(op, self.inputs, self.device, touched)
             if rotation is None:
@@ -269,7 +269,7 @@ class Row:
     def _verify_rotated(self, op: Op, rotation: bench_rotation.Rotation) -> None:
         """Compare some results of the rotation with the reference: all sets hold the values of the first check."""
         expected = self.expected()
-        for inputs, returned in rotation.some(verified.FEWEST):
+        for inputs, returned in rotation.some(correctness.FEWEST_VERIFIED):
             try:
                 correctness.check(op, op.last_call, inputs, border.taken(op, returned), expected)
             except WrongResultError as wrong:

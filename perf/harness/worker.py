@@ -15,9 +15,8 @@ from multiprocessing.connection import Connection
 import torch
 
 from tileops.perf.clock.measurement import Budget
-from tileops.perf.harness import catalogue, environment, errors, integrity, parent_death, records, timing
+from tileops.perf.harness import catalogue, environment, errors, fingerprint, records, timing
 from tileops.perf.harness import settings as bench_settings
-from tileops.perf.harness import threads as bench_threads
 from tileops.proto import benchmark_pb2
 
 # torch has no exception type for this: its CPU allocator raises a RuntimeError with this name in it.
@@ -67,8 +66,12 @@ class Answer:
 
 def serve(connection: Connection, sources: catalogue.Sources, budget: Budget | None) -> None:
     """Answer tasks until the connection closes. What ops print goes to stderr: stdout is the command's data."""
+    # A child was forked with this module. Elsewhere importing it would end the process with the shell it was started
+    # by.
+    from tileops.perf.harness import server
+
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
-    parent_death.follow()  # the server, which itself follows the run: a hang must not stay
+    server.follow()  # the server, which itself follows the run: a hang must not stay
     sys.stdout.flush()
     os.dup2(2, 1)
     worker = _Worker(sources, budget)
@@ -92,7 +95,7 @@ class _Worker:
     def __init__(self, sources: catalogue.Sources, budget: Budget | None) -> None:
         self._sources, self._budget = sources, budget
         self._classes: dict | None = None
-        self._guards: dict[str, integrity.Guard] = {}
+        self._guards: dict[str, fingerprint.Guard] = {}
         self._row: timing.Row | None = None
 
     def answer(self, task: Describe | RunRow) -> Answer:
@@ -105,10 +108,10 @@ class _Worker:
         op_class = self._classes[task.op]
         case = next(case for case in op_class.CASES if case.case_id == task.case_id)
         if task.op not in self._guards:
-            self._guards[task.op] = integrity.Guard([op_class])
+            self._guards[task.op] = fingerprint.Guard([op_class])
         guard = self._guards[task.op]
-        changed, describe = guard.changed, integrity.describe  # as they are before code of the op runs
-        is_broken, settings, threads = False, bench_settings.read(), bench_threads.alive()
+        changed, describe = guard.changed, fingerprint.describe  # as they are before code of the op runs
+        is_broken, settings, threads = False, bench_settings.read(), bench_settings.alive()
         try:
             if self._row is None or (self._row.op_class, self._row.case) != (op_class, case):
                 self._row = None  # frees the last row's tensors before the next one's are made
@@ -120,7 +123,7 @@ class _Worker:
             records.set_status(record, benchmark_pb2.STATUS_ERROR, _described(error))
         if names := changed():  # for whoever comes next in this process, and for what reads the outcome in this one
             return Answer(payload=None, is_broken=True, complaint=f"not timed: {describe(names)}")
-        if not bench_settings.restore(settings) or bench_threads.busy(threads):
+        if not bench_settings.restore(settings) or bench_settings.busy(threads):
             is_broken = True  # the next task gets a process with the settings of all others, and to itself
         if record is not None and record.status == benchmark_pb2.STATUS_ERROR:
             is_broken = True  # nobody knows what else the code did: no other implementation pays for it

@@ -54,7 +54,7 @@ _NUMBERS = frozenset(pricing.Readings._fields[3:-1])
 # time that a dictionary and a general encoder take. The second is for rows that
 # have every reading.
 _JSON_ROW, _JSON_FULL_ROW = (
-    "{%s}" % ", ".join(f'"{name}": {number if name in _NUMBERS else "%s"}' for name in _FIELDS)
+    "{" + ", ".join(f'"{name}": {number if name in _NUMBERS else "%s"}' for name in _FIELDS) + "}"
     for number in ("%s", _NUMBER)
 )
 _CSV_NUMBERS = ",".join([_NUMBER] * len(_NUMBERS))

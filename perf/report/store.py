@@ -84,7 +84,9 @@ class RowStore:
     """
 
     def __init__(self):
-        self._spool = tempfile.TemporaryFile(buffering=_BUFFER_BYTES, prefix="tileops-report-")
+        self._spool = tempfile.TemporaryFile(  # noqa: SIM115 -- __exit__ closes it
+            buffering=_BUFFER_BYTES, prefix="tileops-report-"
+        )
         self._end = 0
         self._table = bytearray()
         self._names: dict[str, int] = {}

@@ -7,8 +7,8 @@ of the test's name. What such a file does not say (the roof key, more often than
 not) stays empty: //perf:reprice fills in the prices of today.
 
 A file that leaves open which value, device or test a row is of is refused: example, a
-property `tileops_flops` that stands twice in a test with two values, or a suite of an
-H100 behind one of an H200.
+property `tileops_flops` that stands twice in a test with two values, a suite of an H100 behind
+one of an H200, or a suite that names its device behind its tests.
 """
 
 import math
@@ -62,19 +62,27 @@ class _Suite:
       name: As the file gives it; "" where it does not.
       number: Its place among the file's suites, from 1; 0 for the root of several.
       said: Its properties, and those of the suites that it is in.
+      has_records: Whether records were kept of a test in it, or in a suite in it.
     """
 
     def __init__(self, name: str, number: int, said: dict[str, str]):
         self.name, self.number = name, number
         self.said = dict(said)
+        self.has_records = False
         self._own: dict[str, str] = {}
 
     def __str__(self) -> str:
         return f"suite {self.number}" + (f" ({self.name})" if self.name else "")
 
     def take(self, name: str, value: str) -> None:
-        """Takes a property of the suite's own. Raises ValueError if it has the property with another value."""
+        """Takes a property of the suite's own.
+
+        Raises:
+          ValueError: It has the property with another value, or tests that were read without it.
+        """
         _set_once(self._own, name, value)
+        if self.has_records and name in _ENVIRONMENT and self.said.get(name) != value:
+            raise ValueError(f"the property {name!r}, {value!r}, follows tests of the suite; put it before them")
         self.said[name] = value
 
 
@@ -162,8 +170,11 @@ class JUnitReader:
             if each.tag == "testcase":
                 test_depth += 1 if event == "start" else -1
                 if event == "end":
+                    known = len(self._kept)
                     if self._is_asked_for(suites[-1].name, suites[-1].number):
                         self._take_test(each, suites[-1])
+                    for suite in suites:
+                        suite.has_records |= len(self._kept) > known
                     each.clear()
             elif each.tag in _ROOTS and event == "start":
                 suites.append(self._begun(each, suites))

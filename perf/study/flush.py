@@ -1,7 +1,7 @@
 """What emptying the cache does to a time: calls of several sizes under each kind of flush, and in rotation.
 
-In rotation a call goes round buffers of several times the cache, and nothing is flushed: it finds what calls like it left,
-as it does in use. That is the time which a flush ought to give.
+In rotation a call goes round buffers of several times the cache, and nothing is flushed: it finds what calls like it
+left, as it does in use. That is the time which a flush ought to give.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import torch
 
@@ -58,7 +59,11 @@ def readings(device: torch.device, sizes_mb: Sequence[float], budget: Budget | N
             if device.type != "cpu":
                 calls += [make(device, size_mb) for _ in range(math.ceil(_ROTATION_MB / size_mb))]
                 turns = itertools.cycle(calls)
-                found = measure(lambda turns=turns: next(turns)(), device=device, budget=budget, flush=Flush.NONE)
+
+                def call(turns: Iterator[Callable[[], Any]] = turns) -> Any:
+                    return next(turns)()
+
+                found = measure(call, device=device, budget=budget, flush=Flush.NONE)
                 yield _reading(access, size_mb, ROTATION, found)
 
 
@@ -124,8 +129,8 @@ def _write(device: torch.device, size_mb: float) -> Callable[[], object]:
     return lambda: target.fill_(1.5)
 
 
-# How to make a call that moves so many 1e6 bytes, and which share of the lines that it touches it writes: of a scaling in
-# place, which reads and writes each of its lines, all.
+# How to make a call that moves so many 1e6 bytes, and which share of the lines that it touches it writes: of a scaling
+# in place, which reads and writes each of its lines, all.
 _ACCESSES: dict[str, tuple[Callable[[torch.device, float], Callable[[], object]], float]] = {
     "read": (_read, 0.0),
     "compare": (_compare, 1 / 9),

@@ -12,7 +12,7 @@ from tileops.ops.cases import WorkloadCase
 from tileops.ops.op import Op
 from tileops.perf.clock.measure import measure
 from tileops.perf.clock.measurement import Budget, Flush
-from tileops.perf.harness import errors, pricing
+from tileops.perf.harness import errors, records
 
 Case = tuple[type[Op], WorkloadCase]
 
@@ -52,7 +52,7 @@ def compute_heavy(cases: Sequence[Case], count: int) -> list[Case]:
     """The rows with the most FLOPs for each byte, no op with more than half of them; the heaviest first."""
     priced = []
     for at, (op_class, case) in enumerate(cases):
-        price = pricing.price_case(op_class, case)
+        price = records.price_case(op_class, case)
         if price.bytes:
             priced.append((-price.flops / price.bytes, at, op_class, case))
     chosen: list[Case] = []

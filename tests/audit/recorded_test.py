@@ -16,8 +16,8 @@ from tileops.proto import audit_pb2
 from tileops.tools.cli import paths
 
 IMPLEMENTED = {name: op_class for name, op_class in catalogue.load().items() if op_class.STATUS == "implemented"}
-# Ops and branches of a price that the newest record lacks, and why. An op that is implemented without an H200 at hand is
-# named here until it is measured.
+# Ops and branches of a price that the newest record lacks, and why. An op that is implemented without an H200 at hand
+# is named here until it is measured.
 UNMEASURED = {"AlibiFwdOp": "its formula declares no read", "SinusoidalFwdOp": "its formula declares no read"}
 UNMEASURED_BRANCHES = {
     ("DropoutFwdOp", "flops: training = False"): "a copy that the driver makes, which counters do not see"

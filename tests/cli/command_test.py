@@ -1,11 +1,9 @@
-"""How a command ends, and the words between it and its user."""
+"""How a command ends when the user has to mend something."""
 
 import subprocess
 import sys
 
 import pytest
-
-from tileops.tools.cli import words
 
 _PROGRAM = """
 from tileops.tools.cli import command, errors, output
@@ -47,14 +45,3 @@ def test_what_a_user_did_wrong_is_told_and_exits_2(error, said):
 def test_a_fault_of_the_program_is_none_of_the_users():
     done = _run("ValueError('a defect')")
     assert done.returncode == 1 and "Traceback" in done.stderr
-
-
-def test_a_flag_holds_several_globs_and_an_empty_one_stays():
-    assert words.globs(["Gemm*, Silu*", "x"]) == ("Gemm*", "Silu*", "x")
-    assert words.globs([""]) == ("",)
-    assert words.globs([]) == ()
-
-
-def test_a_count_has_its_noun():
-    assert [words.counted(n, "row") for n in (0, 1, 2)] == ["0 rows", "1 row", "2 rows"]
-    assert [words.counted(n, "entry", "entries") for n in (1, 2)] == ["1 entry", "2 entries"]

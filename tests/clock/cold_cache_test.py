@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from tileops.ops import workloads
 from tileops.perf.clock import cold_cache
 from tileops.perf.clock.measurement import Flush
-from tileops.perf.harness import flush as bench_flush
-from tileops.perf.harness import records
+from tileops.perf.harness import records, rotation
 from tileops.tests.harness import toys
 
 WORDS = 24 * cold_cache._RUN
@@ -78,23 +77,23 @@ def _called(mutated=0):
 
 
 def test_a_row_is_flushed_in_the_shares_of_its_own_price():
-    assert bench_flush.of_row(_called(), _record(200, 300), ()) == {"flush": Flush.MATCHED, "written_share": 1 / 3}
-    assert bench_flush.of_row(_called(), _record(0, 300), ())["written_share"] == 1
-    assert bench_flush.of_row(_called(), _record(300, 300), ())["written_share"] == 0
+    assert rotation.flush_of_row(_called(), _record(200, 300), ()) == {"flush": Flush.MATCHED, "written_share": 1 / 3}
+    assert rotation.flush_of_row(_called(), _record(0, 300), ())["written_share"] == 1
+    assert rotation.flush_of_row(_called(), _record(300, 300), ())["written_share"] == 0
 
 
 def test_what_is_written_in_place_lies_in_the_cache_once():
-    assert bench_flush.of_row(_called(mutated=100), _record(100, 200), ("x",))["written_share"] == 1
-    assert bench_flush.of_row(_called(mutated=100), _record(300, 400), ("x",))["written_share"] == 1 / 3
+    assert rotation.flush_of_row(_called(mutated=100), _record(100, 200), ("x",))["written_share"] == 1
+    assert rotation.flush_of_row(_called(mutated=100), _record(300, 400), ("x",))["written_share"] == 1 / 3
     # A table of which a call writes a part.
-    assert bench_flush.of_row(_called(mutated=10_000), _record(100, 200), ("x",))["written_share"] == 1
+    assert rotation.flush_of_row(_called(mutated=10_000), _record(100, 200), ("x",))["written_share"] == 1
     # An input that another branch of the op writes.
-    assert bench_flush.of_row(_called(mutated=100), _record(100, 200), ())["written_share"] == 1 / 2
+    assert rotation.flush_of_row(_called(mutated=100), _record(100, 200), ())["written_share"] == 1 / 2
 
 
 @pytest.mark.parametrize("record", [_record(None, 300), _record(0, 0)], ids=["no read half", "no bytes"])
 def test_a_row_that_does_not_say_what_it_reads_gets_the_flush_that_never_flatters(record):
-    assert bench_flush.of_row(_called(), record, ()) == {"flush": Flush.DIRTY}
+    assert rotation.flush_of_row(_called(), record, ()) == {"flush": Flush.DIRTY}
 
 
 def test_the_share_comes_from_the_call_of_an_op():
@@ -103,7 +102,7 @@ def test_the_share_comes_from_the_call_of_an_op():
     record = records.new_record(op_class, case, "torch")
     op = called(op_class, case)
     records.set_price(record, op)
-    assert bench_flush.of_row(op, record, ()) == {"flush": Flush.MATCHED, "written_share": 1 / 2}
+    assert rotation.flush_of_row(op, record, ()) == {"flush": Flush.MATCHED, "written_share": 1 / 2}
 
 
 def called(op_class, case):

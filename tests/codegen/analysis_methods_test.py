@@ -260,7 +260,7 @@ def test_4_4_5_a_class_that_states_a_price_of_its_own_is_refused():
 
 
 def test_4_4_5_the_formula_of_an_entry_is_priced_by_its_class_alone():
-    """No module of the project gives (flops, bytes) of an entry by name or by text: what is public there takes entries apart."""
+    """No module of the project returns (flops, bytes) of an entry by its name or its text."""
     for name, found in list(sys.modules.items()):
         if name.startswith(("tileops.codegen", "tileops.manifest")) and found is not None:
             public = [

@@ -1,4 +1,4 @@
-"""The roofline document, sections 2.1 and 2.2: the output contract and the two modes. One test a sentence, in its order.
+"""The roofline document, sections 2.1 and 2.2: the output contract and the two modes. One test per sentence, in order.
 
 Derived bytes are in analysis_bytes_test.py, the analysis as such in analysis_rules_test.py.
 """

@@ -138,7 +138,10 @@ _YAML = st.recursive(
 _BLOCKS = _YAML | st.dictionaries(st.sampled_from(["flops", "bytes", "func"]), _YAML, max_size=3)
 _PIECES = st.lists(
     st.sampled_from(
-        "M N T x y w 0 1 2.5 inf None True ( ) [ ] , . : + - * / // % ** == < <= in not and or if else for bytes present sum max prod len kind value lambda 'a' \" := ~ @ é ２".split()
+        (
+            "M N T x y w 0 1 2.5 inf None True ( ) [ ] , . : + - * / // % ** == < <= in not and or if else for bytes"
+            " present sum max prod len kind value lambda 'a' \" := ~ @ é ２"
+        ).split()
     ),
     max_size=14,
 ).map(" ".join)
@@ -159,7 +162,7 @@ def test_4_4_total_any_text_as_a_formula_is_judged_and_nothing_is_raised(flops, 
 
 
 def _judged(text: str) -> None:
-    """The document is judged, twice alike; an entry without a defect can be emitted, one with a defect of its block not."""
+    """The document is judged, twice alike; an entry can be emitted exactly if its block has no defect."""
     found, defects = analysed(text)
     again = analysed(text)[1]
     assert [str(one) for one in defects] == [str(one) for one in again]

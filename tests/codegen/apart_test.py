@@ -1,4 +1,4 @@
-"""An entry with many independent discriminants, as generated code: each fact is checked, solved and returned by itself."""
+"""Generated code of an entry with many independent discriminants checks, solves and returns each fact by itself."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def test_a_family_is_chosen_by_what_the_points_decide(argument):
 
 
 def test_restrictions_prune_the_points_as_they_are_formed():
-    """Sixteen flags in a ring of rules are 65,536 assignments, of which 2,207 are left: judged within the effort of an entry."""
+    """Sixteen flags in a ring of rules have 65,536 assignments; the 2,207 allowed ones fit the effort of an entry."""
     flags = {f"p{at}": {"type": "bool", "default": True} for at in range(16)}
     rules = [f"p{at} or p{(at + 1) % 16}" for at in range(16)]
     assert _codes(_entry(flags, {"x": X}, shape_rules=rules)) == []

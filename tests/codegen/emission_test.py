@@ -32,6 +32,7 @@ def test_the_projects_func_formulas_resolve():
     assert [str(found) for found in PROJECT.diagnostics] == []
 
 
+@pytest.mark.nightly  # analysis_imports_test holds it for every change
 def test_emission_is_the_same_under_every_order_of_hashing(tmp_path):
     outputs = set()
     for seed in ("0", "1", "99"):

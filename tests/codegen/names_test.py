@@ -120,7 +120,8 @@ def _entry():
             },
         ],
         "roofline": {
-            "flops": "prod(A) * N * (2 if flag else 1) + (k if present(w) else 0) + (size.value if present(size) else 0)"
+            "flops": "prod(A) * N * (2 if flag else 1) + (k if present(w) else 0)"
+            " + (size.value if present(size) else 0)"
             " + (2 if scale == inf else 0)"
         },
     }
@@ -260,7 +261,8 @@ Layout:
     Padded:
       class: alpha.shapes.Padded
       fields: {block: int, order: "'row' | 'column'", sizes: "list[int]", limit: "int | None"}
-      invariant: "block > 0 and 64 % block == 0 and all(size > 0 for size in sizes) and (limit.value > block if present(limit) else True)"
+      invariant: "block > 0 and 64 % block == 0 and all(size > 0 for size in sizes)
+        and (limit.value > block if present(limit) else True)"
 """
 
 

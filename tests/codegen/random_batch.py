@@ -15,7 +15,7 @@ import yaml
 from tileops.codegen import pipeline
 from tileops.manifest.reading import loader
 from tileops.ops.op import Op
-from tileops.tests.codegen.random_checks import Mismatch, check_entry
+from tileops.tests.codegen.random_checks import MismatchError, check_entry
 from tileops.tests.codegen.random_draw import Draw
 from tileops.tests.codegen.random_entries import entry
 from tileops.tests.codegen.random_faults import fault
@@ -72,14 +72,14 @@ def run_batch(source: random.Random, count: int = BATCH) -> Outcome:
     for model in clean:
         try:
             check_entry(model, classes[model.op], draw, outcome.checks)
-        except Mismatch as error:
+        except MismatchError as error:
             outcome.failures.append((model, str(error)))
     _check_faults(clean, draw, outcome)
     return outcome
 
 
 def _check_faults(models: list[Model], draw: Draw, outcome: Outcome) -> None:
-    """Some of the entries with a row that does not fit: one defect, of that row; one more for each further rule it breaks."""
+    """Gives some entries a row that does not fit: one defect of that row, and one more per further rule it breaks."""
     chosen = ((model, fault(model, draw)) for model in models if draw.chance(25))
     wrong = {model.op: (model, found) for model, found in chosen if found is not None}
     said = list(_analysed({op: found[1] for op, (_, found) in wrong.items()}).diagnostics) if wrong else []

@@ -168,7 +168,7 @@ class Build:
         form = draw.weighted({"name": 6, "literal": 2, "product": 2, "expression": 4, "difference": 2, "clamped": 1})
         if form == "literal":
             return Axis(literal(draw.choice((0, 1, 1, 2, 3))))
-        names = [term for term in scope.of(sorts.Integer)]
+        names = list(scope.of(sorts.Integer))
 
         def term() -> Term:
             if form == "expression":
@@ -274,5 +274,5 @@ def _promote(first: Sequence[str], second: Sequence[str]) -> bool:
     """Whether every pair promotes."""
     try:
         return all(primitives.promote_types(a, b) for a in first for b in second)
-    except primitives.OutOfDomain:
+    except primitives.OutOfDomainError:
         return False

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from tileops.tests.codegen.random_draw import Draw
-from tileops.tests.codegen.random_model import Model, Refused
+from tileops.tests.codegen.random_model import Model, RefusedError
 from tileops.tests.codegen.random_params import DTYPES
-from tileops.tests.codegen.random_terms import Env, OutOfBounds
+from tileops.tests.codegen.random_terms import Env, OutOfBoundsError
 
 Found = dict[str, tuple[tuple[int, ...], str]]
 
@@ -38,7 +38,7 @@ def other_call(model: Model, env: Env, shapes: Found, draw: Draw) -> Found | Non
                 if any(size < 0 or size > 200 for size in shape):
                     return None
                 found[tensor.name] = shape, tensor.dtype.of(fresh)
-    except (Refused, OutOfBounds, ArithmeticError, ValueError, IndexError):
+    except (RefusedError, OutOfBoundsError, ArithmeticError, ValueError, IndexError):
         return None
     return found
 

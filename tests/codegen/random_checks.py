@@ -14,25 +14,25 @@ from tileops.tests.codegen import random_primitives as primitives
 from tileops.tests.codegen import random_scope as sorts
 from tileops.tests.codegen.random_calls import other_call, perturbed
 from tileops.tests.codegen.random_draw import Draw
-from tileops.tests.codegen.random_model import Model, Refused, Row, Tensor
+from tileops.tests.codegen.random_model import Model, RefusedError, Row, Tensor
 from tileops.tests.codegen.random_params import Param
-from tileops.tests.codegen.random_terms import Env, OutOfBounds
+from tileops.tests.codegen.random_terms import Env, OutOfBoundsError
 
 Count = dict[str, int]
 
 
-class Mismatch(Exception):
+class MismatchError(Exception):
     """The emitted class and the model differ; the message says where."""
 
 
 def same(what: str, found: Any, wanted: Any) -> None:
-    """Raises Mismatch where two values differ."""
+    """Raises MismatchError where two values differ."""
     if found != wanted or type(found) is not type(wanted):
-        raise Mismatch(f"{what} is {found!r}, and the model says {wanted!r}")
+        raise MismatchError(f"{what} is {found!r}, and the model says {wanted!r}")
 
 
 def check_entry(model: Model, op_class: type[Op], draw: Draw, count: Count) -> None:
-    """Every row's case, call and price, and calls nearby. Raises Mismatch."""
+    """Every row's case, call and price, and calls nearby. Raises MismatchError."""
     mine = type(f"Mine{model.op}", (op_class,), {})
     checker = _Checker(model, mine, draw, count)
     try:
@@ -42,12 +42,12 @@ def check_entry(model: Model, op_class: type[Op], draw: Draw, count: Count) -> N
         for row in model.rows:
             checker.row(row, mine.CASES[model.rows.index(row)])
         checker.nearby()
-    except Mismatch:
+    except MismatchError:
         raise
     except Exception as error:
         import traceback
 
-        raise Mismatch(f"{type(error).__name__}: {error}\n{traceback.format_exc(limit=-4)}") from error
+        raise MismatchError(f"{type(error).__name__}: {error}\n{traceback.format_exc(limit=-4)}") from error
 
 
 class _Checker:
@@ -93,7 +93,7 @@ class _Checker:
             if tensor is not None and wanted is not None and (contents := wanted[1](env)) is not None:
                 same(f"contents of {name}", tensor.reshape(-1).tolist(), torch.tensor(contents).reshape(-1).tolist())
         op = workloads.construct(self._class, case)
-        constants = {name: value for name, value in op.constants.items()}
+        constants = dict(op.constants)
         self._env = env
         outputs = op(**built, **self._out(env))
         self.completed(op, env, {**constants, **built}, outputs, "cpu")
@@ -185,7 +185,7 @@ class _Checker:
                 continue
             self._record(f"output {tensor.name}", (tuple(found.shape), primitives.dtype_name(found.dtype)), tensor, env)
             if model.aliased(tensor, env) and found is not bound[tensor.alias]:
-                raise Mismatch(f"{tensor.name} is not the input {tensor.alias}")
+                raise MismatchError(f"{tensor.name} is not the input {tensor.alias}")
         same("device of the call", call.device, device)
         for param in model.params:
             same(f"recorded parameter {param.name}", call.params[param.name], env[param.name])
@@ -208,9 +208,9 @@ class _Checker:
         model = self._model
         try:
             wanted = model.price(env)
-        except OutOfBounds:
+        except OutOfBoundsError:
             return
-        except Refused:
+        except RefusedError:
             self._refused("a formula without a price", op.eval_roofline)
             return
         same("the price", op.eval_roofline(), wanted)
@@ -227,7 +227,7 @@ class _Checker:
         except OpError:
             self._counted(f"refused: {what}")
             return
-        raise Mismatch(f"{what} was accepted: {found!r}")
+        raise MismatchError(f"{what} was accepted: {found!r}")
 
     # ---- calls nearby
 
@@ -255,9 +255,9 @@ class _Checker:
         before, price = op.last_call, self._price(op)
         try:
             env = self._model.solve(params, found)
-        except OutOfBounds:
+        except OutOfBoundsError:
             return
-        except Refused as error:
+        except RefusedError as error:
             env, reason = None, str(error)
         tensors = {}
         for name, (shape, dtype) in found.items():
@@ -274,16 +274,16 @@ class _Checker:
         if env is None:
             try:
                 self._refused("a call that does not fit", run)
-            except Mismatch as error:
-                raise Mismatch(f"{error}; the model refuses it: {reason}; {found}") from None
+            except MismatchError as error:
+                raise MismatchError(f"{error}; the model refuses it: {reason}; {found}") from None
             if was.last_call is not before or self._price(was) != price:
-                raise Mismatch("a refused call moved last_call or its price")
+                raise MismatchError("a refused call moved last_call or its price")
             return
         self._env = env
         try:
             outputs = run()
         except OpError as error:
-            raise Mismatch(f"a call that fits was refused: {error}; {found}") from None
+            raise MismatchError(f"a call that fits was refused: {error}; {found}") from None
         self.completed(op, env, {**op.constants, **tensors}, outputs, self._device(tensors))
         self._counted("other calls accepted")
 

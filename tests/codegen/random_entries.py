@@ -11,12 +11,12 @@ from tileops.tests.codegen.random_draw import Draw
 from tileops.tests.codegen.random_families import compared_family
 from tileops.tests.codegen.random_indices import add, affine, determining_inputs, dtype_indices, size
 from tileops.tests.codegen.random_metadata import drawn_at_random, filled_by_list
-from tileops.tests.codegen.random_model import Axis, Model, Refused, Tensor
+from tileops.tests.codegen.random_model import Axis, Model, RefusedError, Tensor
 from tileops.tests.codegen.random_params import finite_size, params
 from tileops.tests.codegen.random_prices import roofline
 from tileops.tests.codegen.random_rows import rows, write_entry
 from tileops.tests.codegen.random_rules import combos, lets, rules
-from tileops.tests.codegen.random_terms import Env, OutOfBounds, Term, literal
+from tileops.tests.codegen.random_terms import Env, OutOfBoundsError, Term, literal
 
 
 def entry(draw: Draw, op: str) -> Model:
@@ -25,7 +25,7 @@ def entry(draw: Draw, op: str) -> Model:
         features = dict(draw.features)
         try:
             return _Entry(draw, op).model()
-        except (Refused, OutOfBounds):
+        except (RefusedError, OutOfBoundsError):
             draw.features = features  # the parts fit each call alone, and not all of them together
     raise AssertionError("fifty entries in a row fit no call")
 
@@ -168,7 +168,7 @@ class _Entry:
         """Whether the tensor's shape has a value in calls that lack the tensor too."""
         try:
             return all(min(self._build.model.shape(tensor, env), default=0) >= 0 for env in self._build.envs)
-        except (ArithmeticError, ValueError, IndexError, OutOfBounds):
+        except (ArithmeticError, ValueError, IndexError, OutOfBoundsError):
             return False
 
     def _reorder(self) -> None:

@@ -10,7 +10,7 @@ from tileops.tests.codegen import random_scope as sorts
 from tileops.tests.codegen.random_conditions import Conditions
 from tileops.tests.codegen.random_draw import Draw
 from tileops.tests.codegen.random_scope import Scope
-from tileops.tests.codegen.random_terms import Env, OutOfBounds, Term, Writer, literal, name
+from tileops.tests.codegen.random_terms import Env, OutOfBoundsError, Term, Writer, literal, name
 
 VARIABLES = ("i", "d", "item", "int8", "q_")
 
@@ -19,7 +19,7 @@ def accept(term: Term, envs: Sequence[Env], holds: Callable[[Any], bool] = lambd
     """Whether the term has a value in every one of the calls, and the value is fit for its place."""
     try:
         return all(holds(term.of(env)) for env in envs)
-    except (OutOfBounds, ArithmeticError, ValueError, IndexError):
+    except (OutOfBoundsError, ArithmeticError, ValueError, IndexError):
         return False
 
 

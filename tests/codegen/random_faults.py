@@ -6,9 +6,9 @@ import copy
 from typing import Any
 
 from tileops.tests.codegen.random_draw import Draw
-from tileops.tests.codegen.random_model import Model, Refused
+from tileops.tests.codegen.random_model import Model, RefusedError
 from tileops.tests.codegen.random_params import DTYPES, Param
-from tileops.tests.codegen.random_terms import Env, OutOfBounds
+from tileops.tests.codegen.random_terms import Env, OutOfBoundsError
 from tileops.tests.codegen.random_types import in_yaml
 
 Fault = tuple[str, dict[str, Any], str]
@@ -113,9 +113,9 @@ def _other_sizes(model: Model, env: Env, bad: dict[str, Any], draw: Draw) -> boo
         fresh = Env({name: value for name, value in env.items() if name not in model.lets} | changed, model.lets)
         try:
             model.complete(fresh)
-        except OutOfBounds:
+        except OutOfBoundsError:
             continue
-        except Refused:
+        except RefusedError:
             bad.update(changed)
             return True
     return False

@@ -13,12 +13,12 @@ from typing import Any
 from tileops.tests.codegen import random_primitives as primitives
 from tileops.tests.codegen.random_params import Param
 from tileops.tests.codegen.random_scope import Scope
-from tileops.tests.codegen.random_terms import MAX_VALUE, Env, OutOfBounds, Term
+from tileops.tests.codegen.random_terms import MAX_VALUE, Env, OutOfBoundsError, Term
 
 Shape = tuple[int, ...]
 
 
-class Refused(Exception):
+class RefusedError(Exception):
     """The call does not fit the signature; the message says where."""
 
 
@@ -127,28 +127,28 @@ class Model:
             env["present", name] = self.tensors[name].presence.of(env)
 
     def finish(self, env: Env) -> None:
-        """Lets, dtype combinations, rules, sizes of all tensors. Raises Refused where one does not hold."""
+        """Lets, dtype combinations, rules, sizes of all tensors. Raises RefusedError where one does not hold."""
         if self.combos:
             names = list(self.combos[0])
             if all(name in env for name in names) and not any(all(env[n] == c[n] for n in names) for c in self.combos):
-                raise Refused("dtype_combos")
+                raise RefusedError("dtype_combos")
         try:
             for let in self.lets:
                 _bounded(env[let])
             for rule in self.rules:
                 if not rule.of(env):
-                    raise Refused(f"rule {rule.text}")
+                    raise RefusedError(f"rule {rule.text}")
             for tensor in self.tensors.values():
                 if env["present", tensor.name]:
                     shape = self.shape(tensor, env)
                     count = primitives.prod(shape)
                     if any(size < 0 for size in shape):
-                        raise Refused(f"shape of {tensor.name}: {shape}")
+                        raise RefusedError(f"shape of {tensor.name}: {shape}")
                     if count > 20_000:
-                        raise OutOfBounds
+                        raise OutOfBoundsError
                     env["bytes", tensor.name] = count * primitives.element_size(tensor.dtype.of(env))
         except (ArithmeticError, ValueError, IndexError) as error:
-            raise Refused(f"{type(error).__name__}: {error}") from None
+            raise RefusedError(f"{type(error).__name__}: {error}") from None
 
     def shape(self, tensor: Tensor, env: Env) -> Shape:
         """The tensor's shape in a call."""
@@ -163,7 +163,7 @@ class Model:
         """The call that these tensors make, by name: its whole environment.
 
         Raises:
-          Refused: no call is made of them.
+          RefusedError: no call is made of them.
         """
         env = Env(dict(params), self.lets)
         for param in self.params:
@@ -171,7 +171,7 @@ class Model:
         bound = self.of_role("constant", "input")
         for tensor in bound:
             if tensor.presence is None and tensor.name not in found:
-                raise Refused(f"{tensor.name} is missing")
+                raise RefusedError(f"{tensor.name} is missing")
             if tensor.presence == "own":
                 env["present", tensor.name] = tensor.name in found
         for tensor in bound:
@@ -181,7 +181,7 @@ class Model:
             self.presences(env)
             for tensor in bound:
                 if env["present", tensor.name] != (tensor.name in found):
-                    raise Refused(f"presence of {tensor.name}")
+                    raise RefusedError(f"presence of {tensor.name}")
                 if tensor.name in found and tensor.dtype_index:
                     self._solve_dtype(tensor, found, env)
             for name in self.order:
@@ -190,18 +190,18 @@ class Model:
             for name, (shape, dtype) in found.items():
                 tensor = self.tensors[name]
                 if self.shape(tensor, env) != shape:
-                    raise Refused(f"{name} is {shape}, and {tensor.shape_text} is {self.shape(tensor, env)}")
+                    raise RefusedError(f"{name} is {shape}, and {tensor.shape_text} is {self.shape(tensor, env)}")
                 if tensor.dtype.of(env) != dtype:
-                    raise Refused(f"{name} is {dtype}, and {tensor.dtype.text} is {tensor.dtype.of(env)}")
+                    raise RefusedError(f"{name} is {dtype}, and {tensor.dtype.text} is {tensor.dtype.of(env)}")
         except (ArithmeticError, ValueError, IndexError) as error:
-            raise Refused(f"{type(error).__name__}: {error}") from None
+            raise RefusedError(f"{type(error).__name__}: {error}") from None
         self.finish(env)
         return env
 
     def _solve_dtype(self, tensor: Tensor, found: Mapping[str, tuple[Shape, str]], env: Env) -> None:
         dtype = found[tensor.name][1]
         if dtype not in self.dtype_indices[tensor.dtype_index]:
-            raise Refused(f"dtype of {tensor.name}")
+            raise RefusedError(f"dtype of {tensor.name}")
         env.setdefault(tensor.dtype_index, dtype)
 
     def _solve_axes(self, tensor: Tensor, shape: Shape, env: Env) -> None:
@@ -211,7 +211,7 @@ class Model:
         lengths = {at: len(axis.term.of(env)) for at, axis in enumerate(axes) if axis.run and at not in unknown}
         fixed = sum(lengths.get(at, 1) for at in range(len(axes)) if at not in unknown)
         if len(shape) < fixed or (len(shape) > fixed and not unknown):
-            raise Refused(f"rank of {tensor.name}")
+            raise RefusedError(f"rank of {tensor.name}")
         lengths.update({at: len(shape) - fixed for at in unknown})
         places = [sum(lengths.get(before, 1) for before in range(at)) for at in range(len(axes))]
         for at in sorted((at for at, axis in enumerate(axes) if axis.solves), key=lambda at: axes[at].turn):
@@ -221,7 +221,7 @@ class Model:
                 continue
             rest = shape[places[at]] - offset.of(env)
             if rest % factor or rest < 0:
-                raise Refused(f"no {index} makes axis {places[at]} of {tensor.name} {shape[places[at]]}")
+                raise RefusedError(f"no {index} makes axis {places[at]} of {tensor.name} {shape[places[at]]}")
             env[index] = rest // factor
 
     # ---- effects and price
@@ -249,7 +249,7 @@ class Model:
         return read, written
 
     def price(self, env: Env) -> tuple[int, int]:
-        """(flops, bytes). Raises Refused where a formula has no value that is a price."""
+        """(flops, bytes). Raises RefusedError where a formula has no value that is a price."""
         if self.func:
             sizes = [env["bytes", name] for name in self.tensors if env["present", name]]
             return len(sizes), sum(sizes)
@@ -257,13 +257,13 @@ class Model:
             flops = self.flops.of(env)
             nbytes = self.bytes.of(env) if self.bytes else sum(self.traffic(env, lambda name: env["bytes", name]))
         except (ArithmeticError, ValueError, IndexError) as error:
-            raise Refused(f"price: {type(error).__name__}: {error}") from None
+            raise RefusedError(f"price: {type(error).__name__}: {error}") from None
         if flops < 0 or nbytes < 0:
-            raise Refused(f"price: {flops}, {nbytes}")
+            raise RefusedError(f"price: {flops}, {nbytes}")
         return _bounded(flops), _bounded(nbytes)
 
 
 def _bounded(value: Any) -> Any:
     if isinstance(value, int) and abs(value) > MAX_VALUE:
-        raise OutOfBounds
+        raise OutOfBoundsError
     return value

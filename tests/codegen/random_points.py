@@ -8,7 +8,7 @@ from typing import Any
 
 from tileops.tests.codegen import random_scope as sorts
 from tileops.tests.codegen.random_model import Model
-from tileops.tests.codegen.random_terms import Env, OutOfBounds, Term
+from tileops.tests.codegen.random_terms import Env, OutOfBoundsError, Term
 from tileops.tests.codegen.random_types import CLASSES
 
 MOST = 3000
@@ -23,7 +23,7 @@ def varies(model: Model, term: Term, rules: Sequence[Term]) -> bool:
         try:
             if all(rule.of(env) for rule in acting):
                 found.add(bool(term.of(env)))
-        except (ArithmeticError, ValueError, IndexError, OutOfBounds):
+        except (ArithmeticError, ValueError, IndexError, OutOfBoundsError):
             continue
         if len(found) == 2:
             return True

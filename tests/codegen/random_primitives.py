@@ -9,10 +9,10 @@ from typing import Any
 
 import torch
 
-from tileops.tests.codegen.random_terms import MAX_RANGE, OutOfBounds
+from tileops.tests.codegen.random_terms import MAX_RANGE, OutOfBoundsError
 
 
-class OutOfDomain(ValueError):
+class OutOfDomainError(ValueError):
     """The primitive refuses these arguments, and so must the op."""
 
 
@@ -21,7 +21,7 @@ def broadcast(*shapes: Sequence[int]) -> tuple[int, ...]:
     try:
         return tuple(int(size) for size in torch.broadcast_shapes(*map(tuple, shapes)))
     except (ValueError, RuntimeError) as error:
-        raise OutOfDomain(str(error)) from None
+        raise OutOfDomainError(str(error)) from None
 
 
 def axes_of(dim: Any, rank: int) -> list[int]:
@@ -30,7 +30,7 @@ def axes_of(dim: Any, rank: int) -> list[int]:
     for axis in (dim,) if isinstance(dim, int) else tuple(dim):
         places = list(range(max(rank, 1)))
         if axis not in places and axis not in [place - len(places) for place in places]:
-            raise OutOfDomain(f"axis {axis}")
+            raise OutOfDomainError(f"axis {axis}")
         found.append(places[axis])
     return found
 
@@ -38,11 +38,11 @@ def axes_of(dim: Any, rank: int) -> list[int]:
 def reduced(shape: Sequence[int], dim: Any, keepdim: bool, empty: str) -> tuple[int, ...]:
     """Shape without (or with 1 for) the axes reduced."""
     if any(size < 0 for size in shape):
-        raise OutOfDomain("a negative size")
+        raise OutOfDomainError("a negative size")
     named = list(range(len(shape))) if dim is None else axes_of(dim, len(shape))
     if dim is not None and not named:
         if empty == "reject":
-            raise OutOfDomain("no axes")
+            raise OutOfDomainError("no axes")
         named = list(range(len(shape))) if empty == "full" else []
     sizes = [(1 if axis in named else size, axis in named) for axis, size in enumerate(shape)]
     return tuple(size for size, gone in sizes if keepdim or not gone)
@@ -51,7 +51,7 @@ def reduced(shape: Sequence[int], dim: Any, keepdim: bool, empty: str) -> tuple[
 def ceil_div(value: int, by: int) -> int:
     """Rounded up, by exact fractions."""
     if by < 1:
-        raise OutOfDomain("divisor")
+        raise OutOfDomainError("divisor")
     return math.ceil(fractions.Fraction(value, by))
 
 
@@ -77,14 +77,14 @@ def _end(values: Sequence[int], default: int | None, at: int) -> int:
     if values:
         return sorted(values)[at]
     if default is None:
-        raise OutOfDomain("no values")
+        raise OutOfDomainError("no values")
     return default
 
 
 def log2_floor(value: int) -> int:
     """How often the value halves before it is gone, less one."""
     if value < 1:
-        raise OutOfDomain("value")
+        raise OutOfDomainError("value")
     return len(bin(value)) - 3
 
 
@@ -92,28 +92,28 @@ def per_axis(value: Any, i: int, n: int, fallback: Any = None) -> int:
     """The i-th of n items, one item standing for all."""
     given = fallback if value is None else value
     if given is None or not 0 <= i < n:
-        raise OutOfDomain("per_axis")
+        raise OutOfDomainError("per_axis")
     items = (given,) * n if isinstance(given, int) else tuple(given) * (n if len(given) == 1 else 1)
     if len(items) != n:
-        raise OutOfDomain("items")
+        raise OutOfDomainError("items")
     return items[i]
 
 
 def conv_out(length: int, kernel: int, stride: int, padding: int, dilation: int) -> int:
     """How many windows fit, counted."""
     if min(length, kernel, stride, dilation) < 1 or padding < 0:
-        raise OutOfDomain("window")
+        raise OutOfDomainError("window")
     starts = range(0, length + 2 * padding, stride)
     fitting = [start for start in starts if start + dilation * (kernel - 1) < length + 2 * padding]
     if not fitting:
-        raise OutOfDomain("kernel")
+        raise OutOfDomainError("kernel")
     return len(fitting)
 
 
 def pool_out(length: int, kernel: int, stride: int, padding: int, dilation: int, ceil_mode: bool) -> int:
     """How many windows fit; with ceil_mode one more that runs over the end, unless it starts behind the axis."""
     if min(length, kernel, stride, dilation) < 1 or padding < 0 or 2 * padding > kernel:
-        raise OutOfDomain("window")
+        raise OutOfDomainError("window")
     reach, padded = dilation * (kernel - 1), length + 2 * padding
     fitting = [start for start in range(0, padded, stride) if start + reach < padded]
     count = len(fitting)
@@ -124,23 +124,23 @@ def pool_out(length: int, kernel: int, stride: int, padding: int, dilation: int,
         if 0 < beyond < stride and following < length + padding:
             count += 1
     if count < 1:
-        raise OutOfDomain("kernel")
+        raise OutOfDomainError("kernel")
     return count
 
 
 def capacity(layout: Any, rows: int, experts: int) -> int:
     """Rows of a routed buffer."""
     if rows < 0 or experts < 0:
-        raise OutOfDomain("count")
+        raise OutOfDomainError("count")
     form = type(layout).__name__
     if form == "Nopad":
         return rows
     if form == "Masked":
         if layout.capacity < 0:
-            raise OutOfDomain("capacity")
+            raise OutOfDomainError("capacity")
         return sum(layout.capacity for _ in range(experts))
     if layout.block < 1:
-        raise OutOfDomain("block")
+        raise OutOfDomainError("block")
     worst = rows + sum(layout.block - 1 for _ in range(experts))
     return worst + (-worst) % layout.block
 
@@ -148,16 +148,16 @@ def capacity(layout: Any, rows: int, experts: int) -> int:
 def indices_below(count: int) -> range:
     """The numbers that a comprehension runs over; a tiny call has few."""
     if count > MAX_RANGE:
-        raise OutOfBounds
+        raise OutOfBoundsError
     return range(count)
 
 
 def balanced_sizes(total: int, count: int) -> tuple[int, ...]:
     """Dealt one by one."""
     if total < 0 or count < 1:
-        raise OutOfDomain("sizes")
+        raise OutOfDomainError("sizes")
     if max(total, count) > 1000:
-        raise OutOfBounds
+        raise OutOfBoundsError
     sizes = [0] * count
     for dealt in range(total):
         sizes[dealt % count] += 1
@@ -167,7 +167,7 @@ def balanced_sizes(total: int, count: int) -> tuple[int, ...]:
 def repeat(value: int, count: int) -> tuple[int, ...]:
     """One value, several times."""
     if count < 0:
-        raise OutOfDomain("count")
+        raise OutOfDomainError("count")
     return tuple(value for _ in indices_below(count))
 
 
@@ -175,7 +175,7 @@ def valid_axes(dim: Any, rank: int) -> bool:
     """Whether every axis exists."""
     try:
         axes_of(() if dim is None else dim, rank)
-    except OutOfDomain:
+    except OutOfDomainError:
         return False
     return True
 
@@ -219,7 +219,7 @@ def promote_types(first: str, second: str) -> str:
     try:
         return dtype_name(torch.promote_types(torch_dtype(first), torch_dtype(second)))
     except RuntimeError as error:
-        raise OutOfDomain(str(error)) from None
+        raise OutOfDomainError(str(error)) from None
 
 
 def promote_int_to_float(name: str) -> str:

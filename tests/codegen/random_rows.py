@@ -6,8 +6,8 @@ from typing import Any
 
 from tileops.tests.codegen import random_scope as sorts
 from tileops.tests.codegen.random_build import Build
-from tileops.tests.codegen.random_model import Model, Refused, Row, Tensor
-from tileops.tests.codegen.random_terms import Env, OutOfBounds, Term
+from tileops.tests.codegen.random_model import Model, RefusedError, Row, Tensor
+from tileops.tests.codegen.random_terms import Env, OutOfBoundsError, Term
 from tileops.tests.codegen.random_types import in_yaml
 
 FAMILY = "random"
@@ -36,7 +36,7 @@ def _other_dtypes(build: Build, row: Row) -> Row | None:
     try:
         model.complete(env)
         model.price(env)
-    except (Refused, OutOfBounds):
+    except (RefusedError, OutOfBoundsError):
         return None
     row.yaml["dtype_cases"].append(dtypes)
     named = row.case_id.removeprefix("-".join([row.label, *row.dtypes.values()]))
@@ -87,7 +87,7 @@ def write_entry(build: Build) -> dict[str, Any]:
     forall = {**model.indices, **{name: f"DType[{' | '.join(values)}]" for name, values in model.dtype_indices.items()}}
     if forall:
         signature["forall"] = forall
-    constants = [tensor for tensor in model.of_role("constant")]
+    constants = list(model.of_role("constant"))
     declared: dict[str, dict[str, Any]] = {}
     for param in model.params:
         declared[param.name] = {"type": param.type}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tileops.tests.codegen import random_scope as sorts
 from tileops.tests.codegen.random_build import Build
 from tileops.tests.codegen.random_points import decidable, finite, varies
-from tileops.tests.codegen.random_terms import COMPARE, Env, OutOfBounds, Term, literal
+from tileops.tests.codegen.random_terms import COMPARE, Env, OutOfBoundsError, Term, literal
 
 _SMALL = 10**6
 
@@ -19,21 +19,22 @@ def lets(build: Build) -> None:
         draw.use(f"let {form}")
         if form == "integer":
             term = build.accepted(
-                lambda: build.make.integer(scope, draw.integer(1, 3)),
+                lambda scope=scope: build.make.integer(scope, draw.integer(1, 3)),
                 lambda value: abs(value) < _SMALL,
                 lambda: literal(3),
             )
             sort: sorts.Sort = sorts.Integer(term.dim)
         elif form == "sequence":
             term = build.accepted(
-                lambda: build.make.sequence(scope, draw.integer(1, 2)),
+                lambda scope=scope: build.make.sequence(scope, draw.integer(1, 2)),
                 lambda value: len(value) < 6 and all(abs(item) < _SMALL for item in value),
                 lambda: literal((1, 2)),
             )
             sort = sorts.Sequence(term.dim, derived=True)
         else:
-            condition = build.make.conditions.boolean
-            term = build.accepted(lambda: condition(scope, 2), lambda value: True, lambda: literal(True))
+            term = build.accepted(
+                lambda scope=scope: build.make.conditions.boolean(scope, 2), lambda value: True, lambda: literal(True)
+            )
             sort = sorts.Flag()
         found = build.name("l")
         build.model.lets[found] = term
@@ -78,12 +79,12 @@ def _defines(term: Term) -> bool:
 def _truth(term: Term, env: Env) -> bool | None:
     try:
         return term.of(env)
-    except (ArithmeticError, ValueError, IndexError, OutOfBounds):
+    except (ArithmeticError, ValueError, IndexError, OutOfBoundsError):
         return None
 
 
 def _leaves_choice(build: Build, *rules: Term) -> bool:
-    """Whether these rules are new, and every condition still decides something where they and those before them hold."""
+    """Returns whether these rules are new, and every condition still decides something under them and earlier rules."""
     if any(_bare(rule) in map(_bare, build.model.rules) for rule in rules):
         return False
     conditions = [

@@ -18,7 +18,7 @@ MAX_VALUE = 2**60
 MAX_RANGE = 40
 
 
-class OutOfBounds(Exception):
+class OutOfBoundsError(Exception):
     """A value grew beyond what a tiny call should count; the term or the call is drawn again."""
 
 
@@ -116,7 +116,7 @@ class Writer:
         def value(env: Env) -> int:
             result = compute(left.of(env), right.of(env))
             if abs(result) > MAX_VALUE:
-                raise OutOfBounds
+                raise OutOfBoundsError
             return result
 
         dim = left.dim and right.dim and op in "+*"

@@ -1,4 +1,4 @@
-"""What is judged across entries and outside them: the ops of composites, the functions of formulas, the folder that is read."""
+"""Checks across entries and outside them: ops of composites, functions of formulas, the folder that is read."""
 
 from __future__ import annotations
 
@@ -57,8 +57,9 @@ def test_no_op_runs_itself_through_others(tmp_path):
 def formulas(monkeypatch):
     module = types.ModuleType("acme_formulas")
     exec(  # functions that this module itself defines
-        "import math\nfrom os.path import join\ndef price(call): return 0, 0\ndef two(call, op): return 0, 0\ndef keyword(*, call): return 0, 0\n"
-        "def defaulted(call=None): return 0, 0\ndef any_number(*calls): return 0, 0\nclass Price:\n    def __call__(self, call): return 0, 0\n"
+        "import math\nfrom os.path import join\ndef price(call): return 0, 0\ndef two(call, op): return 0, 0\n"
+        "def keyword(*, call): return 0, 0\ndef defaulted(call=None): return 0, 0\n"
+        "def any_number(*calls): return 0, 0\nclass Price:\n    def __call__(self, call): return 0, 0\n"
         "instance = Price()\nNUMBER = 3\n",
         vars(module),
     )

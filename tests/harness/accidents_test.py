@@ -81,7 +81,9 @@ def _servers_and_rows(pid):
     return [child for child, line in processes_below(pid).items() if "forkserver" in line]
 
 
-@pytest.mark.parametrize("reached", [_imports_torch, _has_a_server, _has_a_row])
+@pytest.mark.parametrize(
+    "reached", [_imports_torch, pytest.param(_has_a_server, marks=pytest.mark.nightly), _has_a_row]
+)
 def test_ctrl_c_before_the_first_row_is_one_line_and_130(start, reached):
     process = start("--device=cpu", "--label=small", plugin("implementations"))
     deadline = time.monotonic() + 120
@@ -204,6 +206,7 @@ def small_disk(tmp_path):
     subprocess.run(["umount", str(folder)], check=True)
 
 
+@pytest.mark.nightly  # a file that may not grow is the same to the bench
 def test_a_full_disk_ends_the_run_with_whole_rows_and_is_continued(small_disk, bench):
     rows = (*FULL, plugin("implementations"), f"--out={small_disk}/run.binpb")
     kept = _check_full(small_disk / "run.binpb", *bench(*rows))

@@ -63,6 +63,7 @@ def test_the_header_names_the_plugins_and_what_was_in_them(tmp_path, bench, mine
     assert told.name == "mine.py" and dict(told.sources) == {"mine.py": digest}
 
 
+@pytest.mark.nightly
 def test_resume_refuses_another_source_of_a_kernel_beside_a_plugin_s_modules(tmp_path, bench, mine):
     (tmp_path / "kernels").mkdir()
     (tmp_path / "kernels" / "loads.py").write_text("")

@@ -4,8 +4,8 @@ import pathlib
 
 import pytest
 
-from tileops.perf.harness import ending
-from tileops.perf.harness.shards import Shard
+from tileops.perf.harness import files
+from tileops.perf.harness.rows import Shard
 from tileops.proto import benchmark_pb2
 from tileops.tests.harness.runs import ERROR, OK, SKIPPED, TIMEOUT
 
@@ -26,7 +26,7 @@ WHOLE, PART = Shard(), Shard(index=2, count=3)
 )
 def test_a_run_that_measured_nothing_has_failed_unless_it_is_a_part(capsys, statuses, shard, status, nothing):
     outcomes = {("A", str(at), "torch"): one for at, one in enumerate(statuses)}
-    assert ending.finish(pathlib.Path("run.binpb"), [], outcomes, shard) == status
+    assert files.finish(pathlib.Path("run.binpb"), [], outcomes, shard) == status
     said = [line for line in capsys.readouterr().err.splitlines() if "nothing was measured: " in line]
     assert [line.partition("measured: ")[2] for line in said] == ([nothing] if nothing else [])
 
@@ -38,7 +38,7 @@ def test_the_summary_groups_what_was_skipped_and_names_what_failed():
         )
 
     skipped, error = benchmark_pb2.STATUS_SKIPPED, benchmark_pb2.STATUS_ERROR
-    lines = ending.summary(
+    lines = files.summary(
         [
             record("A", "one", skipped, "too long for this machine: about 9 s; 5 is the limit"),
             record("A", "two", skipped, "too long for this machine: about 12 s; 5 is the limit"),
@@ -62,12 +62,12 @@ def test_the_summary_groups_what_was_skipped_and_names_what_failed():
 def test_a_program_without_the_repository_sends_the_run_to_one(tmp_path, monkeypatch, capsys):
     run = pathlib.Path("/somewhere/my run.binpb")
     monkeypatch.delenv("BUILD_WORKING_DIRECTORY", raising=False)
-    monkeypatch.setattr(ending, "__file__", str(tmp_path / "perf" / "harness/ending.py"))
-    ending._say_next(run, "")
+    monkeypatch.setattr(files, "__file__", str(tmp_path / "perf" / "harness/files.py"))
+    files._say_next(run, "")
     said = capsys.readouterr().err
     assert "copy /somewhere/my run.binpb to a machine with the repository" in said
     assert "./bazelw run //perf:roofline -- --run='my run.binpb'\n" in said
     (tmp_path / "bazelw").touch()
-    ending._say_next(run, "")
+    files._say_next(run, "")
     said = capsys.readouterr().err
     assert "copy" not in said and "--run='/somewhere/my run.binpb'\n" in said

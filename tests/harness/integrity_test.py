@@ -171,7 +171,7 @@ def test_what_pytorch_replaces_itself_is_no_change():
     program = """
 import torch
 from tileops.ops import catalogue
-from tileops.perf.harness import integrity as bench_integrity, worker as bench_worker
+from tileops.perf.harness import fingerprint as bench_integrity, worker as bench_worker
 from tileops.ops.families import normalization
 guard = bench_integrity.Guard(catalogue.load().values())
 before = len(vars(normalization))
@@ -200,7 +200,7 @@ def test_a_median_that_its_samples_do_not_have_is_an_error_without_a_time():
 
 def test_a_formula_is_watched_by_the_name_that_generated_code_calls_it_by(monkeypatch):
     from tileops.perf import formulas
-    from tileops.perf.harness.integrity import Guard
+    from tileops.perf.harness.fingerprint import Guard
 
     guard = Guard(())
     assert guard.changed() == []

@@ -8,8 +8,7 @@ import torch
 
 from tileops.ops import catalogue
 from tileops.perf.clock.measurement import Budget
-from tileops.perf.harness import kept as bench_kept
-from tileops.perf.harness import timing
+from tileops.perf.harness import border, timing
 from tileops.proto import benchmark_pb2
 
 BUDGET = Budget(warmup_s=0.0, measure_s=0.0)
@@ -39,7 +38,7 @@ def bits(tensor):
 
 def test_a_value_comes_back_with_its_tensors():
     value = {"a": _Pair(VALUES[0], (VALUES[1], [None, "text"])), "b": tuple(VALUES), "c": frozenset({("d", "e")})}
-    found = bench_kept.Kept(value).get()
+    found = border.Kept(value).get()
     assert found.keys() == value.keys() and found["c"] == value["c"] and found["a"].rest[1] == [None, "text"]
     given, back = [value["a"].tensor, value["a"].rest[0], *VALUES], [found["a"].tensor, found["a"].rest[0], *found["b"]]
     assert list(map(bits, back)) == list(map(bits, given))
@@ -47,14 +46,14 @@ def test_a_value_comes_back_with_its_tensors():
 
 def test_neither_what_was_given_nor_what_came_back_is_what_is_kept():
     given = torch.arange(10.0)
-    kept = bench_kept.Kept(given)
+    kept = border.Kept(given)
     given.zero_()
     kept.get().zero_()
     assert kept.get().tolist() == list(range(10))
 
 
 def test_the_file_takes_no_write():
-    kept = bench_kept.Kept(torch.arange(10.0))
+    kept = border.Kept(torch.arange(10.0))
     path = f"/proc/self/fd/{kept._file.fileno()}"
     with pytest.raises(OSError, match="not permitted"), open(path, "r+b", buffering=0) as file:
         file.write(b"xxxx")
@@ -68,61 +67,61 @@ def forged(kept, seals):
     file = os.memfd_create("other", os.MFD_ALLOW_SEALING)
     os.ftruncate(file, kept._size)
     if seals:
-        bench_kept.fcntl.fcntl(file, bench_kept.fcntl.F_ADD_SEALS, bench_kept._SEALS)
+        border.fcntl.fcntl(file, border.fcntl.F_ADD_SEALS, border._SEALS)
     os.dup2(file, kept._file.fileno())
 
 
 @pytest.mark.parametrize("seals", [False, True])
 def test_another_file_in_its_place_is_an_error(seals):
-    kept = bench_kept.Kept(torch.arange(10.0))
+    kept = border.Kept(torch.arange(10.0))
     kept.check()
     forged(kept, seals)
     for look in (kept.check, kept.get):
-        with pytest.raises(bench_kept.KeptError, match="was replaced"):
+        with pytest.raises(border.KeptError, match="was replaced"):
             look()
 
 
 def test_other_contents_are_an_error():
-    kept = bench_kept.Kept((torch.arange(10.0), torch.arange(3)))
+    kept = border.Kept((torch.arange(10.0), torch.arange(3)))
     forged(kept, seals=True)
     kept._identity = kept._identify()
-    with pytest.raises(bench_kept.KeptError, match="checksum"):
+    with pytest.raises(border.KeptError, match="checksum"):
         kept.get()
 
 
 @pytest.mark.parametrize("count", [1, 7, 8, 9, 64, 1001])
 def test_a_checksum_tells_every_byte_and_its_place(count):
     data = torch.arange(count).mul_(37).to(torch.uint8)
-    seen = {bench_kept.checksum(data), bench_kept.checksum(torch.cat([data, data.new_zeros(1)]))}
+    seen = {border.checksum(data), border.checksum(torch.cat([data, data.new_zeros(1)]))}
     for at in range(count):
         changed = data.clone()
         changed[at] += 1
-        seen.add(bench_kept.checksum(changed))
+        seen.add(border.checksum(changed))
     assert len(seen) == count + 2
     if count > 16:
         words = data[: count // 8 * 8].view(-1, 8)
-        assert bench_kept.checksum(words) != bench_kept.checksum(words.flip(0))
+        assert border.checksum(words) != border.checksum(words.flip(0))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64])
 def test_changes_of_signs_do_not_cancel_in_a_checksum(dtype):
     data = torch.arange(1, 257).to(dtype)
-    seen = [bench_kept.checksum(data)]
+    seen = [border.checksum(data)]
     for places in ([0, 1], [0, 2], [0, 1, 2, 3], slice(None), slice(0, None, 2), slice(100, 200)):
         changed = data.clone()
         changed[places] *= -1
-        seen.append(bench_kept.checksum(changed))
+        seen.append(border.checksum(changed))
     assert len(set(seen)) == len(seen)
 
 
 def test_a_checksum_in_several_steps_is_that_of_all(monkeypatch):
     data = torch.arange(1000)
-    monkeypatch.setattr(bench_kept, "_WORDS", 64)
-    seen = {bench_kept.checksum(data)}
+    monkeypatch.setattr(border, "_WORDS", 64)
+    seen = {border.checksum(data)}
     for at in range(0, 1000, 50):
         changed = data.clone()
         changed[at] ^= 1 << 62
-        seen.add(bench_kept.checksum(changed))
+        seen.add(border.checksum(changed))
     assert len(seen) == 21
 
 

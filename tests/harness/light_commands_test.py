@@ -1,4 +1,4 @@
-"""What needs no torch imports none: help, usage errors and lists of every command. Unknown names are answered shortly."""
+"""Help, usage errors and lists of every command import no torch. The answer to an unknown name is short."""
 
 from __future__ import annotations
 

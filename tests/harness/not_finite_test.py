@@ -1,4 +1,4 @@
-"""Infinities and NaN of a result: right where the reference has the same, by position, sign and kind, and nowhere else."""
+"""Infinities and NaN of a result are right only where the reference has the same, by position, sign and kind."""
 
 import math
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from tileops.perf.harness import progress as bench_progress
+from tileops.tools.cli import progress as bench_progress
 
 STEP = "GroupedQueryAttentionFwdOp llama-70b-long-bfloat16-with-a-long-label-of-its-own torch_compile"
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, strategies
 
 from tileops.perf.harness import devices as bench_devices
+from tileops.perf.harness import plan, records, run
 from tileops.perf.harness import pool as bench_pool
-from tileops.perf.harness import pricing, run
-from tileops.perf.harness.queue import Queue
+from tileops.perf.harness.run import Queue
 from tileops.proto import benchmark_pb2
 from tileops.tests.harness import toys
 
@@ -71,8 +71,8 @@ class Pool:
 def test_a_process_that_cannot_be_started_costs_its_row():
     op_class = toys.load("implementations")["ScaleFwdOp"]
     case = toys.case(op_class, "small")
-    price = pricing.price_case(op_class, case)
-    wanted = [run.Unit(op_class=op_class, case=case, implementation=name, price=price) for name in ("torch", "honest")]
+    price = records.price_case(op_class, case)
+    wanted = [plan.Unit(op_class=op_class, case=case, implementation=name, price=price) for name in ("torch", "honest")]
     pool = Pool()
     found = list(run.run(wanted, [run.Worker(device="cpu", index=0, pool=pool)], 1.0))
     assert [unit for unit, _ in found] == wanted and pool.begun == 2

@@ -9,7 +9,7 @@ import torch
 from tileops.ops import workloads
 from tileops.perf.clock.activities import ClockError
 from tileops.perf.clock.measurement import Flush, Measurement, TimingSource
-from tileops.perf.harness import integrity, records, timing
+from tileops.perf.harness import fingerprint, records, timing
 from tileops.perf.harness import rotation as bench_rotation
 from tileops.perf.harness.expected import WrongResultError
 from tileops.perf.harness.inputs import RowInputs
@@ -99,7 +99,7 @@ def row(gpu, monkeypatch):
     def timed(flushed, rotated, implementation="torch", rotation=None):
         op_class = toys.load("implementations")["ScaleFwdOp"]
         case = toys.case(op_class, "small")
-        found = timing.Row(op_class, case, CPU, integrity.Guard([op_class]))
+        found = timing.Row(op_class, case, CPU, fingerprint.Guard([op_class]))
         op = workloads.construct(op_class, case, target="torch", device=CPU)
         op(**found.inputs.tensors)
         record = records.new_record(op_class, case, implementation)
@@ -179,7 +179,7 @@ def test_a_result_that_answers_for_its_own_contents_is_refused_in_rotation_too(r
         def some(self, count):
             found = super().some(count)
             for _, returned in found:
-                returned.clone = lambda: returned
+                returned.clone = lambda returned=returned: returned
             return found
 
     with pytest.raises(WrongResultError, match="in rotation, at another address: output 'output' carries attributes"):

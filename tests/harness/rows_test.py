@@ -5,10 +5,9 @@ import dataclasses
 import pytest
 
 from tileops.ops import catalogue
-from tileops.perf.harness import limits, plan, pricing
+from tileops.perf.harness import devices, plan, records
 from tileops.perf.harness import rows as bench_rows
-from tileops.perf.harness.rows import Selection, SelectionError
-from tileops.perf.harness.shards import Shard
+from tileops.perf.harness.rows import Selection, SelectionError, Shard
 from tileops.proto import benchmark_pb2
 from tileops.tests.harness import toys
 
@@ -24,7 +23,7 @@ from tileops.tests.harness import toys
 def test_a_price_that_is_none_is_an_error_that_names_op_and_formula(classes, price, said):
     base = classes["ScaleFwdOp"]
     own = type("ScaleFwdOp", (base,), {"eval_roofline_read_bytes": lambda self: price})
-    record = pricing.price_case(own, toys.case(base, "small"))
+    record = records.price_case(own, toys.case(base, "small"))
     assert record.status == benchmark_pb2.STATUS_ERROR
     assert record.message == f"FormulaError: ScaleFwdOp: eval_roofline_read_bytes() {said}"
 
@@ -63,7 +62,7 @@ def test_a_glob_that_selects_nothing_is_an_error(classes, selection, what):
 
 
 def test_quick_takes_the_cheapest_row_of_each_op(classes):
-    cases = pricing.all_cases(classes)
+    cases = records.all_cases(classes)
     assert names(bench_rows.quick(cases, lambda row: row[1].input_bytes)) == ["small-float32", "few-float32"]
     assert names(bench_rows.quick(cases, lambda row: -row[1].input_bytes)) == ["huge-float32", "few-float32"]
 
@@ -116,7 +115,7 @@ def test_implementations_by_name(classes):
 
 
 def test_a_row_is_priced_without_its_tensors(classes):
-    prices = {record.case_id: record for record in pricing.price_cases(pricing.all_cases(classes))}
+    prices = {record.case_id: record for record in records.price_cases(records.all_cases(classes))}
     huge = prices["huge-float32"]  # 4 TiB in and as much out
     assert huge.status == benchmark_pb2.STATUS_OK
     assert (huge.flops, huge.bytes, huge.read_bytes) == (1 << 40, 1 << 43, 1 << 42)
@@ -126,7 +125,7 @@ def test_a_row_is_priced_without_its_tensors(classes):
 
 
 def test_metadata_has_its_values_while_a_row_is_priced(classes):
-    (few,) = pricing.price_cases([(classes["ScatterCountFwdOp"], classes["ScatterCountFwdOp"].CASES[0])])
+    (few,) = records.price_cases([(classes["ScatterCountFwdOp"], classes["ScatterCountFwdOp"].CASES[0])])
     assert few.bytes == 3 * 8 + 4 * 12  # three different ids
     assert dict(few.data_terms) == {"touched": 3}
     assert not few.HasField("read_bytes")  # nobody declared it
@@ -134,13 +133,13 @@ def test_metadata_has_its_values_while_a_row_is_priced(classes):
 
 def test_an_entry_without_a_class_of_its_own_has_no_roof():
     classes = toys.load()
-    (record, *_) = pricing.price_cases(pricing.all_cases(classes))
+    (record, *_) = records.price_cases(records.all_cases(classes))
     assert record.roof_key == "" and record.flops
 
 
 def test_a_case_that_cannot_be_priced_costs_its_row(classes, monkeypatch):
     monkeypatch.setattr(classes["ScaleFwdOp"], "roof_key", lambda self: 1 // 0)
-    first, *_, last = pricing.price_cases(pricing.all_cases(classes))
+    first, *_, last = records.price_cases(records.all_cases(classes))
     assert first.status == benchmark_pb2.STATUS_ERROR and "ZeroDivisionError" in first.message
     assert last.status == benchmark_pb2.STATUS_OK
 
@@ -148,48 +147,48 @@ def test_a_case_that_cannot_be_priced_costs_its_row(classes, monkeypatch):
 def test_a_cpu_is_judged_by_price_and_size_before_anything_runs(classes):
     scale = classes["ScaleFwdOp"]
     huge, small = toys.case(scale, "huge"), toys.case(scale, "small")
-    price = pricing.price_case(scale, huge)
-    little = limits.Machine(cores=2, memory_bytes=8 << 30)
-    endless = limits.Machine(cores=2, memory_bytes=1 << 60)
-    assert limits.too_much(price, huge, little, 2.0) == (
+    price = records.price_case(scale, huge)
+    little = devices.Machine(cores=2, memory_bytes=8 << 30)
+    endless = devices.Machine(cores=2, memory_bytes=1 << 60)
+    assert devices.too_much(price, huge, little, 2.0) == (
         "too large for this machine: about 52 TiB; a row may take 50% of the memory that is available, 4 GiB of 8 GiB"
     )
-    assert limits.too_much(price, huge, endless, 2.0) == (
+    assert devices.too_much(price, huge, endless, 2.0) == (
         "too long for this machine: about 6 days; --max_row_seconds=2 is the limit"
     )
-    assert limits.too_much(price, huge, endless, 0.0) is None
-    assert limits.too_much(pricing.price_case(scale, small), small, little, 2.0) is None
+    assert devices.too_much(price, huge, endless, 0.0) is None
+    assert devices.too_much(records.price_case(scale, small), small, little, 2.0) is None
 
 
 def test_the_estimate_of_a_bfloat16_product_is_no_shorter_than_one_took():
     """148 s for a row of 1024^3 on two cores, which others used as well."""
     gemm = catalogue.load()["GemmFwdOp"]
     case = next(case for case in gemm.CASES if case.case_id == "square-1k-nn-bfloat16")
-    two = limits.Machine(cores=2, memory_bytes=8 << 30)
-    assert limits.estimate_s(pricing.price_case(gemm, case), case, two) >= 148
+    two = devices.Machine(cores=2, memory_bytes=8 << 30)
+    assert devices.estimate_s(records.price_case(gemm, case), case, two) >= 148
 
 
 def test_a_gpu_is_judged_by_its_profile_and_says_what_a_row_takes_at_least(classes):
     scale = classes["ScaleFwdOp"]
     huge, small = toys.case(scale, "huge"), toys.case(scale, "small")
-    price = pricing.price_case(scale, huge)
-    device = limits.Gpu(bytes_per_s=4e12, flops_per_s={"cuda_core.fp32": 6e13})
+    price = records.price_case(scale, huge)
+    device = devices.Gpu(bytes_per_s=4e12, flops_per_s={"cuda_core.fp32": 6e13})
     # 19 calls of 8 TiB, each with 4 TiB of new inputs, at 4e12 bytes/s; the arithmetic is no limit.
-    assert limits.least_s(price, huge, device) == pytest.approx(19 * (1 << 42) * 3 / 4e12)
-    assert limits.too_long(price, huge, device, 5.0, "max_row_seconds") == (
+    assert devices.least_s(price, huge, device) == pytest.approx(19 * (1 << 42) * 3 / 4e12)
+    assert devices.too_long(price, huge, device, 5.0, "max_row_seconds") == (
         "too long for this device: at least 1 min; --max_row_seconds=5 is the limit"
     )
-    assert limits.too_long(price, huge, device, 0.0, "max_row_seconds") is None
-    assert limits.too_long(pricing.price_case(scale, small), small, device, 5.0, "max_row_seconds") is None
-    slow = limits.Gpu(bytes_per_s=1e20, flops_per_s={"cuda_core.fp32": 1e9})
-    assert limits.least_s(price, huge, slow) == pytest.approx(19 * 2**40 / 1e9)
+    assert devices.too_long(price, huge, device, 0.0, "max_row_seconds") is None
+    assert devices.too_long(records.price_case(scale, small), small, device, 5.0, "max_row_seconds") is None
+    slow = devices.Gpu(bytes_per_s=1e20, flops_per_s={"cuda_core.fp32": 1e9})
+    assert devices.least_s(price, huge, slow) == pytest.approx(19 * 2**40 / 1e9)
 
 
 def test_a_gpu_s_ceilings_come_from_its_profile():
-    found = limits.gpu("NVIDIA H200")
+    found = devices.gpu("NVIDIA H200")
     assert 4e12 < found.bytes_per_s < 4.8e12 and 5e14 < found.flops_per_s["tensor_core.bf16"] < 9.895e14
-    assert limits.gpu("NVIDIA A10").bytes_per_s  # theoretical, where nothing was measured
-    assert limits.gpu("No such GPU") is None
+    assert devices.gpu("NVIDIA A10").bytes_per_s  # theoretical, where nothing was measured
+    assert devices.gpu("No such GPU") is None
 
 
 @pytest.mark.parametrize(
@@ -205,7 +204,7 @@ def test_a_gpu_s_ceilings_come_from_its_profile():
 def test_rows_that_a_gpu_cannot_end_in_time_are_skipped_with_the_limit_set(classes, device_name, choice, reason):
     asked = {"implementations": ["torch"], "rows": "all", "shard": Shard(), "max_row_s": None, "row_timeout_s": 180.0}
     environment = benchmark_pb2.Environment(device_kind="cuda", device_name=device_name)
-    units = plan.units(pricing.all_cases(classes), plan.Choice(**asked | choice), environment)
+    units = plan.units(records.all_cases(classes), plan.Choice(**asked | choice), environment)
     skipped = {unit.case.case_id: unit.skip for unit in units if unit.skip}
     assert list(skipped) == ([] if reason is None else ["huge-float32"])
     if reason:  # the time itself is the calibration's
@@ -219,6 +218,6 @@ def test_rows_that_a_gpu_cannot_end_in_time_are_skipped_with_the_limit_set(class
 def test_a_time_is_told_in_units_of_people(classes, monkeypatch, seconds, words):
     scale = classes["ScaleFwdOp"]
     small = toys.case(scale, "small")
-    monkeypatch.setattr(limits, "estimate_s", lambda price, case, machine: seconds)
-    machine = limits.Machine(cores=2, memory_bytes=8 << 30)
-    assert f" about {words};" in limits.too_much(pricing.price_case(scale, small), small, machine, 2.0)
+    monkeypatch.setattr(devices, "estimate_s", lambda price, case, machine: seconds)
+    machine = devices.Machine(cores=2, memory_bytes=8 << 30)
+    assert f" about {words};" in devices.too_much(records.price_case(scale, small), small, machine, 2.0)

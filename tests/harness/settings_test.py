@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from tileops.perf.clock.activities import ClockError
 from tileops.perf.clock.measurement import Budget
-from tileops.perf.harness import catalogue, settings, threads
+from tileops.perf.harness import catalogue, settings
 from tileops.perf.harness import worker as bench_worker
 from tileops.proto import benchmark_pb2
 from tileops.tests.harness import runs, toys
@@ -125,7 +125,7 @@ def test_a_tool_that_monitors_is_told_and_put_back():
 
 
 def test_a_thread_that_computes_on_is_named_and_one_that_waits_is_not():
-    before, over = threads.alive(), threading.Event()
+    before, over = settings.alive(), threading.Event()
 
     def spin():
         while not over.is_set():
@@ -135,24 +135,24 @@ def test_a_thread_that_computes_on_is_named_and_one_that_waits_is_not():
     spinning = threading.Thread(target=spin, name="spins")
     try:
         waiting.start()
-        assert threads.busy(before) == []
+        assert settings.busy(before) == []
         spinning.start()
-        assert threads.busy(before) == ["spins"] and threads.busy(threads.alive()) == []
+        assert settings.busy(before) == ["spins"] and settings.busy(settings.alive()) == []
         with pytest.raises(ClockError, match=r"left behind compute on \(spins\)"):
-            threads.check(before)
+            settings.check_threads(before)
     finally:
         over.set()
         spinning.join()
         waiting.join()
-    threads.check(before)
+    settings.check_threads(before)
 
 
 def test_threads_that_never_begin_or_end_while_they_are_watched_are_no_trouble(monkeypatch):
-    before = threads.alive()
+    before = settings.alive()
     ending = threading.Thread(target=time.sleep, args=(0.005,))
     ending.start()
     monkeypatch.setattr(threading, "enumerate", lambda: [ending, threading.Thread()])
-    assert threads.busy(before) == []
+    assert settings.busy(before) == []
     assert not ending.is_alive()
 
 

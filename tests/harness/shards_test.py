@@ -3,9 +3,8 @@
 import pytest
 from hypothesis import given, strategies
 
-from tileops.perf.harness import shards
-from tileops.perf.harness.rows import SelectionError
-from tileops.perf.harness.shards import Shard
+from tileops.perf.harness import rows
+from tileops.perf.harness.rows import SelectionError, Shard
 from tileops.perf.runs import reader as runfile
 from tileops.tests.harness import runs
 from tileops.tests.harness.runs import OK, SKIPPED, outcomes, plugin
@@ -16,17 +15,17 @@ COSTS = strategies.lists(strategies.floats(0.5, 1e4), max_size=60)
 @given(costs=COSTS, count=strategies.integers(1, 9))
 def test_parts_make_up_the_whole_in_order_and_are_of_about_equal_length(costs, count):
     items = list(range(len(costs)))
-    parts = [shards.part(items, costs, Shard(index=index, count=count)) for index in range(1, count + 1)]
+    parts = [rows.part(items, costs, Shard(index=index, count=count)) for index in range(1, count + 1)]
     assert sorted(sum(parts, [])) == items
     assert all(part == sorted(part) for part in parts)
     loads = [sum(costs[item] for item in part) for part in parts]
     assert max(loads) - min(loads) <= max(costs, default=0) * (1 + 1e-9)
-    assert parts == [shards.part(items, costs, Shard(index=index, count=count)) for index in range(1, count + 1)]
+    assert parts == [rows.part(items, costs, Shard(index=index, count=count)) for index in range(1, count + 1)]
 
 
 def test_the_dearest_rows_are_dealt_out_first():
     costs = [1.0, 1.0, 1.0, 1.0, 4.0]
-    assert [shards.part(list("abcde"), costs, Shard(index=index, count=2)) for index in (1, 2)] == [
+    assert [rows.part(list("abcde"), costs, Shard(index=index, count=2)) for index in (1, 2)] == [
         ["e"],
         ["a", "b", "c", "d"],
     ]
@@ -35,7 +34,7 @@ def test_the_dearest_rows_are_dealt_out_first():
 @pytest.mark.parametrize("text", ["0/2", "3/2", "1", "a/b", "-1/2", "1/0"])
 def test_a_shard_that_is_none(text):
     with pytest.raises(SelectionError, match="i/n is wanted"):
-        shards.parse(text)
+        rows.parse_shard(text)
 
 
 @pytest.fixture(autouse=True)
@@ -82,6 +81,7 @@ def test_four_shards_as_processes_price_what_one_run_prices(tmp_path):
     assert all(sizes)
 
 
+@pytest.mark.nightly
 def test_four_shards_as_processes_measure_what_one_run_measures(tmp_path):
     flags = [runs.TOY, "--device=cpu", "--rows=all", "--row_timeout_s=100", plugin("implementations")]
     _at_once(tmp_path, [[*flags, f"--shard={index}/4", f"--out={index}.binpb"] for index in (1, 2, 3, 4)])

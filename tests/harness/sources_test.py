@@ -13,7 +13,7 @@ _SOURCES = [_HARNESS.with_name("bench.py"), *sorted(_HARNESS.glob("*.py"))]
 
 
 def test_the_sources_are_here():
-    assert {"bench.py", "pricing.py", "records.py", "worker.py"} <= {path.name for path in _SOURCES}
+    assert {"bench.py", "records.py", "session.py", "worker.py"} <= {path.name for path in _SOURCES}
 
 
 @pytest.mark.parametrize("path", _SOURCES, ids=lambda path: path.name)

@@ -1,4 +1,4 @@
-"""What a call's span on the device holds and its records do not: on times that an H200 gave (torch 2.11, driver 580)."""
+"""Device work of a call that no record reports, on times that an H200 gave (torch 2.11, driver 580)."""
 
 import dataclasses
 import itertools
@@ -11,7 +11,8 @@ from tileops.perf.clock.activities import Activity, ClockError, Kind, Launch, Ra
 MAIN = 417
 KERNEL, MEMSET, MEMCPY = Kind.KERNEL, Kind.MEMSET, Kind.MEMCPY
 NAMES = {KERNEL: "k", MEMSET: "Memset (Device)", MEMCPY: "Memcpy DtoD (Device -> Device)"}
-# Between the host's entering a launch and its leaving it, and between that and the start on an idle device. Nanoseconds.
+# Between the host's entering a launch and its leaving it, and between that and the start on an idle device.
+# Nanoseconds.
 HOST, LATENCY = 8_000, 1_800
 
 
@@ -176,6 +177,39 @@ def test_what_hides_in_the_host_s_time_is_seen_behind_a_gate():
     checked([work(39.9, 1.8, late=1.8), work(hidden + 10.0, 0.7, late=2.0)], is_gated=False)
     with pytest.raises(ClockError, match="longer"):
         checked([work(1.2, 1.8), work(hidden, 0.7)], is_gated=True)
+
+
+@pytest.mark.parametrize(("waited", "is_error"), [(9.0, False), (60.0, True)])
+def test_a_host_that_waits_for_an_idle_device_explains_nothing(waited, is_error):
+    """The call synchronizes: `waited` after the only record ended the host is told so, and launches the next kernel."""
+    call = [work(20.0, 8.9, late=1.8), work(waited + 12.0, 0.7, late=2.0)]
+    trace = session([call] * 7, is_gated=False)
+    ends = [attribute(trace)[f"call{index}"][0].end_ns for index in range(7)]
+    waits = tuple(
+        launched(900 + index, end - 8_000, 8_000 + int(waited * 1e3), "cudaStreamSynchronize")
+        for index, end in enumerate(ends)
+    )
+    found = spans(dataclasses.replace(trace, launches=trace.launches + waits), 7)
+    if is_error:
+        with pytest.raises(ClockError, match="longer"):
+            timeline.check(found, "calls")
+    else:
+        timeline.check(found, "calls")
+
+
+def test_a_copy_to_the_host_that_starts_long_after_its_launch_had_to_wait():
+    """`.item()` is left when the copy has ended: until then the device worked, by a record or without one."""
+    call = [work(20.0, 8.9, late=1.8), work(60.0, 1.5, MEMCPY, name="Memcpy DtoH (Device -> Pageable)", late=58.0)]
+    call.append(work(27.8, 0.7, late=2.0))
+    trace = session([call] * 7, is_gated=False)
+    blocked = {one.correlation for one in trace.activities if one.kind is MEMCPY}
+    ends = {one.correlation: one.end_ns for one in trace.activities}
+    launches = tuple(
+        dataclasses.replace(one, end_ns=ends[one.correlation] + 4_000) if one.correlation in blocked else one
+        for one in trace.launches
+    )
+    with pytest.raises(ClockError, match="longer"):
+        timeline.check(spans(dataclasses.replace(trace, launches=launches), 7), "calls")
 
 
 @pytest.mark.parametrize(

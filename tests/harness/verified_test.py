@@ -8,7 +8,7 @@ import torch
 from tileops.ops import catalogue
 from tileops.ops.cases import TensorCase, WorkloadCase
 from tileops.perf.clock.measurement import Budget
-from tileops.perf.harness import timing, verified
+from tileops.perf.harness import correctness, timing
 from tileops.perf.harness.expected import Expected, Wanted
 from tileops.proto import benchmark_pb2
 
@@ -29,7 +29,7 @@ def _calls(elements, input_bytes=8, mutated=()):
         return {str(at): None if one is None else Wanted(tensor=one) for at, one in enumerate(tensors)}
 
     expected = Expected(outputs=wanted(elements), mutated=wanted(mutated), alias_pairs=frozenset())
-    return verified.calls(expected, _case(input_bytes))
+    return correctness.calls_to_verify(expected, _case(input_bytes))
 
 
 @pytest.mark.parametrize(

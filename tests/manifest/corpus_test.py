@@ -1,4 +1,4 @@
-"""Spec files of an outside team: entries that use every feature are clean, and each single fault in them is told alone."""
+"""Spec files of an outside team: entries that use each feature are clean, and a single fault gives one diagnostic."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from tileops.manifest.language.kinds import (
 
 _TABLES = {
     "primitives": (declarations.PRIMITIVES, primitives.PRIMITIVE_FUNCTIONS),
-    "generators": (declarations.GENERATORS, generators.GENERATOR_FUNCTIONS),
+    "generators": (declarations.GENERATORS, generators.REGISTRY),
     "predicates": (declarations.PREDICATES, predicates.PREDICATE_FUNCTIONS),
 }
 

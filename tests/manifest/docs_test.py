@@ -45,7 +45,7 @@ def merged(base: source.Node | None, change: source.Node) -> source.Node:
 
 
 class Example(NamedTuple):
-    """An example: the code that it shows ("" where it is clean), its lines in the document, and its entry with these."""
+    """An example: the code that it shows ("" if it is clean), its lines in the document, and its entry with these."""
 
     code: str
     op: str

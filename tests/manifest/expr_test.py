@@ -44,7 +44,10 @@ def _numbers(inner):
 
 def _tests(inner):
     comparison = st.builds(
-        lambda op, l, r: Compare((op,), (l, r)), st.sampled_from(["==", "!=", "<", "<=", ">", ">="]), inner, inner
+        lambda op, left, right: Compare((op,), (left, right)),
+        st.sampled_from(["==", "!=", "<", "<=", ">", ">="]),
+        inner,
+        inner,
     )
     return st.one_of(
         comparison,

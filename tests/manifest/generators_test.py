@@ -30,6 +30,12 @@ _ARGUMENTS = {
 _SEEDED = ["topk_ids", "random_ids", "paged_block_table", "nsa_block_indices", "nsa_block_counts"]
 
 
+def test_the_registry_pairs_each_generator_with_its_own_extent_and_knows_which_draw():
+    for name, one in generators.REGISTRY.items():
+        assert one.extent is getattr(extents, name) and one.fill is getattr(generators, name)
+    assert [name for name, one in generators.REGISTRY.items() if one.is_seeded] == _SEEDED
+
+
 def test_every_declared_generator_fills_its_rank_with_int64():
     assert list(_ARGUMENTS) == list(declarations.GENERATORS)
     for name, args in _ARGUMENTS.items():
@@ -220,7 +226,7 @@ def test_an_extent_tells_the_shape_and_the_range_of_what_is_made(values, whole, 
         "nsa_block_counts": (few, some, block),
     }
     for name, args in calls.items():
-        told, made = extents.extent(name, args), generators.generate(name, args, seed)
+        told, made = generators.extent(name, args), generators.generate(name, args, seed)
         assert told.shape == made.shape, name
         assert told.within is None or not made.size or told.within[0] <= made.min() and made.max() <= told.within[1], (
             name
@@ -228,4 +234,6 @@ def test_an_extent_tells_the_shape_and_the_range_of_what_is_made(values, whole, 
 
 
 def test_an_extent_is_told_without_making_anything():
-    assert extents.extent("topk_ids", (2**20, 2, 256)) == extents.Extent(shape=(2**20, 2), within=(0, 255), work=2**28)
+    assert generators.extent("topk_ids", (2**20, 2, 256)) == extents.Extent(
+        shape=(2**20, 2), within=(0, 255), work=2**28
+    )

@@ -1,4 +1,4 @@
-"""A hostile document, however small, is refused in less than a second of work with a code and a reason; it never hangs."""
+"""A hostile document, however small, is refused within a second of work, with a code and a reason."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ FLAGS = {f"p{at}": {"type": "bool", "default": False} for at in range(40)}
 HOSTILE = {
     "comprehensions nested over a row's sizes": (
         small(
-            let={"a": "sum(sum(sum(i + j + k for i in range(N)) for j in range(N)) for k in range(N))"},
+            let={"a": "sum(sum(sum(i // (j + 1) + k for i in range(N)) for j in range(N)) for k in range(N))"},
             outputs={"y": {"dtype": "float32", "shape": "[a]"}},
         ),
         "M004",
@@ -192,7 +192,7 @@ def test_what_is_spent_is_refused_from_then_on():
         effort.spend(10)
         assert not allowed.exhausted
         for _ in range(2):
-            with pytest.raises(effort.Exhausted, match="more than 10 steps"):
+            with pytest.raises(effort.ExhaustedError, match="more than 10 steps"):
                 effort.spend()
         assert allowed.exhausted
 
@@ -207,7 +207,7 @@ def test_after_one_entry_has_spent_its_effort_the_others_of_the_file_have_less()
     with file.entry() as first:
         assert first.limit == effort.MAX_STEPS
     with file.entry() as second:
-        with pytest.raises(effort.Exhausted):
+        with pytest.raises(effort.ExhaustedError):
             effort.spend(effort.MAX_STEPS + 1)
         assert second.limit == effort.MAX_STEPS
     with file.entry() as third:

@@ -8,7 +8,7 @@ import yaml
 from tileops.codegen.emission import module_source
 from tileops.manifest.language import expr_parser
 from tileops.manifest.plans.domain import Domain
-from tileops.manifest.plans.points import MAX_POINTS, TooManyPoints
+from tileops.manifest.plans.points import MAX_POINTS, TooManyPointsError
 from tileops.tests.manifest.entries import OP, check_text, small
 from tileops.tests.manifest.independent import MANY, WAYS, flags, many, optionals
 
@@ -164,6 +164,6 @@ def test_points_leave_out_what_restrictions_reject_through_names_that_the_term_d
 
 def test_more_points_than_there_may_be_are_told_by_their_number():
     signature = check_text(yaml.safe_dump({OP: small(params=flags())}))[0].entry.signature
-    with pytest.raises(TooManyPoints) as error:
+    with pytest.raises(TooManyPointsError) as error:
         Domain(signature).points([expr_parser.parse(" and ".join(flags()))])
     assert error.value.args[0] == 2**MANY > MAX_POINTS

@@ -1,4 +1,4 @@
-"""Seeded random damage to valid spec files, as data and as text; each kind of damage has a name, which a long run counts."""
+"""Seeded random damage to valid spec files, as data and as text. Each kind of damage has a name; long runs count it."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ import itertools
 import pytest
 
 from tileops.manifest.language import expr, expr_parser
-from tileops.manifest.plans.inference import Mismatch, infer
+from tileops.manifest.plans.inference import MismatchError, infer
 from tileops.manifest.plans.planner import affine
 from tileops.tests.manifest.entries import VALID, check
 
@@ -75,7 +75,7 @@ def test_a_mismatch_names_tensor_and_term(shapes, message):
     case = next(case for case in checked.cases if case.label == "plain")
     found = {tensor.name: tensor.shape for tensor in case.inputs} | {"scale": (3,)} | shapes
     dtypes = {"x": "float16", "state": "float32", "ids": "int32", "scale": "float16"}
-    with pytest.raises(Mismatch, match=message):
+    with pytest.raises(MismatchError, match=message):
         infer(
             steps,
             found,

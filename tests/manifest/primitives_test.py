@@ -1,4 +1,4 @@
-"""Primitives by their own laws, and against NumPy; those that follow PyTorch are compared with it in files of their own."""
+"""Primitives by their own laws, and against NumPy. Other files compare primitives that follow PyTorch with it."""
 
 from __future__ import annotations
 

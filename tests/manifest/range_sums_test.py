@@ -159,7 +159,8 @@ def test_a_sum_of_too_many_pieces_is_added_up_one_by_one_up_to_a_bound():
         ValueError, match=f"a sum of {range_sums.MAX_WORK + 1} terms is too long: at most {range_sums.MAX_WORK}"
     ):
         range_sum(range_sums.MAX_WORK + 1, lambda i: i * 0.5)
-    with pytest.raises(ValueError, match="too long"):  # inner sums count
+    # Inner sums count, and the one at which the count ends is not what is too long.
+    with pytest.raises(ValueError, match=f"a sum of more than {range_sums.MAX_WORK} terms is too long"):
         range_sum(2_000, lambda i: range_sum(2_000, lambda j: j * 0.5))
     assert range_sum(10, lambda i: i) == 45  # what a failed sum took is not counted again
 

@@ -1,4 +1,4 @@
-"""Sentences of the manifest language that no other test proves, a test each: entries, kinds, tensors, calls and rows."""
+"""Sentences of the manifest language that no other test proves, one test per sentence."""
 
 from __future__ import annotations
 

@@ -71,23 +71,23 @@ def judge(document: bytes) -> list[str]:
     return [str(found) for found in diagnostics]
 
 
-class Broken(Exception):
+class BrokenError(Exception):
     """A document that does not get what every document must get; the message says what."""
 
 
 def stand(document: bytes) -> tuple[bool, float]:
     """Judge a document twice: (whether nothing is said of it, seconds of processor time that judging takes).
 
-    Raises Broken where it takes too long, or where something else is said the second time. A traceback goes its way.
+    Raises BrokenError if it takes too long, or if the second judgment differs. A traceback goes its way.
     """
     began = time.process_time()
     said = judge(document)
     spent = time.process_time() - began
     if spent > MAX_SECONDS:
-        raise Broken(f"takes {spent:.2f} s")
+        raise BrokenError(f"takes {spent:.2f} s")
     if judge(document) != said:
-        raise Broken("is judged in two ways")
+        raise BrokenError("is judged in two ways")
     lines = [int(one.split(":", 2)[1]) for one in said]
     if lines != sorted(lines):
-        raise Broken("is judged out of order")
+        raise BrokenError("is judged out of order")
     return not said, spent

@@ -1,7 +1,10 @@
-"""A long run of damaged and grown documents: `python -m tileops.tests.manifest.totality_run --documents=200000 --seed=1`.
+"""A long run of damaged and grown documents.
 
-Each must give diagnostics, or code that compiles, in less than a second and alike twice. What breaks that is written to a
-file of its own and counted; the run goes on. It ends with a table of the kinds, and with status 1 where anything broke.
+    python -m tileops.tests.manifest.totality_run --documents=200000 --seed=1
+
+Each document must give diagnostics, or code that compiles, in less than a second, and the same when judged again. The
+run writes a document that fails to a file of its own and goes on. It ends with a table of the kinds, and with status 1
+if a document failed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """How fast the validator is, and how that grows: `python -m tileops.tests.manifest.validate_benchmark`.
 
-Synthetic manifests are made of the corpus's entries under new names (entries), of one entry one of whose shapes depends on
-more and more flags (points), and of one with more and more shapes that depend on a flag each (flags). Times are of this machine; what carries over is how they grow.
+There are three synthetic manifests: the corpus's entries under new names (entries), an entry with one shape that
+depends on more and more flags (points), and an entry with more and more shapes that depend on one flag each (flags).
+Compare how times grow; the times themselves are those of this machine.
 """
 
 from __future__ import annotations

@@ -17,7 +17,8 @@ def assert_near(found: torch.Tensor, exact: torch.Tensor, scale: float = 1.0) ->
 
 
 def assert_rounded(found: torch.Tensor, expected: torch.Tensor, least: float = 0.0) -> None:
-    """`found` is `expected` but for the rounding of its dtype, a subnormal's own included; integers and bools are equal.
+    """`found` is `expected` but for the rounding of its dtype, a subnormal's own included; integers and bools are
+    equal.
 
     Args:
       found, expected: of one shape and dtype.

@@ -71,7 +71,9 @@ OWN_SHAPES: dict[tuple[str, str], Callable[[tuple[int, ...]], tuple[int, ...]]] 
 
 
 def signatures(op: str) -> Iterator[tuple[Settings, dict[str, torch.dtype], torch.dtype]]:
-    """Settings, dtypes of the inputs that are there, and dtype of the result, of every kind of call of an op that a kernel serves."""
+    """Settings, dtypes of the inputs that are there, and dtype of the result, of every kind of call of an op that a
+    kernel serves.
+    """
     for some, chosen in itertools.product(settings(op), dtypes(op)):
         operands = {name: dtype for name, dtype in chosen.items() if name in some.present}
         given = [

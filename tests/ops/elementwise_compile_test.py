@@ -1,4 +1,6 @@
-"""Every scalar function of the elementwise table compiles for compute capability 9.0, and streams memory 16 bytes a thread."""
+"""Every scalar function of the elementwise table compiles for compute capability 9.0, and streams memory 16 bytes a
+thread.
+"""
 
 import re
 

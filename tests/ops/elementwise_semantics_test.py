@@ -1,4 +1,6 @@
-"""Calls of elementwise ops and dropout that are easily given another meaning than PyTorch's: types, numbers, layouts, roofs."""
+"""Calls of elementwise ops and dropout that are easily given another meaning than PyTorch's: types, numbers, layouts,
+roofs.
+"""
 
 from __future__ import annotations
 

@@ -37,7 +37,8 @@ CANCELLING = ("AddFwdOp", "SubFwdOp", "LerpFwdOp", "LerpTensorFwdOp", "GeluFwdOp
 def assert_close(op, found, expected):
     """Equal but for the rounding of the result's type, small values and signs of zero included."""
     least = TOLERANCE.get(found.dtype, 0.0) if op in CANCELLING else 0.0
-    # The interpreter takes subnormals of bfloat16 for other numbers; a sigmoid divides by what overflows before it is 0.
+    # The interpreter takes subnormals of bfloat16 for other numbers; a sigmoid divides by what overflows before it is
+    # 0.
     if found.dtype == torch.bfloat16 or op == "SigmoidFwdOp":
         least = max(least, torch.finfo(found.dtype).tiny)
     assert_rounded(found, expected, least)

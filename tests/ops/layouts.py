@@ -1,4 +1,6 @@
-"""Calls of every kernel with its inputs laid out in every way: without axes, expanded, sliced, transposed, moved by an element."""
+"""Calls of every kernel with its inputs laid out in every way: without axes, expanded, sliced, transposed, moved by an
+element.
+"""
 
 from __future__ import annotations
 
@@ -31,6 +33,8 @@ ONE_PER_FAMILY = (
     "GroupedQueryAttentionFwdOp",
     "MoePermuteNopadFwdOp",
 )
+# Where the kernels of this process run; on the CPU the interpreter runs them.
+HERE = "cuda" if torch.cuda.is_available() else "cpu"
 WITHOUT_INPUTS = ("AlibiFwdOp", "SinusoidalFwdOp")
 PRODUCTS = ("GemmFwdOp", "GroupedQueryAttentionFwdOp")
 _NEED_AXES = (*PRODUCTS, *GATED, "RMSNormFwdOp", "BatchNormFwdOp", "MoePermuteNopadFwdOp")
@@ -119,7 +123,9 @@ def laid_out(
 
 
 def check(case: Case, layout: str, device: str = "cpu", in_turn: bool = True) -> int:
-    """Returns how many calls of `case` in the layout the kernel serves; each gives what is exact, or raises AssertionError."""
+    """Returns how many calls of `case` in the layout the kernel serves; each gives what is exact, or raises
+    AssertionError.
+    """
     served = 0
     for here, there in zip(
         laid_out(case, layout, "cpu", in_turn), laid_out(case, layout, device, in_turn), strict=True
@@ -175,7 +181,7 @@ def _of_table(op: str) -> Iterator[Case]:
 def _is_served(op: str, params: dict[str, Any], inputs: tuple[torch.Tensor | None, ...]) -> bool:
     instance = OPS[op](**params)
     try:
-        return "triton" in instance.serving(instance.check(*inputs))
+        return "triton" in instance.serving(instance.check(*(one if one is None else one.to(HERE) for one in inputs)))
     except OpCallError:  # a rule of the entry
         return False
 
@@ -214,8 +220,13 @@ def _sum(op: str) -> Iterator[Case]:
 def _positions(op: str) -> Iterator[Case]:
     for dtype in FLOATS:
         params: dict[str, Any] = {"seq_len": 9, "num_heads" if op == "AlibiFwdOp" else "d_model": 6, "dtype": dtype}
-        exact = OPS[op](**params, target="torch")
-        yield Case(dtype, (), _kernel(op, params), lambda exact=exact: (exact(),))
+        kernel, exact = _kernel(op, params), OPS[op](**params, target="torch")
+
+        def run(kernel: Callable[..., tuple[torch.Tensor, ...]] = kernel) -> tuple[torch.Tensor, ...]:
+            with torch.device(HERE):  # a call without inputs is where new tensors are
+                return kernel()
+
+        yield Case(dtype, (), run, lambda exact=exact: (exact(),))
 
 
 def _rms_norm(op: str) -> Iterator[Case]:

@@ -1,4 +1,5 @@
-"""Kernels compile for compute capability 9.0 however their inputs lie: one op of each family, or all (TILEOPS_TEST_ALL=1).
+"""Kernels compile for compute capability 9.0 however their inputs lie: one op of each family, or all
+(TILEOPS_TEST_ALL=1).
 
 The interpreter accepts what the compiler refuses: a reduction of a number that is no tile, for one.
 """

@@ -1,4 +1,6 @@
-"""Kernels read their inputs however they lie, by Triton's interpreter: one op of each family, or all (TILEOPS_TEST_ALL=1)."""
+"""Kernels read their inputs however they lie, by Triton's interpreter: one op of each family, or all
+(TILEOPS_TEST_ALL=1).
+"""
 
 import os
 

@@ -1,4 +1,6 @@
-"""Tensors that positions alone determine, and gated ops, against their definitions in float64; dropout against its generator."""
+"""Tensors that positions alone determine, and gated ops, against their definitions in float64; dropout against its
+generator.
+"""
 
 import math
 
@@ -111,7 +113,9 @@ def test_the_generator_gives_the_published_words():
 
 
 def _philox(counter, key):
-    """The cipher as its authors state it, in Python's integers: words of a counter, of a key, the least significant first."""
+    """The cipher as its authors state it, in Python's integers: words of a counter, of a key, the least significant
+    first.
+    """
     for _ in range(10):
         left, right = counter[0] * 0xD2511F53, counter[2] * 0xCD9E8D57
         counter = [right >> 32 ^ counter[1] ^ key[0], right % 2**32, left >> 32 ^ counter[3] ^ key[1], left % 2**32]

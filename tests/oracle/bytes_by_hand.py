@@ -1,9 +1,9 @@
 """Level two of the structural oracle: calls whose bytes the contract does not settle, recounted by enumeration.
 
 Seed, sections 4.6 and 4.7. Each recount gets the parameters and the tensors of one call, enumerates what it touches as
-sets of distinct elements or rows, and shares nothing with the formula but the definition of minimum traffic. It is made of
-every row twice: with the values that the workload draws, which are what a report prices, and with selecting tensors that
-the case constructs itself, so that a generator that draws the wrong ones cannot move formula and recount together.
+sets of distinct elements or rows, and shares nothing with the formula but the definition of minimum traffic. It is made
+of every row twice: with the values that the workload draws, which are what a report prices, and with selecting tensors
+that the case constructs itself, so that a generator that draws the wrong ones cannot move formula and recount together.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ class ByHand:
 
 
 def moe_permute_nopad(params: Params, inputs: Inputs) -> Recount:
-    """Rows of tokens with a local pair, the ids, the map's entries that the ids name; the local rows and four index outputs."""
+    """Rows of tokens with a local pair, the ids, the map's entries that the ids name; the local rows and four index
+    outputs.
+    """
     hidden, ids, expert_map = inputs["hidden_states"], inputs["topk_ids"].tolist(), inputs["expert_map"]
     experts, local_experts = params["num_experts"], params["num_experts_local"]
     local_of = list(range(experts)) if expert_map is None else expert_map.tolist()

@@ -130,7 +130,8 @@ def _recount(tmp_path, update: bool, mask: bool) -> Recount:
 
 def test_a_written_alias_is_one_storage_charged_once_each_way(tmp_path):
     found = _recount(tmp_path, update=True, mask=False)
-    # complex64 table, state and packed are read, scratch is not; state, scratch and result are written, new_state is state.
+    # complex64 table, state and packed are read, scratch is not; state, scratch and result are written, new_state is
+    # state.
     assert found == Recount(read=10 * 8 + 10 * 4 + 10 * 5, written=10 * 4 + 10 * 2 + 10 * 1)
 
 

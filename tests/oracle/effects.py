@@ -1,8 +1,9 @@
 """What an implementation does to its inputs, against the effect marks of its entry.
 
-Formula and recount read the same marks, so a wrong mark moves both; here the marks are held to what happens in calls: an
-input that is not `mutated` in a call is the same afterwards, bit by bit; one that is changes in some call; of one that is
-`write_only` the old contents decide nothing, and of a mutated one that is not they decide something in some call.
+Formula and recount read the same marks, so a wrong mark moves both; here the marks are held to what happens in calls:
+an input that is not `mutated` in a call is the same afterwards, bit by bit; one that is changes in some call; of one
+that is `write_only` the old contents decide nothing, and of a mutated one that is not they decide something in some
+call.
 """
 
 from __future__ import annotations

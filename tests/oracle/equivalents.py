@@ -1,8 +1,8 @@
 """Wrong formulas that price every call as the right one does: proved so, or listed with the reason.
 
-Proved are changes after which the same sizes are added up: of two tensors that the signature declares alike, the size of
-one is the size of the other. A listed one is named by the function and the statement that the change makes of one of its
-own, so that the same change elsewhere is not excused with it.
+Proved are changes after which the same sizes are added up: of two tensors that the signature declares alike, the size
+of one is the size of the other. A listed one is named by the function and the statement that the change makes of one of
+its own, so that the same change elsewhere is not excused with it.
 """
 
 from __future__ import annotations

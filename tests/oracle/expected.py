@@ -106,7 +106,8 @@ def expectations(name: str, op_class: type[Op]) -> list[Expectation]:
 
 
 def recount_small(name: str, signature: Signature, op: Op, small: SmallCall) -> Recount:
-    """The bytes of a completed small call: by its enumeration where that sees what moves, else by the oracle of the op's level.
+    """The bytes of a completed small call: by its enumeration where that sees what moves, else by the oracle of the
+    op's level.
 
     They differ where a call computes nothing, and so reads nothing of what it binds: no row is such a call.
     """

@@ -1,8 +1,8 @@
 """FLOP oracle, kind (b): calls counted by brute force, score by score and pair by pair.
 
-What an op computes decides what is counted, and is stated here anew: neither its implementation nor its formula is asked.
-Small calls are counted element by element; a workload row, too large for that, by arrays in which every score or pair has
-a place. A test holds that the two agree on the small calls.
+What an op computes decides what is counted, and is stated here anew: neither its implementation nor its formula is
+asked. Small calls are counted element by element; a workload row, too large for that, by arrays in which every score or
+pair has a place. A test holds that the two agree on the small calls.
 """
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ class Enumeration:
 
 
 def admitted(queries: int, keys: int, is_causal: bool, query: int) -> list[int]:
-    """Keys that one query attends to; a causal mask is aligned at the bottom right, where the last query sees every key."""
+    """Keys that one query attends to; a causal mask is aligned at the bottom right, where the last query sees every
+    key.
+    """
     last = query + (keys - queries) if is_causal else keys - 1
     return [key for key in range(keys) if key <= last]
 
@@ -121,8 +123,8 @@ def _scores(queries: int, keys: int, is_causal: bool) -> tuple[int, int]:
 def moe_permute_calls() -> Iterator[SmallCall]:
     """Routings with and without a map over numbers of experts, slots and values that differ.
 
-    Experts receive nothing or are the only one; ids and map entries are out of range; two experts have one local number;
-    there are no tokens, or no slots.
+    Experts receive nothing or are the only one; ids and map entries are out of range; two experts have one local
+    number; there are no tokens, or no slots.
     """
     # experts, local experts, values a token, slots, routing, map
     inside, outside = [[0, 3], [3, 2], [1, 1]], [[0, 4], [-1, 2], [1, 1]]

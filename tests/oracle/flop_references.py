@@ -1,8 +1,8 @@
 """FLOP oracle, kind (a): the op's algorithm in PyTorch operations, which a dispatch mode counts one by one.
 
 Seed, section 1.3: the least arithmetic of the algorithm that the op runs. A test holds that each function computes what
-the op computes, so that what is counted is the op and no relative of it. Functions get the op after a completed call (of
-which they use the parameters) and the tensors of that call.
+the op computes, so that what is counted is the op and no relative of it. Functions get the op after a completed call
+(of which they use the parameters) and the tensors of that call.
 """
 
 from __future__ import annotations

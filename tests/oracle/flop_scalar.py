@@ -1,7 +1,7 @@
 """FLOP oracle, kind (c): algorithms over scalars that count each operation as they perform it.
 
-The kind for recurrent and chunked algorithms. Counts of small calls are exact; those of rows come from the polynomial that
-the small ones decide. An op that another kind counts may stand here too, as a further opinion.
+The kind for recurrent and chunked algorithms. Counts of small calls are exact; those of rows come from the polynomial
+that the small ones decide. An op that another kind counts may stand here too, as a further opinion.
 """
 
 from __future__ import annotations

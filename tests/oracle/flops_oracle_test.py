@@ -136,7 +136,9 @@ def test_the_mask_that_is_enumerated_is_the_one_that_the_op_applies(queries, key
 
 
 class TestThirdOpinion:
-    """torch.utils.flop_counter counts contractions alone: it agrees on a GEMM, and on the contractions of unmasked attention."""
+    """torch.utils.flop_counter counts contractions alone: it agrees on a GEMM, and on the contractions of unmasked
+    attention.
+    """
 
     def test_gemm(self):
         case = OPS["GemmFwdOp"].CASES[0]

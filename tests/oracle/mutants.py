@@ -1,8 +1,9 @@
 """Formulas with one thing wrong each: what the oracles must tell from the formula as it stands.
 
 A mutant changes one node of the Python source that prices a call: an emitted method, or a function of perf/formulas/
-that an entry names. Changed are integer constants, operators, signs and negations, dropped terms, factors and arguments,
-one index or parameter read for another, one tensor charged for another or not at all, branch conditions and comparisons.
+that an entry names. Changed are integer constants, operators, signs and negations, dropped terms, factors and
+arguments, one index or parameter read for another, one tensor charged for another or not at all, branch conditions and
+comparisons.
 """
 
 from __future__ import annotations

@@ -60,7 +60,9 @@ def formulas_of(op_class: type[Op]) -> types.ModuleType:
 
 
 def reached(op_class: type[Op]) -> frozenset[str]:
-    """The functions that price an op with a `func`: those that its methods call, and those of their module that these call."""
+    """The functions that price an op with a `func`: those that its methods call, and those of their module that these
+    call.
+    """
     module = formulas_of(op_class)
     functions = {name: value for name, value in vars(module).items() if inspect.isfunction(value)}
     found: set[str] = set()

@@ -4,7 +4,8 @@
     python -m tileops.tests.oracle.mutation_run --op='Gemm*'
 
 Prints each mutant that no oracle noticed and the score by op. A mutant that gives no wrong number anywhere and raises
-somewhere is counted apart: whoever wrote it would have seen that. Exits 1 where a survivor is not known to be equivalent.
+somewhere is counted apart: whoever wrote it would have seen that. Exits 1 where a survivor is not known to be
+equivalent.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""The oracles notice wrong formulas: every mutant of the formulas in Python, a sample of the others', and the tool itself."""
+"""The oracles notice wrong formulas: a sample of the mutants of every op, all of them in the nightly run."""
 
 from __future__ import annotations
 
 import ast
 import importlib
 import inspect
+import os
 import pkgutil
 
 import pytest
@@ -14,7 +15,9 @@ from tileops.tests.oracle import equivalents, expected, mutated_prices, mutation
 from tileops.tests.oracle.mutants import Mutant, Names, mutants
 
 OPS = priced_calls.implemented()
-_SAMPLE = 40  # mutants of an op whose method is emitted
+_IS_ALL = os.environ.get("TILEOPS_TEST_ALL") == "1"
+# How many mutants of an op are tried: of an emitted price, and of a formula in Python. None tries all.
+_SAMPLE, _SAMPLE_IN_PYTHON = (None, None) if _IS_ALL else (12, 40)
 FUNC_OPS = [name for name, op_class in OPS.items() if op_class.FUNC]
 
 
@@ -28,13 +31,14 @@ def test_a_wrong_expression_is_noticed(name):
 
 @pytest.mark.parametrize("name", FUNC_OPS)
 def test_a_wrong_formula_in_python_is_noticed_and_every_listed_equivalent_is_one(name):
-    found = list(mutation_run.outcomes(name, OPS[name]))
+    found = list(mutation_run.outcomes(name, OPS[name], at_most=_SAMPLE_IN_PYTHON))
     assert [one.mutant for one in found if not one.noticed and not one.equivalent] == []
-    assert mutation_run.stale(found) == []
     assert _wrong_element_sizes(found)
     changed = {one.mutant.function for one in found}
     assert OPS[name].FUNC.rpartition(".")[2] in changed
-    assert mutated_prices.reached(OPS[name]) <= changed
+    if _IS_ALL:  # a sample may leave out the mutant of an equivalent, and a short function
+        assert mutation_run.stale(found) == []
+        assert mutated_prices.reached(OPS[name]) <= changed
 
 
 def _wrong_element_sizes(found: list[mutation_run.Outcome]) -> list[mutation_run.Outcome]:

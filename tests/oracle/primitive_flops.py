@@ -80,7 +80,8 @@ def _never_negative(use: Use) -> bool:
 
 
 def _sum_or_difference(use: Use) -> int:
-    """One an element, and the multiples that `alpha` makes before they are broadcast; nothing where the number 0 is added.
+    """One an element, and the multiples that `alpha` makes before they are broadcast; nothing where the number 0 is
+    added.
 
     An alpha of 0 is a multiply like any other: 0 times infinity is NaN.
     """

@@ -1,8 +1,8 @@
 """Numbers that count the arithmetic done with them, and the polynomial that such counts follow.
 
-For algorithms whose count no shape shows at once, recurrences and chunked scans: written out over scalars, each operation
-is counted as it is performed. The count at small sizes is exact; where it is a polynomial of the extents, enough small
-sizes decide it at any.
+For algorithms whose count no shape shows at once, recurrences and chunked scans: written out over scalars, each
+operation is counted as it is performed. The count at small sizes is exact; where it is a polynomial of the extents,
+enough small sizes decide it at any.
 """
 
 from __future__ import annotations

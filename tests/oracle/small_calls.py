@@ -55,7 +55,8 @@ _SHAPES: dict[str, list[tuple[dict[str, Any], list[tuple[int, ...] | None]]]] = 
 }
 
 
-# Shapes of the inputs of an elementwise op, by how many it has: two-sided broadcasts first, no output and one element last.
+# Shapes of the inputs of an elementwise op, by how many it has: two-sided broadcasts first, no output and one element
+# last.
 _ELEMENTWISE_SHAPES = {
     1: [[(3, 5)], [()]],
     2: [[(4, 1), (1, 3)], [(4, 1), (3,)], [(), (5,)], [(2, 3), ()], [(0, 1), (7,)], [(7,), (0, 1)], [(1,), ()]],
@@ -90,8 +91,8 @@ _FURTHER_PARAMS: dict[str, list[dict[str, Any]]] = {
 def small_calls(op_class: type[Op]) -> Iterator[SmallCall]:
     """The small calls of an op, with data from a fixed seed.
 
-    Those of the elementwise table take the parameters and dtypes of every row that works on copies, and further parameters
-    in the dtypes of the first; the others are listed, in the dtypes of the op's first case.
+    Those of the elementwise table take the parameters and dtypes of every row that works on copies, and further
+    parameters in the dtypes of the first; the others are listed, in the dtypes of the op's first case.
     """
     stream = torch.Generator().manual_seed(0)
     if op_class.ENTRY in TABLE:

@@ -128,7 +128,7 @@ def test_a_problem_is_told_once_where_both_streams_are_one(tmp_path, start, roof
 def test_stderr_shows_control_characters_escaped(tmp_path, roofline):
     builders.write_run(tmp_path / "run.binpb", builders.record(op="a\x1b[2J\nb"))
     _, _, err = roofline("--run=run.binpb", "--op=x")
-    assert err.endswith("op: a\\x1b[2J\\nb\n")
+    assert err.endswith(": a\\x1b[2J\\nb\n")
 
 
 @pytest.mark.parametrize("form", ["table", "json", "csv", "html"])

@@ -358,6 +358,7 @@ def junit_suite(*tests, name="s", **properties):
 
 H200, H100 = {"device_name": "NVIDIA H200"}, {"device_name": "NVIDIA H100"}
 OTHER = junit_test("test_a[y]")
+BEHIND = '<properties><property name="device_name" value="NVIDIA H100"/></properties></testsuite>'
 
 AMBIGUOUS = {
     "a property twice in a test": (
@@ -391,6 +392,20 @@ AMBIGUOUS = {
     "a test of another device": (
         junit_suite(junit_test(), junit_test("test_a[y]", device_name="NVIDIA H100"), **H200),
         "device_name is 'NVIDIA H200' and 'NVIDIA H100'",
+    ),
+    "a device behind the tests": (
+        junit_suite(junit_test()).replace("</testsuite>", BEHIND),
+        "suite 1 (s): the property 'device_name', 'NVIDIA H100', follows tests of the suite; put it before them",
+    ),
+    "a device behind the tests of a suite within another's": (
+        junit_suite(junit_suite(junit_test(), name="inner").replace("</testsuite>", BEHIND), **H200),
+        "suite 2 (inner): the property 'device_name', 'NVIDIA H100', follows tests",
+    ),
+    "a device behind a suite": (
+        junit_suite(junit_suite(junit_test(), name="inner")).replace(
+            "</testsuite></testsuite>", "</testsuite>" + BEHIND
+        ),
+        "suite 1 (s): the property 'device_name', 'NVIDIA H100', follows tests",
     ),
     "one id twice": (
         junit_suite(junit_test(), junit_test(t_device_busy_ms="1")),

@@ -228,7 +228,9 @@ WRONG = [
     ),
     (
         scale(
-            "    dtype = None\n    def roof_key(self):\n        try:\n            return 'cuda_core.fp32' if self.last_call else ''\n        except RuntimeError:\n            raise ValueError('unbound') from None"
+            "    dtype = None\n    def roof_key(self):\n        try:\n"
+            "            return 'cuda_core.fp32' if self.last_call else ''\n        except RuntimeError:\n"
+            "            raise ValueError('unbound') from None"
         ),
         "ScaleFwdOp",
         "C015",

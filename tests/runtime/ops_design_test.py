@@ -1,7 +1,7 @@
 """docs/ops-design.md, run: every example does what its comments say.
 
-A `yaml` block is an entry, all of them one spec file, emitted as tileops_generated_<family>. A `python NAME.py` block is
-a module. The other `python` blocks run in order, in one namespace. On a statement, `# -> text` says how its value is
+A `yaml` block is an entry, all of them one spec file, emitted as tileops_generated_<family>. A `python NAME.py` block
+is a module. The other `python` blocks run in order, in one namespace. On a statement, `# -> text` says how its value is
 shown, and `# raises Error: text` what it raises and how the message reads in part.
 """
 

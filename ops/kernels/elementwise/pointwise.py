@@ -1,8 +1,8 @@
 """Triton kernels of the elementwise family: one pass over the data, whatever scalar function it applies.
 
 `_flat` serves operands that lie alike and scalars; `_strided` broadcasts and walks strides; `_gated` multiplies an
-activated half of each row with its other half. The scalar function is a constant of the kernel, so each op compiles to a
-kernel of its own.
+activated half of each row with its other half. The scalar function is a constant of the kernel, so each op compiles to
+a kernel of its own.
 """
 
 from __future__ import annotations
@@ -42,16 +42,19 @@ def _apply(FUNCTION: tl.constexpr, x, y, z, p, q, r, OPERANDS: tl.constexpr, NUM
     if OPERANDS == 1:
         if NUMBERS == 0:
             return FUNCTION(x)
-        if NUMBERS == 1:
+        elif NUMBERS == 1:
             return FUNCTION(x, p)
-        if NUMBERS == 2:
+        elif NUMBERS == 2:
             return FUNCTION(x, p, q)
-        return FUNCTION(x, p, q, r)
-    if OPERANDS == 2:
+        else:
+            return FUNCTION(x, p, q, r)
+    elif OPERANDS == 2:
         if NUMBERS == 0:
             return FUNCTION(x, y)
-        return FUNCTION(x, y, p)
-    return FUNCTION(x, y, z)
+        else:
+            return FUNCTION(x, y, p)
+    else:
+        return FUNCTION(x, y, z)
 
 
 @triton.jit
@@ -59,11 +62,12 @@ def _operand(value, MEETING: tl.constexpr, COMPUTE: tl.constexpr):
     """A loaded operand in the type that the operands meet in, held in the type computed in; a mask as truth values."""
     if tl.int1 == MEETING:
         return value != 0
-    if value.dtype == MEETING:
+    elif value.dtype == MEETING:
         return value.to(COMPUTE)
-    if MEETING.is_floating():  # by way of float32, as PyTorch goes
+    elif MEETING.is_floating():  # by way of float32, as PyTorch goes
         return value.to(tl.float32).to(MEETING).to(COMPUTE)
-    return value.to(MEETING).to(COMPUTE)
+    else:
+        return value.to(MEETING).to(COMPUTE)
 
 
 @triton.jit
@@ -76,7 +80,8 @@ def _load_flat(pointer, at, mask, IS_SCALAR: tl.constexpr):
     """A tile of an operand; of a scalar a tile of one element, since scalar functions reduce tiles and branch on them."""
     if IS_SCALAR:
         return tl.load(pointer + tl.arange(0, 1))
-    return tl.load(pointer + at, mask=mask, other=1)
+    else:
+        return tl.load(pointer + at, mask=mask, other=1)
 
 
 @triton.jit
@@ -137,7 +142,8 @@ def _load_strided(pointer, start, col, step, row_mask, mask, FIXED: tl.constexpr
     """A tile of an operand; one that does not vary along the columns is read once a row."""
     if FIXED:
         return tl.load(pointer + start, mask=row_mask, other=1)[:, None]
-    return tl.load(pointer + start[:, None] + (col.to(tl.int64) * step)[None, :], mask=mask, other=1)
+    else:
+        return tl.load(pointer + start[:, None] + (col.to(tl.int64) * step)[None, :], mask=mask, other=1)
 
 
 @triton.jit
@@ -261,7 +267,9 @@ def _most_elements(tensors: Sequence[torch.Tensor], function: object) -> int:
 
 
 def _as_bytes(tensor: torch.Tensor) -> torch.Tensor:
-    """bool as uint8, which holds the same 0 and 1 (other bytes are no bool, and undefined): Triton moves bytes in vectors."""
+    """bool as uint8, which holds the same 0 and 1 (other bytes are no bool, and undefined): Triton moves bytes in
+    vectors.
+    """
     return tensor.view(torch.uint8) if tensor.dtype == torch.bool else tensor
 
 

@@ -78,7 +78,9 @@ def _sinusoidal(out_ptr, length, width, col_blocks, ROWS: tl.constexpr, COLS: tl
 
 
 def sinusoidal(seq_len: int, d_model: int, out: torch.Tensor) -> torch.Tensor:
-    """Write sin and cos of position / 10000 ** (2 i / d_model) into columns 2 i and 2 i + 1 of `out` [seq_len, d_model]."""
+    """Write sin and cos of position / 10000 ** (2 i / d_model) into columns 2 i and 2 i + 1 of `out` [seq_len,
+    d_model].
+    """
     if out.numel() == 0:
         return out
     _, cols, _ = elementwise_tile(1, d_model)

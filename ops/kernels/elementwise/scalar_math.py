@@ -1,8 +1,8 @@
 """Transcendental functions of float32 values for Triton kernels, and cheaper ones for results of 16 bits.
 
-A streaming kernel over 16-bit elements has about 30 instructions an element on an H200 before arithmetic, not memory, sets
-its pace; the library's log, erf, sin, cos, fmod and pow take more. Those with `_half` in their name are good to some 2e-6
-of the result (or as stated), which rounding to 11 or 8 significant bits hides.
+A streaming kernel over 16-bit elements has about 30 instructions an element on an H200 before arithmetic, not memory,
+sets its pace; the library's log, erf, sin, cos, fmod and pow take more. Those with `_half` in their name are good to
+some 2e-6 of the result (or as stated), which rounding to 11 or 8 significant bits hides.
 """
 
 from __future__ import annotations
@@ -36,10 +36,11 @@ def nearest(x):
     """The nearest whole number, a tie to the even one; its zero has the sign of x."""
     if COMPILED:
         return libdevice.rint(x)
-    size = tl.abs(x)
-    shifted = (size + SHIFT) - SHIFT
-    wide = tl.where(size < 8388608.0, _nearest_wide(size), size)
-    return _with_sign_of(x, tl.where(size < 4194304.0, shifted, wide))
+    else:
+        size = tl.abs(x)
+        shifted = (size + SHIFT) - SHIFT
+        wide = tl.where(size < 8388608.0, _nearest_wide(size), size)
+        return _with_sign_of(x, tl.where(size < 4194304.0, shifted, wide))
 
 
 @triton.jit
@@ -95,7 +96,8 @@ def exp2_flushed(x):
     """2**x within 2**-22 of itself; 0 where it would be subnormal (PTX ISA, ex2.approx.ftz)."""
     if _PTX:
         return _instruction(x, "ex2.approx.ftz.f32 $0, $1;")
-    return tl.exp2(x)
+    else:
+        return tl.exp2(x)
 
 
 @triton.jit
@@ -108,7 +110,8 @@ def reciprocal_flushed(x):
     """1 / x within 2**-23 of itself, of x from 2**-126 to 2**126; 0 beyond (PTX ISA, rcp.approx.ftz)."""
     if _PTX:
         return _instruction(x, "rcp.approx.ftz.f32 $0, $1;")
-    return 1.0 / x
+    else:
+        return 1.0 / x
 
 
 @triton.jit
@@ -116,7 +119,8 @@ def square_root(x):
     """Within 2**-23 of itself, of subnormal numbers too, which tl.sqrt takes for 0 (PTX ISA, sqrt.approx)."""
     if _PTX:
         return _instruction(x, "sqrt.approx.f32 $0, $1;")
-    return tl.sqrt(x)
+    else:
+        return tl.sqrt(x)
 
 
 @triton.jit
@@ -124,7 +128,8 @@ def reciprocal_root(x):
     """1 / sqrt(x) within 2**-22.9 of itself, of subnormal numbers too (PTX ISA, rsqrt.approx)."""
     if _PTX:
         return _instruction(x, "rsqrt.approx.f32 $0, $1;")
-    return tl.rsqrt(x)
+    else:
+        return tl.rsqrt(x)
 
 
 @triton.jit
@@ -139,7 +144,8 @@ def log2_flushed(x):
     """log2 as log2_half has it; of subnormals as of 0 (PTX ISA, lg2.approx.ftz)."""
     if _PTX:
         return _instruction(x, "lg2.approx.ftz.f32 $0, $1;")
-    return tl.log2(x)
+    else:
+        return tl.log2(x)
 
 
 @triton.jit
@@ -147,7 +153,8 @@ def log2_half(x):
     """log2 within 2**-22, absolutely where x is in (0.5, 2) and relatively elsewhere (PTX ISA, lg2.approx)."""
     if _PTX:
         return _instruction(x, "lg2.approx.f32 $0, $1;")
-    return tl.log2(x)
+    else:
+        return tl.log2(x)
 
 
 @triton.jit
@@ -200,12 +207,13 @@ def floor_divide(x, y):
 def _fmod(x, y):
     """C's: exact. Triton's % takes off the product of the rounded quotient, which is wrong of a large one.
 
-    A kernel that uses it is launched with enable_reflect_ftz=False: else the library takes a subnormal y for 0, of which
-    there is no remainder.
+    A kernel that uses it is launched with enable_reflect_ftz=False: else the library takes a subnormal y for 0, of
+    which there is no remainder.
     """
     if COMPILED:
         return libdevice.fmod(x, y)
-    return x % y
+    else:
+        return x % y
 
 
 @triton.jit

@@ -10,7 +10,8 @@ from tileops.ops.kernels.elementwise import scalar_math as sm
 
 @triton.jit
 def _log2_in_two_parts(x):
-    """log2 as a sum whose second part is below 2**-7; of 0, infinity, NaN and negative numbers the first part alone is it.
+    """log2 as a sum whose second part is below 2**-7; of 0, infinity, NaN and negative numbers the first part alone is
+    it.
 
     With m about [sqrt(1/2), sqrt(2)] and x = 2**e m it is e + 2/ln 2 atanh(s), s = (m - 1) / (m + 1).
     """
@@ -59,8 +60,8 @@ def _power_of_size(x, y):
 def power(x, y):
     """x ** y with C's special cases.
 
-    In an emulation of its operations it is within 3 ulp, within 1.2 where the result is in 2**-20..2**20, and exact for the
-    whole numbers of -1000..1000 to 0..10 of which float32 holds the power.
+    In an emulation of its operations it is within 3 ulp, within 1.2 where the result is in 2**-20..2**20, and exact for
+    the whole numbers of -1000..1000 to 0..10 of which float32 holds the power.
     """
     is_odd = tl.abs(y - 2.0 * sm.nearest(y * 0.5)) == 1.0
     # A finite negative number has no power that is not whole, and is left to have no logarithm.

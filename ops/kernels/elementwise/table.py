@@ -54,7 +54,9 @@ class Formula:
 
 @dataclasses.dataclass(frozen=True)
 class Launch:
-    """How a kernel computes a call: the scalar function, the dtype that each operand is rounded to, the one computed in."""
+    """How a kernel computes a call: the scalar function, the dtype that each operand is rounded to, the one computed
+    in.
+    """
 
     function: str
     meeting: tuple[torch.dtype, ...]

@@ -13,7 +13,7 @@ import torch
 from tileops.ops import workloads
 from tileops.ops.implementations import implementation
 from tileops.perf.clock import samples
-from tileops.perf.harness import correctness, fingerprint, integrity, timing
+from tileops.perf.harness import correctness, fingerprint, timing
 
 
 class _Lazy(torch.Tensor):
@@ -305,7 +305,7 @@ class ScaleFwdOp(generated.ScaleFwdOp):
     @implementation("blinds_the_guard")
     def _blinds_the_guard(self, call, x):
         fingerprint.Fingerprint.changed.__code__ = (lambda self: []).__code__
-        integrity.Guard.check = lambda self, op: None
+        fingerprint.Guard.check = lambda self, op: None
         return self._loosens_the_tolerance(call, x)
 
     @implementation("overwrites_the_reference")

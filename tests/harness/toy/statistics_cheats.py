@@ -1,4 +1,4 @@
-"""A plugin: ops of the project computed without a statistic, over part of it, with a bias or in less precision than asked.
+"""A plug-in: ops computed without a statistic, over part of it, with a bias or in less precision than asked.
 
 None may pass; those named `honest_` round as implementations do, and must.
 """

@@ -1,0 +1,252 @@
+"""One command of the bench, from its checked flags to its exit status: lists rows, prices them or measures them.
+
+perf/bench.py reads the flags and imports this module when it needs the ops: they import torch, which takes seconds.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import dataclasses
+import pathlib
+import tempfile
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+from tileops.ops import emitting
+from tileops.ops.implementations import Implementation
+from tileops.perf.harness import catalogue, devices, environment, files, plan, pool, records, run
+from tileops.perf.harness import rows as bench_rows
+from tileops.perf.harness import worker as bench_worker
+from tileops.perf.runs import reader
+from tileops.perf.runs import writer as run_writer
+from tileops.proto import benchmark_pb2
+from tileops.tools.cli import command, paths, progress
+
+Record = benchmark_pb2.BenchmarkRecord
+
+# The status that shells give a program ended by Ctrl-C.
+EXIT_INTERRUPTED = 130
+# The device whose ceilings a priced run is held against by way of example: its profile is calibrated.
+_PREDICTED_DEVICE = "NVIDIA H200"
+_DESCRIBE_TIMEOUT_S = 120.0
+
+
+class RequestError(Exception):
+    """The bench cannot do what the flags ask for; the message names the flag."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Request:
+    """What the flags ask for.
+
+    Attributes:
+      device: --device.
+      selection: which rows.
+      listed_by: the command that lists the rows of the same ops, for messages.
+      choice: what to do with the rows.
+      plugins: --plugin, as they are imported.
+      plugin_names: --plugin, as the user gave them, in the same order.
+      spec_dirs: --spec_dir.
+      generated_dir: --generated_dir; None without.
+      out: --out; None for the default.
+      resume, samples, reproducible: the flags of these names.
+      lists_only: --list.
+    """
+
+    device: str
+    selection: bench_rows.Selection
+    listed_by: str
+    choice: plan.Choice
+    plugins: tuple[str, ...] = ()
+    plugin_names: Sequence[str] = ()
+    spec_dirs: Sequence[str] = ()
+    generated_dir: str | None = None
+    out: str | None = None
+    resume: bool = False
+    samples: bool = True
+    reproducible: bool = False
+    lists_only: bool = False
+
+
+# What `perform` raises where the user has to change something.
+ERRORS = (RequestError, catalogue.CatalogueError, emitting.EmitError, bench_rows.SelectionError, reader.RunFileError)
+
+
+def perform(request: Request) -> int:
+    """Does what the flags ask for; returns the exit status.
+
+    Raises:
+      one of ERRORS: the flags ask for something that is not there, or the ops cannot be loaded.
+    """
+    choice = request.choice
+    with _sources(request) as sources:
+        brought: dict[plan.Name, str] = {}
+        classes = catalogue.load(sources, on_idle=_say_idle, brought=brought)
+        plugins, watched = environment.plugins(sources, request.plugin_names, request.spec_dirs)
+        sources = dataclasses.replace(sources, plugin_files=watched)
+        cases = bench_rows.select(classes, request.selection, request.listed_by)
+        op_classes = dict.fromkeys(op_class for op_class, _ in cases)
+        bench_rows.check_implementations(op_classes, choice.implementations, request.listed_by)
+        asked = plan.asked(op_classes, choice.implementations, brought)
+        if request.lists_only:
+            return _list(request, cases, asked, brought)
+        if request.device == "meta":
+            return _price(request, plan.part(cases, choice), plugins)
+        with contextlib.ExitStack() as pools:
+            return _measure(
+                request,
+                cases,
+                plugins,
+                lambda: pools.enter_context(pool.pool(sources)),
+                lambda path, rows: _say_unserved(asked, files.served(path, rows), rows, brought, choice),
+            )
+
+
+@contextlib.contextmanager
+def _sources(request: Request) -> Iterator[catalogue.Sources]:
+    """Yields where the ops come from; modules that are emitted here live as long as the block."""
+    if not request.spec_dirs:
+        generated = None if request.generated_dir is None else str(paths.user_path(request.generated_dir))
+        yield catalogue.Sources(generated_dir=generated, plugins=request.plugins)
+        return
+    with tempfile.TemporaryDirectory(prefix="tileops-generated-") as folder:
+        emitting.emit([paths.user_path(spec_dir) for spec_dir in request.spec_dirs], pathlib.Path(folder))
+        yield catalogue.Sources(generated_dir=folder, plugins=request.plugins)
+
+
+def _list(
+    request: Request,
+    cases: list[bench_rows.Case],
+    asked: Mapping[plan.Name, Implementation],
+    brought: Mapping[plan.Name, str],
+) -> int:
+    """Prints the rows of a run; of implementations that were asked for, those that serve each row."""
+    choice, kind = request.choice, environment.kind(request.device)
+    cases = plan.part(cases, choice) if choice.rows is None else plan.rows(cases, choice, kind)
+    served = set()
+    for op_class, case in cases:
+        names = bench_rows.implementations(op_class, choice.implementations)
+        if any((op_class.ENTRY, name) in asked for name in names) and kind != "meta":
+            serving = plan.serving(op_class, case, kind)
+            names = tuple(name for name in names if name in serving)
+            served |= {(op_class.ENTRY, name) for name in names}
+        print(op_class.ENTRY, case.case_id, ",".join(names), sep="\t")
+    if kind != "meta":  # a price belongs to no implementation
+        _say_unserved(asked, served, [(op_class.ENTRY, case.case_id) for op_class, case in cases], brought, choice)
+    return command.EXIT_OK
+
+
+def _say_unserved(
+    asked: Mapping[plan.Name, Implementation],
+    served: Collection[plan.Name],
+    rows: Collection[tuple[str, str]],
+    brought: Mapping[plan.Name, str],
+    choice: plan.Choice,
+) -> bool:
+    """Says which implementations were asked for and serve none of the rows, each an op and a case.
+
+    Returns:
+      Whether a plug-in got no row at all; False of a part of a run, since other parts have other rows.
+    """
+    counts = collections.Counter(op for op, _ in rows)
+    here = {key: each for key, each in asked.items() if key[0] in counts}
+    for line in plan.unserved(here, served, counts, brought):
+        command.say(line)
+    return choice.shard.count == 1 and bool(plan.idle_plugins(here, served, brought))
+
+
+def _say_idle(plugin: str) -> None:
+    command.say(
+        f"--plugin={plugin}: registers no implementation of an op of this run; one is registered by a line such as"
+        ' catalogue.load()["RMSNormFwdOp"].register("mine", function)'
+    )
+
+
+def _price(request: Request, cases: list[bench_rows.Case], plugins: Sequence[benchmark_pb2.Plugin]) -> int:
+    if request.choice.rows == "quick":
+        raise RequestError("--rows=quick is for measuring; --device=meta prices all rows in seconds")
+    shard = request.choice.shard
+    described = environment.describe_prices(request.reproducible)
+    header = environment.header(described, plugins, shard, request.reproducible)
+    priced = []
+    with _writer(request, header, "tileops-prices.binpb") as writer:
+        outcomes = files.recorded(writer)
+        to_do = files.to_do([(op_class.ENTRY, case.case_id, "") for op_class, case in cases], outcomes)
+        cases = [(op_class, case) for op_class, case in cases if (op_class.ENTRY, case.case_id, "") in to_do]
+        with progress.bar(len(cases)) as shown:
+            for op_class, case in cases:
+                shown.begin(f"{op_class.ENTRY} {case.case_id}")
+                record = records.price_case(op_class, case)
+                writer.write(record)
+                priced.append(record)
+                outcomes[record.op, record.case_id, ""] = record.status
+                shown.end(record.status in records.FAILED)
+    return files.finish(writer.path, priced, outcomes, shard, f' --predict --profile="{_PREDICTED_DEVICE}"')
+
+
+def _measure(
+    request: Request,
+    cases: list[bench_rows.Case],
+    plugins: Sequence[benchmark_pb2.Plugin],
+    make_pool: Callable[[], pool.Pool],
+    say_unserved: Callable[[pathlib.Path, set[tuple[str, str]]], bool],
+) -> int:
+    choice = request.choice
+    # Asked of a child: this process and the server that children are forked from touch no GPU.
+    first = make_pool()
+    try:
+        described = first.ask(bench_worker.Describe(device=request.device), _DESCRIBE_TIMEOUT_S)
+    except (pool.TaskError, pool.ChildDiedError, pool.ChildTimeoutError) as error:
+        raise RequestError(f"--device={request.device}: {error}") from error
+    machine = benchmark_pb2.Environment.FromString(described)
+    names = devices.expand(request.device, machine)
+    first.replace()  # it may have touched each of them
+    workers = [
+        run.Worker(device=name, index=index, pool=make_pool() if index else first) for index, name in enumerate(names)
+    ]
+    command.say(f"measuring on {machine.device_name} ({', '.join(names)})")
+    units = plan.units(cases, choice, machine)
+    rows = {unit.key[:2] for unit in units}
+    measured: list[Record] = []
+    began = time.monotonic()
+    with _writer(request, environment.header(machine, plugins, choice.shard), "tileops-run.binpb") as writer:
+        outcomes = files.recorded(writer)
+        to_do = files.to_do([unit.key for unit in units], outcomes)
+        units = [unit for unit in units if unit.key in to_do]
+        if outcomes and machine.device_kind == "cpu":
+            units = plan.served(units)
+        try:
+            with progress.bar(len(units)) as shown:
+                ended = run.run(
+                    units, workers, choice.row_timeout_s, begin=lambda unit: shown.begin(" ".join(unit.key))
+                )
+                for unit, record in ended:
+                    if record is not None:
+                        if not request.samples and record.HasField("timing"):  # asking for an absent one makes it
+                            record.timing.ClearField("sample_ns")
+                        writer.write(record)
+                        measured.append(record)
+                        outcomes[unit.key] = record.status
+                    is_counted = record is not None  # the summary counts records, too
+                    shown.end(record is not None and record.status in records.FAILED, is_counted)
+        except KeyboardInterrupt:
+            writer.interrupt()
+            command.say(f"interrupted; {writer.path} holds {writer.counts.records} records, --resume continues it")
+            return EXIT_INTERRUPTED
+        except pool.RunEndedError as error:
+            writer.interrupt()
+            held = reader.records_counted(writer.counts.records)
+            command.say(
+                f"{error}; {writer.path} holds {held}: begin another run, or put the file back and continue this one"
+                " with --resume"
+            )
+            return command.EXIT_FOUND
+    command.say(f"took {time.monotonic() - began:.0f} s")
+    is_idle = say_unserved(writer.path, rows)
+    status = files.finish(writer.path, measured, outcomes, choice.shard)
+    return command.EXIT_FOUND if is_idle else status
+
+
+def _writer(request: Request, header: benchmark_pb2.RunHeader, default: str) -> run_writer.RunWriter:
+    return files.writer(paths.user_path(request.out or default), header, resume=request.resume)
