@@ -43,10 +43,11 @@ def main(argv: Sequence[str]) -> int:
     output.refuse_input(_OUT.value, files)
     readers = [runfile.read_run(path) for path in files]
     runs.device_name(readers)
-    known, summaries = zip(*map(_read, readers))
-    comparison = text.Comparison(*summaries, _THRESHOLD.value, rows.compare(*known, _THRESHOLD.value))
+    (base_known, base), (new_known, new) = map(_read, readers)
+    compared = rows.compare(base_known, new_known, _THRESHOLD.value)
+    comparison = text.Comparison(base, new, _THRESHOLD.value, compared)
     if _FORMAT.value != "table":
-        for run in summaries:
+        for run in (base, new):
             for problem in run.problems:
                 command.say(f"{run.file}: {problem}")
         if comparison.warning:

@@ -90,10 +90,10 @@ def describe(found: Sequence[Effect]) -> list[str]:
 def _moved(found: Sequence[Effect]) -> str:
     """Returns how the rows of one op moved: by factor, and those without one by what became of them."""
     parts = []
-    measured = [effect for effect in found if effect.factor is not None]
+    measured = [(effect.factor, effect) for effect in found if effect.factor is not None]
     if measured:
-        factors = [effect.factor for effect in measured]
-        most = max(measured, key=lambda effect: abs(math.log(effect.factor)))
+        factors = [factor for factor, _ in measured]
+        _, most = max(measured, key=lambda each: abs(math.log(each[0])))
         span = f"{min(factors):.3g}"
         if max(factors) > min(factors) * 1.001:
             span += f" to {max(factors):.3g}"

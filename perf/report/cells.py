@@ -100,6 +100,7 @@ class Cells:
 
 def _place(row: roofline_pb2.Row) -> tuple[float | None, float | None, str | None]:
     """Returns where a row stands: intensity, rate, rail; as the page's script has it."""
+    spent_s: float | None
     if row.HasField("achieved_flops_per_s"):
         spent_s = row.actual_time_s
     else:

@@ -44,7 +44,7 @@ def write_html(head: roofline_pb2.Report, rows: Callable[[], Iterable[roofline_p
     """
     summaries = summary.Summaries()
     cells = report_cells.Cells() if head.summary.rows > report_cells.MOST_POINTS else None
-    errors = []
+    errors: list[roofline_pb2.Row] = []
     roof_keys = set()
     for row in rows():
         summaries.add(row)

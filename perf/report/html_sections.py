@@ -32,7 +32,7 @@ def device(head: roofline_pb2.Report) -> str:
 
 def header(head: roofline_pb2.Report) -> str:
     """Returns the head of the page: which device, how many rows, the health."""
-    health = text.enum_name(head, "health")
+    health = text.enum_name(head, "health") or ""
     said_more = text.health(head).removeprefix(health)
     if head.is_prediction:
         said = "SOL times are bounds; nothing was measured there"
@@ -122,6 +122,8 @@ def to_win(head: roofline_pb2.Report, summaries: summary.Summaries) -> str:
 
 def families(head: roofline_pb2.Report, summaries: summary.Summaries) -> str:
     """Returns what each family comes to."""
+    titles: tuple[str, ...]
+    rows: list[tuple[str, ...]]
     if head.is_prediction:
         titles = ("family", "rows", "counted", "total SOL time µs")
         rows = [

@@ -55,9 +55,7 @@ def write_table(
     shown += others[: most - len(shown)]
     if shown:
         _print_rows(shown, summaries, head.is_prediction, console)
-        _print_left_out(
-            len(shown), head.summary.rows, winnable_first, is_cut and top <= table_console.MOST_ROWS, console
-        )
+        _print_left_out(len(shown), head.summary.rows, winnable_first, is_cut and most == top, console)
         console.print()
         console.print(_family_table(head, summaries))
         if hint := text.summing_hint(head):
@@ -140,11 +138,12 @@ def _head(report: roofline_pb2.Report) -> list[str]:
 def _family_table(head: roofline_pb2.Report, summaries: report_summary.Summaries) -> rich_table.Table:
     table = layout.new_table()
     table.add_column("family", no_wrap=True, overflow="ellipsis")
-    titles = ("rows", "at ceiling", "counted", "median efficiency", "total headroom")
+    titles: tuple[str, ...] = ("rows", "at ceiling", "counted", "median efficiency", "total headroom")
     if head.is_prediction:
         titles = ("rows", "counted", "total SOL time")
     for title in titles:
         table.add_column(title, justify="right")
+    cells: tuple[str, ...]
     for family in summaries.families():
         if head.is_prediction:
             cells = (str(family.bounded), columns.microseconds(family.sol_time_s))

@@ -73,8 +73,8 @@ def brief(filled: Sequence[Filled]) -> list[Filled]:
     they stay as they are.
     """
     ops, cases = filled[0].cells, filled[1].cells
-    brief_ops = [op.removesuffix(_OP_SUFFIX) or op for op in ops]
-    brief_cases = [_DTYPES_AT_END.sub(lambda end: end[0].replace("float", "f"), case) for case in cases]
+    brief_ops: Sequence[str] = [op.removesuffix(_OP_SUFFIX) or op for op in ops]
+    brief_cases: Sequence[str] = [_DTYPES_AT_END.sub(lambda end: end[0].replace("float", "f"), case) for case in cases]
     if len(set(zip(brief_ops, brief_cases))) < len(set(zip(ops, cases))):
         brief_ops, brief_cases = ops, cases
     names = [Filled(filled[0].column, brief_ops), Filled(filled[1].column, brief_cases)]

@@ -90,7 +90,7 @@ def verdict(row: roofline_pb2.Row) -> str:
 
 def kind(row: roofline_pb2.Row) -> str:
     """Returns what reports show a row as: "predicted", or the name of its verdict."""
-    return "predicted" if is_predicted(row) else enum_name(row, "verdict")
+    return "predicted" if is_predicted(row) else enum_name(row, "verdict") or ""
 
 
 def is_predicted(row: roofline_pb2.Row) -> bool:
