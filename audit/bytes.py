@@ -21,6 +21,7 @@ from tileops.perf.harness import rows as bench_rows
 from tileops.proto import audit_pb2
 from tileops.tools.cli import (
     command,  # first: it answers Ctrl-C while torch is imported
+    globs,
     later,
     nearest,
     output,
@@ -101,9 +102,13 @@ def _refuse(error: Exception) -> NoReturn:
 
 def _selected(classes: Mapping[str, bench_rows.Named]) -> dict[str, list]:
     """The rows that the flags select, by op. Raises SelectionError."""
-    selection = bench_rows.Selection(ops=_globs(_OP.value), families=_globs(_FAMILY.value), labels=_globs(_LABEL.value))
+    selection = bench_rows.Selection(
+        ops=globs.of_flag(_OP.value), families=globs.of_flag(_FAMILY.value), labels=globs.of_flag(_LABEL.value)
+    )
     listed_by = nearest.rows(generated_dir=[_GENERATED_DIR.value] if _GENERATED_DIR.value else [], plugin=_PLUGIN.value)
-    selected = choose.with_case_ids(bench_rows.select(classes, selection, listed_by), _globs(_CASE.value), listed_by)
+    selected = choose.with_case_ids(
+        bench_rows.select(classes, selection, listed_by), globs.of_flag(_CASE.value), listed_by
+    )
     if _IMPLEMENTATION.value:
         bench_rows.check_implementations((op_class for op_class, _ in selected), [_IMPLEMENTATION.value], listed_by)
     by_op: dict[str, list] = {}
@@ -154,10 +159,6 @@ def _sources() -> bench_catalogue.Sources:
     generated = None if _GENERATED_DIR.value is None else str(paths.user_path(_GENERATED_DIR.value))
     plugins = tuple(paths.plugin_path(name) for name in _PLUGIN.value)
     return bench_catalogue.Sources(generated_dir=generated, plugins=plugins)
-
-
-def _globs(values: list[str]) -> tuple[str, ...]:
-    return tuple(glob.strip() for value in values for glob in value.split(","))
 
 
 def _exception_table(classes, by_op, found: audit_pb2.AuditReport) -> tuple[exceptions.ReadException, ...]:

@@ -14,6 +14,7 @@ from tileops.manifest.language import evaluate, expr, expr_parser
 from tileops.manifest.language.primitives import PRIMITIVE_FUNCTIONS
 from tileops.ops.checked_call import CheckedCall
 from tileops.ops.op import Op
+from tileops.tools.cli import errors
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -35,8 +36,10 @@ class ReadException:
 EXCEPTIONS: tuple[ReadException, ...] = ()
 
 
-class ExceptionTableError(Exception):
+class ExceptionTableError(errors.UserError):
     """Exceptions of a wrong form; the message has a line for each defect."""
+
+    has_lines = True
 
 
 def check(

@@ -17,7 +17,7 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tileops.tools.cli import output
+from tileops.tools.cli import errors, output
 
 _MARK = "# tileops-audit "
 _END = f"{_MARK}end"
@@ -26,7 +26,7 @@ _FILE = f"{_MARK}file "
 _TEXTS = ("op", "case_id", "implementation", "device_name", "driver_version", "torch_version", "profiler_version")
 
 
-class SavedError(Exception):
+class SavedError(errors.UserError):
     """A file is no saved measurement; the message says which and where."""
 
 

@@ -9,13 +9,17 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
+from tileops.tools.cli import errors
+
 _MODULE = "tileops.codegen.emit"
 # Type declarations that all spec files of a manifest share.
 _TYPES_FILE = "types.yaml"
 
 
-class EmitError(Exception):
+class EmitError(errors.UserError):
     """`//codegen:emit` is not there, or refused the manifest; the message holds what it said."""
+
+    has_lines = True
 
 
 def emit(spec_dirs: Sequence[pathlib.Path], out_dir: pathlib.Path) -> None:

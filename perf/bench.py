@@ -35,7 +35,7 @@ from tileops.ops import row_index
 from tileops.perf.harness import devices
 from tileops.perf.harness import rows as bench_rows
 from tileops.perf.roof import profiles
-from tileops.tools.cli import command, nearest, paths
+from tileops.tools.cli import command, globs, nearest, paths
 
 _DEVICE = flags.DEFINE_string(
     "device",
@@ -110,7 +110,9 @@ def _checked() -> int:
     """Checks the flags, and answers by itself what needs no op; the rest is harness/session.py's."""
     if _REPRODUCIBLE.value and _DEVICE.value != "meta":
         raise app.UsageError("--reproducible needs --device=meta: times differ from run to run")
-    selection = bench_rows.Selection(ops=_globs(_OP.value), families=_globs(_FAMILY.value), labels=_globs(_LABEL.value))
+    selection = bench_rows.Selection(
+        ops=globs.of_flag(_OP.value), families=globs.of_flag(_FAMILY.value), labels=globs.of_flag(_LABEL.value)
+    )
     generated = [] if _GENERATED_DIR.value is None else [_GENERATED_DIR.value]
     listed_by = nearest.rows(spec_dir=_SPEC_DIR.value, generated_dir=generated, plugin=_PLUGIN.value)
     try:
@@ -190,11 +192,6 @@ def _list(cases: Sequence[tuple[row_index.IndexedOp, row_index.IndexedCase]]) ->
     for op, case in cases:
         print(op.ENTRY, case.case_id, ",".join(bench_rows.implementations(op, _IMPLEMENTATION.value)), sep="\t")
     return command.EXIT_OK
-
-
-def _globs(values: list[str]) -> tuple[str, ...]:
-    """Returns the globs of a flag. An empty glob stays: it fits nothing, which is said."""
-    return tuple(glob.strip() for value in values for glob in value.split(","))
 
 
 if __name__ == "__main__":

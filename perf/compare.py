@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from typing import TextIO
 
-from absl import app, flags
+from absl import flags
 
 from tileops.perf.comparison import html as compare_html
 from tileops.perf.comparison import rows, table, text
@@ -18,7 +18,7 @@ from tileops.perf.report import facts as report_facts
 from tileops.perf.report import runs
 from tileops.perf.runs import duplicates, parts
 from tileops.perf.runs import reader as runfile
-from tileops.tools.cli import command, output, paths
+from tileops.tools.cli import command, errors, output, paths
 
 _BASE = flags.DEFINE_string("base", None, "Run file to compare with, .binpb or .jsonl.")
 _NEW = flags.DEFINE_string("new", None, "Run file to judge.")
@@ -36,25 +36,23 @@ def main(argv: Sequence[str]) -> int:
     del argv
     for name, value in (("base", _BASE.value), ("new", _NEW.value)):
         if not value:
-            raise app.UsageError(f"--{name} names no run file; both --base and --new do")
+            raise errors.UserError(f"--{name} names no run file; both --base and --new do")
     if not math.isfinite(_THRESHOLD.value):
-        raise app.UsageError(f"--threshold={_THRESHOLD.value} is no change that a time can have")
+        raise errors.UserError(f"--threshold={_THRESHOLD.value} is no change that a time can have")
     files = [paths.user_path(path) for path in (_BASE.value, _NEW.value)]
-    try:
-        output.refuse_input(_OUT.value, files)
-        readers = [runfile.read_run(path) for path in files]
-        runs.device_name(readers)
-        known, summaries = zip(*map(_read, readers))
-        comparison = text.Comparison(*summaries, _THRESHOLD.value, rows.compare(*known, _THRESHOLD.value))
-        if _FORMAT.value != "table":
-            for run in summaries:
-                for problem in run.problems:
-                    command.say(f"{run.file}: {problem}")
-            if comparison.warning:
-                command.say(comparison.warning)
-        output.write(_OUT.value, lambda out: _render(comparison, out))
-    except (runfile.RunFileError, runs.MixedDevicesError, output.OutputError) as error:
-        raise app.UsageError(str(error)) from error
+    output.refuse_input(_OUT.value, files)
+    readers = [runfile.read_run(path) for path in files]
+    runs.device_name(readers)
+    (base_known, base), (new_known, new) = map(_read, readers)
+    compared = rows.compare(base_known, new_known, _THRESHOLD.value)
+    comparison = text.Comparison(base, new, _THRESHOLD.value, compared)
+    if _FORMAT.value != "table":
+        for run in (base, new):
+            for problem in run.problems:
+                command.say(f"{run.file}: {problem}")
+        if comparison.warning:
+            command.say(comparison.warning)
+    output.write(_OUT.value, lambda out: _render(comparison, out))
     return command.EXIT_FOUND if comparison.health == "failed" else command.EXIT_OK
 
 

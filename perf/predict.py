@@ -7,10 +7,10 @@ was never calibrated needs --assume_calibration=0.85, too, or the like.
 
 from collections.abc import Sequence
 
-from absl import app, flags
+from absl import flags
 
 from tileops.perf import roofline
-from tileops.tools.cli import command, paths
+from tileops.tools.cli import command, errors, paths
 
 # --help lists them.
 flags.adopt_module_key_flags(roofline)
@@ -22,7 +22,7 @@ def main(argv: Sequence[str]) -> int:
         try:
             flags.FLAGS.run = [str(paths.data_path("perf", "price_run.binpb"))]
         except FileNotFoundError as error:
-            raise app.UsageError(f"{error}; name a run with --run") from error
+            raise errors.UserError(f"{error}; name a run with --run") from error
     return roofline.main(argv)
 
 

@@ -9,13 +9,13 @@ import dataclasses
 import pathlib
 from collections.abc import Iterator, Sequence
 
-from absl import app, flags
+from absl import flags
 
 from tileops.perf.roof import profiles
 from tileops.perf.runs import duplicates, framing, junit, merge, parts, text, writer
 from tileops.perf.runs import reader as runfile
 from tileops.proto import benchmark_pb2
-from tileops.tools.cli import command, output, paths
+from tileops.tools.cli import command, errors, output, paths
 
 _IN = flags.DEFINE_multi_string("in", [], "File to convert; several are merged.")
 _OUT = flags.DEFINE_string("out", None, "File to write. Default: stdout.")
@@ -71,22 +71,17 @@ def main(argv: Sequence[str]) -> int:
     """Converts; returns the exit status."""
     del argv
     if not _IN.value:
-        raise app.UsageError("--in names no file")
+        raise errors.UserError("--in names no file")
     form = _form_of_output(_OUT.value)
     files = [paths.user_path(path) for path in _IN.value]
-    try:
-        output.refuse_input(_OUT.value, files)
-        readers = [_read(path) for path in files]
-        allowed = merge.Allowed(
-            unknown_revision=_ALLOW_UNKNOWN_REVISION.value, missing_parts=_ALLOW_MISSING_PARTS.value
-        )
-        header = merge.merged_header(readers, allowed)
-        _name_device(header)
-        doubt_of_device = _doubt_of_device(header, readers)
-        write = _WRITERS[form]
-        output.write(_OUT.value, lambda out: write(_entries(header, readers), out), binary=form == "run")
-    except (runfile.RunFileError, merge.MergeError, profiles.ProfileError, output.OutputError) as error:
-        raise app.UsageError(str(error)) from error
+    output.refuse_input(_OUT.value, files)
+    readers = [_read(path) for path in files]
+    allowed = merge.Allowed(unknown_revision=_ALLOW_UNKNOWN_REVISION.value, missing_parts=_ALLOW_MISSING_PARTS.value)
+    header = merge.merged_header(readers, allowed)
+    _name_device(header)
+    doubt_of_device = _doubt_of_device(header, readers)
+    write = _WRITERS[form]
+    output.write(_OUT.value, lambda out: write(_entries(header, readers), out), binary=form == "run")
     for reader in readers:
         for problem in reader.problems:
             # Of a device that was just named nobody needs to hear how to name it.
@@ -105,13 +100,13 @@ def _form_of_output(name: str | None) -> str:
     """Returns the form that --to names, or else the ending of --out.
 
     Raises:
-      app.UsageError: The ending is no form's.
+      errors.UserError: The ending is no form's.
     """
     ending = pathlib.Path(name or "").suffix
     if _TO.value:
         return _TO.value
     if ending and ending not in _FORM_OF_ENDING:
-        raise app.UsageError(
+        raise errors.UserError(
             f"--out={name}: {ending} is the ending of no form; there are {', '.join(_FORM_OF_ENDING)}, and --to names"
             " one whatever the ending"
         )
@@ -122,7 +117,7 @@ def _read(path: pathlib.Path) -> merge.Reader:
     if _FROM.value == "junit" or (_FROM.value is None and path.suffix == ".xml"):
         return junit.JUnitReader(path, _SUITE.value)
     if _SUITE.value is not None:
-        raise app.UsageError(f"--suite={_SUITE.value}: {path} is no JUnit XML, which alone has suites")
+        raise errors.UserError(f"--suite={_SUITE.value}: {path} is no JUnit XML, which alone has suites")
     is_json = None if _FROM.value is None else _FROM.value == "jsonl"
     return runfile.RunReader(path, is_json)
 
@@ -132,7 +127,7 @@ def _name_device(header: benchmark_pb2.RunHeader) -> None:
         return
     known = header.environment.device_name
     if known not in ("", _DEVICE_NAME.value):
-        raise app.UsageError(f"--device_name={_DEVICE_NAME.value} is not what was measured: {known!r}")
+        raise errors.UserError(f"--device_name={_DEVICE_NAME.value} is not what was measured: {known!r}")
     header.environment.device_name = _DEVICE_NAME.value
 
 

@@ -12,19 +12,18 @@ others remain: rows come and go with the manifest.
 
 from collections.abc import Iterator, Sequence
 
-from absl import app, flags
+from absl import flags
 
 from tileops.perf.comparison import reprice_effect, reprice_join
-from tileops.perf.report import runs, text
+from tileops.perf.report import runs
 from tileops.perf.roof import profiles
 from tileops.perf.runs import duplicates, framing, writer
 from tileops.perf.runs import json as run_json
 from tileops.perf.runs import reader as runfile
 from tileops.proto import benchmark_pb2
-from tileops.tools.cli import command, later, output, paths
+from tileops.tools.cli import command, errors, later, output, paths, words
 
 # Imported when first used, since they import torch.
-bench_catalogue = later.module("tileops.perf.harness.catalogue")
 bench_records = later.module("tileops.perf.harness.records")
 
 _RUN = flags.DEFINE_multi_string(
@@ -41,38 +40,27 @@ _DUPLICATES = flags.DEFINE_enum("duplicates", None, duplicates.CHOICES, duplicat
 def main(argv: Sequence[str]) -> int:
     """Writes the repriced run; returns the exit status."""
     del argv
-    try:
-        files = runs.run_paths(_RUN.value)
-        output.refuse_input(_OUT.value, files)
-        if wrong := run_json.wrong_ending(paths.user_path(_OUT.value)):
-            raise app.UsageError(f"--out={_OUT.value}: {wrong}")
-        readers = [runfile.read_run(path) for path in files]
-        recorded = runs.newest_records(readers, _DUPLICATES.value)
-        for reader in readers:
-            for problem in reader.problems:
-                command.say(f"{reader.path.name}: {problem}")
-        joined = reprice_join.join(recorded, bench_records.price_cases())
-        entries = _entries(joined.records, runs.newest_run(readers), sum(reader.lost for reader in readers))
-        is_json = run_json.is_json(paths.user_path(_OUT.value))
-        encode = run_json.line if is_json else framing.frame
-        output.write(_OUT.value, lambda out: out.writelines(map(encode, entries)), binary=True)
-        profile = profiles.select(profiles.load_profiles(), runs.device_name(readers))
-    except (
-        runfile.RunFileError,
-        profiles.ProfileError,
-        runs.MixedDevicesError,
-        runs.NoRecordedRunsError,
-        output.OutputError,
-    ) as error:
-        raise app.UsageError(str(error)) from error
-    except app.UsageError:  # before the next line, which imports torch
-        raise
-    except bench_catalogue.CatalogueError as error:
-        raise app.UsageError(str(error)) from error
+    files = runs.run_paths(_RUN.value)
+    output.refuse_input(_OUT.value, files)
+    if wrong := run_json.wrong_ending(paths.user_path(_OUT.value)):
+        raise errors.UserError(f"--out={_OUT.value}: {wrong}")
+    readers = [runfile.read_run(path) for path in files]
+    recorded = runs.newest_records(readers, _DUPLICATES.value)
+    for reader in readers:
+        for problem in reader.problems:
+            command.say(f"{reader.path.name}: {problem}")
+    joined = reprice_join.join(recorded, bench_records.price_cases())
+    entries = _entries(joined.records, runs.newest_run(readers), sum(reader.lost for reader in readers))
+    is_json = run_json.is_json(paths.user_path(_OUT.value))
+    encode = run_json.line if is_json else framing.frame
+    output.write(_OUT.value, lambda out: out.writelines(map(encode, entries)), binary=True)
+    profile = profiles.select(profiles.load_profiles(), runs.device_name(readers))
     effects = reprice_effect.effects(recorded, joined.records, profile)
     for line in reprice_join.describe(joined) + reprice_effect.describe(effects):
         command.say(line)
-    command.say(f"{text.counted(len(joined.records), 'record')} priced again, written to {paths.user_path(_OUT.value)}")
+    command.say(
+        f"{words.counted(len(joined.records), 'record')} priced again, written to {paths.user_path(_OUT.value)}"
+    )
     broken = any(effect.is_impossible or effect.is_lost for effect in effects)
     failed = broken or joined.unpriced or not joined.records
     return command.EXIT_FOUND if failed else command.EXIT_OK

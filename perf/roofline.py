@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from typing import TextIO
 
-from absl import app, flags
+from absl import flags
 
 from tileops.perf.report import html as report_html
 from tileops.perf.report import json as report_json
@@ -20,7 +20,7 @@ from tileops.perf.roof import profiles
 from tileops.perf.runs import duplicates
 from tileops.perf.runs import reader as runfile
 from tileops.proto import roofline_pb2
-from tileops.tools.cli import command, output
+from tileops.tools.cli import command, errors, globs, output
 
 _RUN = flags.DEFINE_multi_string(
     "run",
@@ -81,39 +81,28 @@ def main(argv: Sequence[str]) -> int:
     """Makes the report; returns the exit status."""
     del argv
     top = _top()
-    try:
-        with report_store.RowStore() as store:
-            collected = _collect(store)
-            if not _is_shown_as_table():
-                for run in collected.head.runs:
-                    for problem in run.problems:
-                        command.say(f"{run.file}: {problem}")
-                assumption = profiles.assumption_in_words(collected.head.profile)
-                if assumption:
-                    command.say(assumption)
-            output.write(_OUT.value, lambda out: _render(collected, top, out))
-    except (
-        runfile.RunFileError,
-        profiles.ProfileError,
-        runs.MixedDevicesError,
-        runs.NoRecordedRunsError,
-        runs.NothingSelectedError,
-        report_store.StoreError,
-        output.OutputError,
-    ) as error:
-        raise app.UsageError(str(error)) from error
+    with report_store.RowStore() as store:
+        collected = _collect(store)
+        if not _is_shown_as_table():
+            for run in collected.head.runs:
+                for problem in run.problems:
+                    command.say(f"{run.file}: {problem}")
+            assumption = profiles.assumption_in_words(collected.head.profile)
+            if assumption:
+                command.say(assumption)
+        output.write(_OUT.value, lambda out: _render(collected, top, out))
     failed = collected.head.health == roofline_pb2.HEALTH_FAILED
     return command.EXIT_FOUND if failed else command.EXIT_OK
 
 
 def _top() -> int | None:
-    """Returns how many rows the table shows; None for all. Raises UsageError."""
+    """Returns how many rows the table shows; None for all. Raises errors.UserError."""
     if _FORMAT.value != "table" and flags.FLAGS["top"].present:
-        raise app.UsageError(f"--top is of --format=table; {_FORMAT.value} has every row")
+        raise errors.UserError(f"--top is of --format=table; {_FORMAT.value} has every row")
     if _TOP.value == "all":
         return None
     if not (_TOP.value.isascii() and _TOP.value.isdigit() and int(_TOP.value) > 0):
-        raise app.UsageError(f"--top={_TOP.value}: a number above 0 is wanted, or all")
+        raise errors.UserError(f"--top={_TOP.value}: a number above 0 is wanted, or all")
     return int(_TOP.value)
 
 
@@ -123,7 +112,7 @@ def _collect(store: report_store.RowStore) -> rows.Collected:
     readers = [runfile.read_run(path) for path in files]
     query = rows.Query(
         selection=runs.Selection(
-            ops=_globs(_OP.value), families=_globs(_FAMILY.value), implementation=_IMPLEMENTATION.value
+            ops=globs.of_flag(_OP.value), families=globs.of_flag(_FAMILY.value), implementation=_IMPLEMENTATION.value
         ),
         profile=_assumed(_profile_for(readers)),
         is_prediction=_PREDICT.value,
@@ -136,11 +125,6 @@ def _collect(store: report_store.RowStore) -> rows.Collected:
             for field in _VARYING_FIELDS:
                 run.ClearField(field)
     return collected
-
-
-def _globs(values: Sequence[str]) -> list[str]:
-    """Returns the globs of a repeatable flag, each value holding one or more."""
-    return [glob.strip() for value in values for glob in value.split(",") if glob.strip()]
 
 
 def _is_shown_as_table() -> bool:
@@ -158,7 +142,7 @@ def _profile_for(readers: Sequence[runfile.RunReader]) -> profiles.Profile | Non
         device_name = runs.device_name(readers)
         profile = profiles.select(profiles.load_profiles(), device_name)
         if profile is None and _PREDICT.value:
-            raise app.UsageError(
+            raise errors.UserError(
                 f"no profile names the device {device_name!r}; say with --profile which GPU to predict for"
             )
         return profile
@@ -171,10 +155,10 @@ def _profile_for(readers: Sequence[runfile.RunReader]) -> profiles.Profile | Non
         for reader in filter(runs.lacks_device, readers):
             if reader.problems:
                 damage = "; ".join(map(str, reader.problems))
-                raise app.UsageError(f"{reader.path}: {damage}; {instead}")
-        raise app.UsageError(f"the runs name no device to have been measured on; {instead}")
+                raise errors.UserError(f"{reader.path}: {damage}; {instead}")
+        raise errors.UserError(f"the runs name no device to have been measured on; {instead}")
     if not _PREDICT.value and not profile.matches(device_name):
-        raise app.UsageError(
+        raise errors.UserError(
             f"--profile={_PROFILE.value} is of {profile.gpu!r}, the run was measured"
             f" on {device_name!r}; with --predict it gives bounds instead"
         )

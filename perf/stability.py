@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TextIO
 
-from absl import app, flags
+from absl import flags
 
 from tileops.perf.comparison import rows as compare_rows
 from tileops.perf.comparison import stability_rows, stability_runs
 from tileops.perf.runs import duplicates
 from tileops.perf.runs import reader as runfile
-from tileops.tools.cli import command, output, paths
+from tileops.tools.cli import command, errors, output, paths
 
 _BASE = flags.DEFINE_string("base", None, "Run file.")
 _NEW = flags.DEFINE_string("new", None, "Run file of the same rows, measured again.")
@@ -37,22 +37,19 @@ def main(argv: Sequence[str]) -> int:
     del argv
     for name, value in (("base", _BASE.value), ("new", _NEW.value)):
         if not value:
-            raise app.UsageError(f"--{name} names no run file; both --base and --new do")
-    try:
-        readers = [runfile.read_run(paths.user_path(path)) for path in (_BASE.value, _NEW.value)]
-        stability_runs.refuse_one_run(*readers)
-        known = [compare_rows.measured(duplicates.records(reader, _DUPLICATES.value)) for reader in readers]
-        unlike = stability_runs.unlike(*readers, *known)
-        if unlike and not _ALLOW_UNLIKE.value:
-            raise app.UsageError(f"{'; '.join(unlike)}: that tells no repeatability; --allow_unlike goes on anyhow")
-        rows = stability_rows.differences(*known, _LONGER_THAN_US.value / 1e6)
-        if not rows:
-            raise app.UsageError("the two runs have no row in common that both timed and that is long enough")
-        left_out = [f"{reader.path.name}: {problem}" for reader in readers for problem in reader.problems]
-        told = [*unlike, *stability_runs.unknown(*readers), *left_out]
-        output.write(_OUT.value, lambda out: _write(readers, rows, told, out))
-    except (runfile.RunFileError, stability_runs.OneRunError, output.OutputError) as error:
-        raise app.UsageError(str(error)) from error
+            raise errors.UserError(f"--{name} names no run file; both --base and --new do")
+    base, new = readers = [runfile.read_run(paths.user_path(path)) for path in (_BASE.value, _NEW.value)]
+    stability_runs.refuse_one_run(base, new)
+    base_known, new_known = (compare_rows.measured(duplicates.records(reader, _DUPLICATES.value)) for reader in readers)
+    unlike = stability_runs.unlike(base, new, base_known, new_known)
+    if unlike and not _ALLOW_UNLIKE.value:
+        raise errors.UserError(f"{'; '.join(unlike)}: that tells no repeatability; --allow_unlike goes on anyhow")
+    rows = stability_rows.differences(base_known, new_known, _LONGER_THAN_US.value / 1e6)
+    if not rows:
+        raise errors.UserError("the two runs have no row in common that both timed and that is long enough")
+    left_out = [f"{reader.path.name}: {problem}" for reader in readers for problem in reader.problems]
+    told = [*unlike, *stability_runs.unknown(base, new), *left_out]
+    output.write(_OUT.value, lambda out: _write(readers, rows, told, out))
     share = stability_rows.share_within(rows, _WITHIN.value)
     return command.EXIT_OK if share >= _SHARE.value else command.EXIT_FOUND
 

@@ -16,10 +16,10 @@ from tileops.ops.conformance.calls import check_calls
 from tileops.ops.conformance.classes import Subject, check_class, import_modules, place_of, subjects
 from tileops.ops.conformance.findings import Finding, Findings, describe
 from tileops.ops.conformance.signature import check_implementation, check_signatures
-from tileops.tools.cli import globs, nearest
+from tileops.tools.cli import errors, globs, nearest
 
 
-class NoSuchOp(Exception):
+class NoSuchOp(errors.UserError):
     """A glob matches no entry; the message has the entries."""
 
 

@@ -8,7 +8,7 @@ from typing import TextIO
 from tileops.perf.comparison import rows as compare_rows
 from tileops.perf.comparison import text as compare_text
 from tileops.perf.report import page
-from tileops.perf.report import text as report_text
+from tileops.tools.cli import words
 
 _FIELDS = (
     "op",
@@ -62,7 +62,7 @@ def _row(row: compare_rows.Row) -> str:
     values = compare_text.row_as_dict(row) | {"price": compare_text.price_in_words(row)}
     made = [values[field] for field in _FIELDS]
     return json.dumps(
-        [report_text.printable(each) if isinstance(each, str) else each for each in made],
+        [words.printable(each) if isinstance(each, str) else each for each in made],
         separators=(",", ":"),
         allow_nan=False,
     )

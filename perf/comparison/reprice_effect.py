@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from tileops.perf.report import text
 from tileops.perf.roof import pricing, profiles
 from tileops.proto import benchmark_pb2, roofline_pb2
+from tileops.tools.cli import words
 
 # Rows of one op that a line names of those that lost or gained a reading.
 _MOST_NAMED = 5
@@ -89,15 +90,15 @@ def describe(found: Sequence[Effect]) -> list[str]:
 def _moved(found: Sequence[Effect]) -> str:
     """Returns how the rows of one op moved: by factor, and those without one by what became of them."""
     parts = []
-    measured = [effect for effect in found if effect.factor is not None]
+    measured = [(effect.factor, effect) for effect in found if effect.factor is not None]
     if measured:
-        factors = [effect.factor for effect in measured]
-        most = max(measured, key=lambda effect: abs(math.log(effect.factor)))
+        factors = [factor for factor, _ in measured]
+        _, most = max(measured, key=lambda each: abs(math.log(each[0])))
         span = f"{min(factors):.3g}"
         if max(factors) > min(factors) * 1.001:
             span += f" to {max(factors):.3g}"
         parts.append(
-            f"{text.counted(len(measured), 'row')} read otherwise: efficiency {span} times the"
+            f"{words.counted(len(measured), 'row')} read otherwise: efficiency {span} times the"
             f" recorded one, as {most.after.case_id} {most.after.implementation}:"
             f" {most.before.efficiency:.1%} -> {most.after.efficiency:.1%}"
         )
@@ -108,7 +109,7 @@ def _moved(found: Sequence[Effect]) -> str:
     for change, rows in turned.items():
         names = ", ".join(f"{row.case_id} {row.implementation}" for row in rows[:_MOST_NAMED])
         more = f" and {len(rows) - _MOST_NAMED} more" if len(rows) > _MOST_NAMED else ""
-        parts.append(f"{text.counted(len(rows), 'row')} read {change}: {names}{more}")
+        parts.append(f"{words.counted(len(rows), 'row')} read {change}: {names}{more}")
     return "; ".join(parts)
 
 

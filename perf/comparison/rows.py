@@ -212,12 +212,14 @@ def has_nothing_left(rows: Iterable[Row]) -> bool:
 
 def _row(key: Key, base: Measured | None, new: Measured | None, threshold: float) -> Row:
     op, case_id, implementation = key
+    present = new or base
+    assert present is not None  # a key is one of either run
     verdict, reason = _verdict(base, new, threshold)
     return Row(
         op=op,
         case_id=case_id,
         implementation=implementation,
-        family=(new or base).family,
+        family=present.family,
         verdict=verdict,
         base=base.time if base else None,
         new=new.time if new else None,
@@ -227,10 +229,10 @@ def _row(key: Key, base: Measured | None, new: Measured | None, threshold: float
 
 
 def _verdict(base: Measured | None, new: Measured | None, threshold: float) -> tuple[Verdict, str]:
-    if base is None:
-        return Verdict.APPEARED, new.message
     if new is None:
         return Verdict.VANISHED, ""
+    if base is None:
+        return Verdict.APPEARED, new.message
     if base.time is None and new.time is None:
         return Verdict.NOT_COMPARED, new.message or "no time in either run"
     if new.time is None:

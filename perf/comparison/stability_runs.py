@@ -9,12 +9,13 @@ from tileops.perf.comparison import rows
 from tileops.perf.runs import plugins as run_plugins
 from tileops.perf.runs import reader as runfile
 from tileops.proto import benchmark_pb2
+from tileops.tools.cli import errors
 
 # What two runs of one thing may differ in.
 _FREE_FIELDS = frozenset(("hostname_hash", "device_count"))
 
 
-class OneRunError(Exception):
+class OneRunError(errors.UserError):
     """One run, named twice; the message says how it shows."""
 
 

@@ -10,9 +10,9 @@ from rich import text as rich_text
 from tileops.perf.comparison import rows as compare_rows
 from tileops.perf.comparison import text as compare_text
 from tileops.perf.report import layout, table_columns, table_console
-from tileops.perf.report import text as report_text
 from tileops.perf.report.table_columns import Column
 from tileops.proto import roofline_pb2
+from tileops.tools.cli import words
 
 _Verdict = compare_rows.Verdict
 
@@ -52,7 +52,7 @@ def write_table(comparison: compare_text.Comparison, out: TextIO, every_row: boo
     """
     console = table_console.new(out)
     for name, run in (("base", comparison.base), ("new ", comparison.new)):
-        console.print(f"{name}  {report_text.printable(_run_in_words(run))}")
+        console.print(f"{name}  {words.printable(_run_in_words(run))}")
     rows = (row for row in comparison.rows if every_row or compare_text.is_news(row))
     shown = list(itertools.islice(rows, table_console.MOST_ROWS))
     if shown:
@@ -65,7 +65,7 @@ def write_table(comparison: compare_text.Comparison, out: TextIO, every_row: boo
         left_out = sum(1 for _ in rows)
         if left_out:
             console.print(
-                f"{report_text.counted(left_out, 'more row')} left out, less grave than these:"
+                f"{words.counted(left_out, 'more row')} left out, less grave than these:"
                 " --format=csv and json have them all",
                 style="yellow",
             )
@@ -91,13 +91,13 @@ def _families_table(families: Iterable[compare_rows.FamilyRatio]) -> rich_table.
     table.add_column("rows", justify="right")
     table.add_column("mean change", justify="right")
     for each in families:
-        name = rich_text.Text(report_text.printable(each.family) or "(none)")
+        name = rich_text.Text(words.printable(each.family) or "(none)")
         table.add_row(name, str(each.rows), compare_text.change(each.ratio))
     return table
 
 
 def _print_foot(comparison: compare_text.Comparison, console: table_console.Console) -> None:
-    parts = [report_text.counted(len(comparison.rows), "row")]
+    parts = [words.counted(len(comparison.rows), "row")]
     for name, count in compare_rows.counts(comparison.rows).items():
         if count:
             parts.append(f"{count} {name.replace('_', ' ')}")
@@ -107,10 +107,10 @@ def _print_foot(comparison: compare_text.Comparison, console: table_console.Cons
     console.print(", ".join(parts))
     for run in (comparison.base, comparison.new):
         for problem in run.problems:
-            line = report_text.printable(f"{run.file}: {problem}")
+            line = words.printable(f"{run.file}: {problem}")
             console.print(line, style="yellow")
     if comparison.warning:
-        console.print(report_text.printable(comparison.warning), style="bold red")
+        console.print(words.printable(comparison.warning), style="bold red")
     failed = comparison.health == "failed"
     console.print(f"health: {comparison.health}", style="bold red" if failed else "green")
 
@@ -119,7 +119,7 @@ def _run_in_words(run: roofline_pb2.RunSummary) -> str:
     facts = [
         run.device_name or run.device_kind or "unknown device",
         run.file,
-        report_text.counted(run.records, "record"),
+        words.counted(run.records, "record"),
         run.started_at[:10],
         run.driver_version and f"driver {run.driver_version}",
         run.torch_version and f"torch {run.torch_version}",

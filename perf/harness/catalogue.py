@@ -16,6 +16,7 @@ from tileops.ops.op import Op
 from tileops.perf.harness import errors, fingerprint
 from tileops.perf.harness import plugins as bench_plugins
 from tileops.perf.harness import settings as bench_settings
+from tileops.tools.cli import errors as cli_errors
 from tileops.tools.cli import paths
 
 
@@ -34,7 +35,7 @@ class Sources:
     plugin_files: tuple[bench_plugins.SourceFile, ...] = ()
 
 
-class CatalogueError(Exception):
+class CatalogueError(cli_errors.UserError):
     """Ops could not be loaded; the message says which file or module, and why."""
 
 

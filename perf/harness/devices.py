@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from tileops.ops.cases import WorkloadCase
 from tileops.perf.roof import profiles
 from tileops.proto import benchmark_pb2
+from tileops.tools.cli import errors
 
 ALL_GPUS = "cuda:all"
 # Several devices are named one by one: each of them gets a worker.
@@ -22,7 +23,7 @@ _ONE = re.compile(r"cpu|cuda:\d+")
 _WHOLE = re.compile(r"auto|meta|cuda|cuda:all")
 
 
-class DeviceError(Exception):
+class DeviceError(errors.UserError):
     """No device is named so; the message says what is wanted."""
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from tileops.ops.cases import WorkloadCase
 from tileops.ops.row_index import IndexedCase, IndexedOp
 from tileops.proto import benchmark_pb2
-from tileops.tools.cli import nearest
+from tileops.tools.cli import errors, nearest
 
 if TYPE_CHECKING:
     from tileops.ops.op import Op
@@ -57,7 +57,7 @@ class Named(Protocol):
 NamedOp = TypeVar("NamedOp", bound=Named)
 
 
-class SelectionError(Exception):
+class SelectionError(errors.UserError):
     """Flags that select nothing or contradict the catalogue; the message says which."""
 
 

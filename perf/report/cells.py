@@ -11,6 +11,7 @@ import math
 
 from tileops.perf.report import text
 from tileops.proto import roofline_pb2
+from tileops.tools.cli import words
 
 # Rows above which a plot has cells.
 MOST_POINTS = 20_000
@@ -85,10 +86,10 @@ class Cells:
                 y=y,
                 rail=rail,
                 verdict=verdict,
-                op=text.printable(row.op),
-                family=text.printable(row.family),
-                case_id=text.printable(row.case_id),
-                implementation=text.printable(row.implementation),
+                op=words.printable(row.op),
+                family=words.printable(row.family),
+                case_id=words.printable(row.case_id),
+                implementation=words.printable(row.implementation),
             )
         cell.add(row, x, y)
 
@@ -99,6 +100,7 @@ class Cells:
 
 def _place(row: roofline_pb2.Row) -> tuple[float | None, float | None, str | None]:
     """Returns where a row stands: intensity, rate, rail; as the page's script has it."""
+    spent_s: float | None
     if row.HasField("achieved_flops_per_s"):
         spent_s = row.actual_time_s
     else:

@@ -8,6 +8,7 @@ from typing import Any, TextIO
 from tileops.perf.report import cells as report_cells
 from tileops.perf.report import html_provenance, html_sections, page, summary, text
 from tileops.proto import roofline_pb2
+from tileops.tools.cli import words
 
 # A list of more impossible rows helps nobody; the table has them all.
 _MOST_ERRORS_LISTED = 50
@@ -43,7 +44,7 @@ def write_html(head: roofline_pb2.Report, rows: Callable[[], Iterable[roofline_p
     """
     summaries = summary.Summaries()
     cells = report_cells.Cells() if head.summary.rows > report_cells.MOST_POINTS else None
-    errors = []
+    errors: list[roofline_pb2.Row] = []
     roof_keys = set()
     for row in rows():
         summaries.add(row)
@@ -60,7 +61,7 @@ def write_html(head: roofline_pb2.Report, rows: Callable[[], Iterable[roofline_p
         "profile": _ceilings(head),
         "roofKeys": sorted(roof_keys),
         "shapes": page.SHAPES,
-        "runs": [{"file": text.printable(run.file), "started_at": run.started_at} for run in head.runs],
+        "runs": [{"file": words.printable(run.file), "started_at": run.started_at} for run in head.runs],
         "cells": [dataclasses.asdict(cell) for cell in cells.all()] if cells else None,
     }
     page.write(
@@ -75,16 +76,16 @@ def write_html(head: roofline_pb2.Report, rows: Callable[[], Iterable[roofline_p
 
 def _row(row: roofline_pb2.Row) -> str:
     """Returns a row as JSON: its values, in the order of `_FIELDS`."""
-    values: list[Any] = [text.printable(getattr(row, name)) for name in _TEXTS]
-    values.append(text.printable(text.note(row)))
+    values: list[Any] = [words.printable(getattr(row, name)) for name in _TEXTS]
+    values.append(words.printable(text.note(row)))
     # A script's numbers are exact up to here; it shows and divides texts of digits as well.
     counts = [getattr(row, name) for name in _COUNTS]
     values += [count if count <= _MOST_EXACT else str(count) for count in counts]
     values += [getattr(row, name) if row.HasField(name) else None for name in _READINGS]
     values += [text.enum_name(row, name) for name in _ENUMS]
-    values.append({text.printable(name): term for name, term in sorted(row.data_terms.items())})
+    values.append({words.printable(name): term for name, term in sorted(row.data_terms.items())})
     values.append(
-        [(text.printable(breach.roof), breach.implied_per_s, breach.theoretical_per_s) for breach in row.breaches]
+        [(words.printable(breach.roof), breach.implied_per_s, breach.theoretical_per_s) for breach in row.breaches]
     )
     values.append([(point.run, point.actual_time_s) for point in row.history])
     return json.dumps(values, separators=(",", ":"), allow_nan=False)

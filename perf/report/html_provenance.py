@@ -1,7 +1,8 @@
 """Where a report's numbers come from: its runs, and the profile with its sources."""
 
-from tileops.perf.report import page, text
+from tileops.perf.report import page
 from tileops.proto import gpu_profile_pb2, roofline_pb2
+from tileops.tools.cli import words
 
 
 def provenance(head: roofline_pb2.Report) -> str:
@@ -27,7 +28,7 @@ def _run_facts(run: roofline_pb2.RunSummary) -> list[tuple[str, str]]:
         if run.HasField(f"{field}_min_mhz")
     ]
     if run.throttled_records:
-        clocks.append(f"reduced during {text.counted(run.throttled_records, 'record')}")
+        clocks.append(f"reduced during {words.counted(run.throttled_records, 'record')}")
     devices = f" x {run.device_count}" if run.device_count > 1 else ""
     pairs = (
         ("run", run.file + (" (interrupted)" if run.interrupted else "")),

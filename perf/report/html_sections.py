@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from tileops.perf.report import page, summary, text
 from tileops.perf.roof import profiles
 from tileops.proto import roofline_pb2
+from tileops.tools.cli import words
 
 OPS_TO_WIN = 5
 
@@ -31,7 +32,7 @@ def device(head: roofline_pb2.Report) -> str:
 
 def header(head: roofline_pb2.Report) -> str:
     """Returns the head of the page: which device, how many rows, the health."""
-    health = text.enum_name(head, "health")
+    health = text.enum_name(head, "health") or ""
     said_more = text.health(head).removeprefix(health)
     if head.is_prediction:
         said = "SOL times are bounds; nothing was measured there"
@@ -41,7 +42,7 @@ def header(head: roofline_pb2.Report) -> str:
         said = "no profile matches the device: nothing is priced"
     return (
         f"<header><h1>Roofline: {page.text(device(head))}</h1>"
-        f"<p>{page.text(text.counted(head.summary.rows, 'row'))}, {page.text(said)}</p>"
+        f"<p>{page.text(words.counted(head.summary.rows, 'row'))}, {page.text(said)}</p>"
         f'<p>health: <strong class="health-{health}">{health}</strong>{page.text(said_more)}</p>'
         '<button type="button" id="theme" hidden></button></header>'
     )
@@ -59,7 +60,7 @@ def errors(head: roofline_pb2.Report, errors: Sequence[roofline_pb2.Row]) -> str
     more = head.summary.formula_error - len(errors)
     if more > 0:
         lines += f"<li>and {more:,} more: see the rows with this verdict</li>"
-    count = text.counted(head.summary.formula_error, "formula error")
+    count = words.counted(head.summary.formula_error, "formula error")
     return (
         f'<section class="alarm" id="errors"><h2>{page.glyph("formula_error")} {count}:'
         f" physically impossible</h2><ul>{lines}</ul></section>"
@@ -121,6 +122,8 @@ def to_win(head: roofline_pb2.Report, summaries: summary.Summaries) -> str:
 
 def families(head: roofline_pb2.Report, summaries: summary.Summaries) -> str:
     """Returns what each family comes to."""
+    titles: tuple[str, ...]
+    rows: list[tuple[str, ...]]
     if head.is_prediction:
         titles = ("family", "rows", "counted", "total SOL time µs")
         rows = [

@@ -54,7 +54,7 @@ _NUMBERS = frozenset(pricing.Readings._fields[3:-1])
 # time that a dictionary and a general encoder take. The second is for rows that
 # have every reading.
 _JSON_ROW, _JSON_FULL_ROW = (
-    "{%s}" % ", ".join(f'"{name}": {number if name in _NUMBERS else "%s"}' for name in _FIELDS)  # noqa: UP031 - braces of JSON
+    "{" + ", ".join(f'"{name}": {number if name in _NUMBERS else "%s"}' for name in _FIELDS) + "}"
     for number in ("%s", _NUMBER)
 )
 _CSV_NUMBERS = ",".join([_NUMBER] * len(_NUMBERS))
@@ -68,9 +68,10 @@ def json_row(
     """Returns a row of `write_json`: enums by name, null for an absent reading."""
     verdict, blank_reason, bound, *numbers, breaches = readings
     template = _JSON_FULL_ROW
+    written: Sequence[float | str | None] = numbers
     if None in numbers:
         template = _JSON_ROW
-        numbers = ["null" if number is None else _NUMBER % number for number in numbers]
+        written = ["null" if number is None else _NUMBER % number for number in numbers]
     terms = record.data_terms
     text = template % (
         _quoted(record.op),
@@ -84,7 +85,7 @@ def json_row(
         _JSON_VERDICTS[verdict],
         _JSON_BLANK_REASONS[blank_reason],
         _JSON_BOUNDS[bound],
-        *numbers,
+        *written,
         _quoted(record.message),
         json.dumps(dict(sorted(terms.items()))) if terms else "{}",
         json.dumps([breach._asdict() for breach in breaches]) if breaches else "[]",

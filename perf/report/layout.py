@@ -9,7 +9,7 @@ from rich import table as rich_table
 from rich import text as rich_text
 
 from tileops.perf.report import table_columns
-from tileops.perf.report import text as report_text
+from tileops.tools.cli import words
 
 # A note wraps within its column; narrower than this it reads badly.
 _MIN_NOTE_WIDTH = 30
@@ -55,7 +55,7 @@ def print_rows(
     start = 0
     for group in groups:
         if group.title:
-            console.print(rich_text.Text(report_text.printable(group.title)), style="bold")
+            console.print(rich_text.Text(words.printable(group.title)), style="bold")
         layout.print_rows(range(start, start + group.rows))
         start += group.rows
     layout.print_foot()
@@ -139,7 +139,7 @@ class _TwoLines(_Layout):
     def print_foot(self) -> None:
         if self._hidden:
             self._console.print(
-                f"{report_text.counted(self._hidden, 'column')} hidden: widen the terminal or use --format=csv",
+                f"{words.counted(self._hidden, 'column')} hidden: widen the terminal or use --format=csv",
                 style="yellow",
             )
 

@@ -12,8 +12,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
 
-from tileops.perf.report import text as report_text
-from tileops.tools.cli import paths
+from tileops.tools.cli import paths, words
 
 # How each kind of row is marked: an SVG path about (0, 0), and whether it is hollow.
 # No two are told apart by colour alone.
@@ -44,7 +43,7 @@ CHANGES: dict[str, tuple[str, bool]] = {
 
 def text(value: object) -> str:
     """Returns a value as text of a page: inert, and with nothing invisible in it."""
-    return html.escape(report_text.printable(str(value)))
+    return html.escape(words.printable(str(value)))
 
 
 def glyph(kind: str) -> str:

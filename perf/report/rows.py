@@ -128,8 +128,7 @@ def collect(
             if query.is_prediction:
                 _put_bound(query, record, order, encode, store)
             else:
-                keeps_course = histories and not is_foreign
-                course = histories.extended(place, record) if keeps_course else ()
+                course = histories.extended(place, record) if histories and not is_foreign else ()
                 _put_time(asked, record, course, encode, store)
     rows = store.best() if query.selection.implementation == runs.BEST else store.all()
     if names and not len(rows):
@@ -150,7 +149,7 @@ def collect(
     return Collected(head=head, rows=store.ordered(rows), store=store)
 
 
-def health(summary: roofline_pb2.Summary) -> int:
+def health(summary: roofline_pb2.Summary) -> roofline_pb2.Health:
     """Returns the `Health` of a report: failed if a row is a formula error."""
     if summary.formula_error:
         return roofline_pb2.HEALTH_FAILED
@@ -219,6 +218,7 @@ def _put_bound(
     query: Query, record: benchmark_pb2.BenchmarkRecord, order: int, encode: Encoder, store: report_store.RowStore
 ) -> None:
     """Puts the bound of a record; `order` is its run's place among the runs, oldest first."""
+    assert query.profile is not None  # a prediction has one
     readings = pricing.read_bound(record, query.profile)
     key = (record.op, record.case_id, record.implementation)
     has_failed = record.status not in measured_time.SUCCESSFUL_STATUSES

@@ -1,7 +1,6 @@
 """Which runs, in which order, and which of their records a report is of."""
 
 import dataclasses
-import fnmatch
 import pathlib
 from collections.abc import Iterable, Sequence
 
@@ -9,22 +8,22 @@ from tileops.perf.roof import profiles
 from tileops.perf.runs import duplicates as run_duplicates
 from tileops.perf.runs import reader as runfile
 from tileops.proto import benchmark_pb2
-from tileops.tools.cli import nearest, paths
+from tileops.tools.cli import errors, globs, nearest, paths
 
 # Values of `Selection.implementation` that name no implementation.
 BEST = "best"
 ALL = "all"
 
 
-class MixedDevicesError(Exception):
+class MixedDevicesError(errors.UserError):
     """Runs of several devices, which cannot be read as one report."""
 
 
-class NothingSelectedError(Exception):
+class NothingSelectedError(errors.UserError):
     """A filter that no record passes; the message lists what there is."""
 
 
-class NoRecordedRunsError(Exception):
+class NoRecordedRunsError(errors.UserError):
     """The user names no run, and the project has none recorded."""
 
 
@@ -51,8 +50,8 @@ class Selection:
         """Whether the record passes, all implementations counting for BEST."""
         return (
             self.implementation in (BEST, ALL, record.implementation)
-            and (not self.ops or _matches(record.op, self.ops))
-            and (not self.families or _matches(record.family, self.families))
+            and (not self.ops or globs.fits(record.op, *self.ops))
+            and (not self.families or globs.fits(record.family, *self.families))
         )
 
 
@@ -198,20 +197,16 @@ class Names:
         asked = {"op": selection.ops, "family": selection.families}
         if selection.implementation not in (BEST, ALL):
             asked["implementation"] = [selection.implementation]
-        asked = {flag: globs for flag, globs in asked.items() if globs}
+        asked = {flag: wanted for flag, wanted in asked.items() if wanted}
         if not asked:
             return
-        for flag, globs in asked.items():
-            if not any(_matches(name, globs) for name in self._of_flag[flag]):
-                asked = {flag: globs}
+        for flag, wanted in asked.items():
+            if not any(globs.fits(name, *wanted) for name in self._of_flag[flag]):
+                asked = {flag: wanted}
                 break
-        flags = " ".join(f"--{flag}={','.join(globs)}" for flag, globs in asked.items())
+        flags = " ".join(f"--{flag}={','.join(wanted)}" for flag, wanted in asked.items())
         there = "; ".join(
-            f"of --{flag} {nearest.instead(' '.join(globs), self._of_flag[flag], nearest.REPORTED)}"
-            for flag, globs in asked.items()
+            f"of --{flag} {nearest.instead(' '.join(wanted), self._of_flag[flag], nearest.REPORTED)}"
+            for flag, wanted in asked.items()
         )
         raise NothingSelectedError(f"no record passes {flags}; {there}")
-
-
-def _matches(name: str, globs: Sequence[str]) -> bool:
-    return any(fnmatch.fnmatchcase(name, glob) for glob in globs)

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy
 
 from tileops.proto import benchmark_pb2, roofline_pb2
+from tileops.tools.cli import errors
 
 # Where a row stands that lacks what rows are sorted by.
 LAST = math.inf
@@ -46,7 +47,7 @@ _COLUMNS = numpy.dtype(
 )
 
 
-class StoreError(Exception):
+class StoreError(errors.UserError):
     """The temporary file cannot be written; the message says where and why."""
 
 
@@ -83,7 +84,9 @@ class RowStore:
     """
 
     def __init__(self):
-        self._spool = tempfile.TemporaryFile(buffering=_BUFFER_BYTES, prefix="tileops-report-")  # noqa: SIM115 - lives as long as the store
+        self._spool = tempfile.TemporaryFile(  # noqa: SIM115 -- __exit__ closes it
+            buffering=_BUFFER_BYTES, prefix="tileops-report-"
+        )
         self._end = 0
         self._table = bytearray()
         self._names: dict[str, int] = {}

@@ -10,6 +10,7 @@ from tileops.perf.report import columns, layout, table_console, text
 from tileops.perf.report import summary as report_summary
 from tileops.perf.roof import profiles
 from tileops.proto import roofline_pb2
+from tileops.tools.cli import words
 
 _OPS_TO_WIN = 5
 # A list of more impossible rows helps nobody; the rows themselves say it, too.
@@ -38,7 +39,7 @@ def write_table(
     most = table_console.MOST_ROWS if top is None else min(top, table_console.MOST_ROWS)
     console = table_console.new(out)
     for line in _head(head):
-        console.print(text.printable(line), style="bold" if out.isatty() else None)
+        console.print(words.printable(line), style="bold" if out.isatty() else None)
     shown: list[roofline_pb2.Row] = []
     others: list[roofline_pb2.Row] = []
     errors: list[roofline_pb2.Row] = []
@@ -54,9 +55,7 @@ def write_table(
     shown += others[: most - len(shown)]
     if shown:
         _print_rows(shown, summaries, head.is_prediction, console)
-        _print_left_out(
-            len(shown), head.summary.rows, winnable_first, is_cut and top <= table_console.MOST_ROWS, console
-        )
+        _print_left_out(len(shown), head.summary.rows, winnable_first, is_cut and most == top, console)
         console.print()
         console.print(_family_table(head, summaries))
         if hint := text.summing_hint(head):
@@ -88,7 +87,7 @@ def _print_rows(
 
 
 def _title(family: str, shown: int, rows: int) -> str:
-    count = text.counted(rows, "row")
+    count = words.counted(rows, "row")
     return f"{family or '(no family)'} ({count if shown == rows else f'{shown} of {count}'})"
 
 
@@ -101,7 +100,7 @@ def _print_left_out(shown: int, rows: int, winnable_first: bool, by_flag: bool, 
         )
     elif count > 0:
         console.print(
-            f"{text.counted(count, 'more row')} left out, last in the order of --sort: --format=csv"
+            f"{words.counted(count, 'more row')} left out, last in the order of --sort: --format=csv"
             " and json have them all, --op and --family make a report of fewer",
             style="yellow",
         )
@@ -112,7 +111,7 @@ def _head(report: roofline_pb2.Report) -> list[str]:
     lines = []
     for run in report.runs:
         device = run.device_name or run.device_kind or "unknown device"
-        records = text.counted(run.records, "record")
+        records = words.counted(run.records, "record")
         facts = [device, run.file, records, run.started_at[:10]]
         if run.driver_version:
             facts.append(f"driver {run.driver_version}")
@@ -139,11 +138,12 @@ def _head(report: roofline_pb2.Report) -> list[str]:
 def _family_table(head: roofline_pb2.Report, summaries: report_summary.Summaries) -> rich_table.Table:
     table = layout.new_table()
     table.add_column("family", no_wrap=True, overflow="ellipsis")
-    titles = ("rows", "at ceiling", "counted", "median efficiency", "total headroom")
+    titles: tuple[str, ...] = ("rows", "at ceiling", "counted", "median efficiency", "total headroom")
     if head.is_prediction:
         titles = ("rows", "counted", "total SOL time")
     for title in titles:
         table.add_column(title, justify="right")
+    cells: tuple[str, ...]
     for family in summaries.families():
         if head.is_prediction:
             cells = (str(family.bounded), columns.microseconds(family.sol_time_s))
@@ -154,7 +154,7 @@ def _family_table(head: roofline_pb2.Report, summaries: report_summary.Summaries
                 columns.percent(family.median_efficiency),
                 columns.microseconds(family.headroom_s),
             )
-        name = rich_text.Text(text.printable(family.name) or "(none)")
+        name = rich_text.Text(words.printable(family.name) or "(none)")
         table.add_row(name, str(family.rows), *cells)
     return table
 
@@ -166,7 +166,7 @@ def _to_win_table(summaries: report_summary.Summaries) -> rich_table.Table:
         table.add_column(title, justify="right")
     for op in summaries.most_to_win(_OPS_TO_WIN):
         table.add_row(
-            rich_text.Text(text.printable(op.name)),
+            rich_text.Text(words.printable(op.name)),
             str(op.rows),
             columns.percent(op.median_efficiency),
             columns.microseconds(op.to_win_s),
@@ -188,19 +188,19 @@ def _print_foot(
     }
     if head.is_prediction:
         counts = {"predicted": summaries.predicted, "blank": summary.rows - summaries.predicted}
-    parts = [text.counted(summary.rows, "row")]
+    parts = [words.counted(summary.rows, "row")]
     parts += [f"{count} {name}" for name, count in counts.items() if count]
     console.print(", ".join(parts))
     if summaries.uncalibrated:
         console.print(text.uncalibrated_hint(summaries.uncalibrated), style="yellow")
     for run in head.runs:
         for problem in run.problems:
-            line = text.printable(f"{run.file}: {problem}")
+            line = words.printable(f"{run.file}: {problem}")
             console.print(line, style="yellow")
     for row in errors:
         for breach in row.breaches:
             said = f"{text.row_name(row)}: {text.breach(breach)}"
-            console.print(f"formula error: {text.printable(said)}", style="bold red")
+            console.print(f"formula error: {words.printable(said)}", style="bold red")
     more = summary.formula_error - len(errors)
     if more > 0:
         console.print(f"and {more} more formula errors: --format=json has them all", style="bold red")

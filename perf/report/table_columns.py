@@ -7,7 +7,7 @@ from typing import Any
 
 from rich import cells
 
-from tileops.perf.report import text as report_text
+from tileops.tools.cli import words
 
 UNIT_SUFFIX = " us"
 _OP_SUFFIX = "FwdOp"
@@ -62,7 +62,7 @@ class Filled:
 
 def fill(columns: Iterable[Column], rows: Sequence[Any]) -> list[Filled]:
     """Returns the columns with a cell for each row, but for optional ones without a text."""
-    filled = [Filled(column, [report_text.printable(column.cell(row)) for row in rows]) for column in columns]
+    filled = [Filled(column, [words.printable(column.cell(row)) for row in rows]) for column in columns]
     return [each for each in filled if any(each.cells) or not each.column.is_optional]
 
 
@@ -73,8 +73,8 @@ def brief(filled: Sequence[Filled]) -> list[Filled]:
     they stay as they are.
     """
     ops, cases = filled[0].cells, filled[1].cells
-    brief_ops = [op.removesuffix(_OP_SUFFIX) or op for op in ops]
-    brief_cases = [_DTYPES_AT_END.sub(lambda end: end[0].replace("float", "f"), case) for case in cases]
+    brief_ops: Sequence[str] = [op.removesuffix(_OP_SUFFIX) or op for op in ops]
+    brief_cases: Sequence[str] = [_DTYPES_AT_END.sub(lambda end: end[0].replace("float", "f"), case) for case in cases]
     if len(set(zip(brief_ops, brief_cases))) < len(set(zip(ops, cases))):
         brief_ops, brief_cases = ops, cases
     names = [Filled(filled[0].column, brief_ops), Filled(filled[1].column, brief_cases)]

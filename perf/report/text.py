@@ -5,6 +5,7 @@ import functools
 from google.protobuf import descriptor
 
 from tileops.proto import roofline_pb2
+from tileops.tools.cli import words
 
 
 def enum_name(message, field: str) -> str | None:
@@ -22,16 +23,6 @@ def enum_names(enum: descriptor.EnumDescriptor) -> dict[int, str | None]:
     """Returns the name of each value as reports write it; None for the unspecified."""
     prefix = enum.values_by_number[0].name.removesuffix("UNSPECIFIED")
     return {value.number: value.name.removeprefix(prefix).lower() if value.number else None for value in enum.values}
-
-
-def counted(count: int, noun: str) -> str:
-    """Returns a count with its noun, whose plural takes an s: "1 row", "2 rows"."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
-def printable(text: str) -> str:
-    """Returns a text in which nothing steers a terminal: ESC is shown as \\x1b."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def row_name(row: roofline_pb2.Row) -> str:
@@ -64,7 +55,7 @@ def uncalibrated_hint(rows: int) -> str:
     if not rows:
         return ""
     return (
-        f"{counted(rows, 'row')} blank for want of a measured calibration:"
+        f"{words.counted(rows, 'row')} blank for want of a measured calibration:"
         " --assume_calibration=0.85 reads them against 85% of the theoretical figures, and says so"
     )
 
@@ -72,15 +63,15 @@ def uncalibrated_hint(rows: int) -> str:
 def health(head: roofline_pb2.Report) -> str:
     """Returns a report's health in words, and what it lacks: as in "ok (no formula error); 1 measurement failed"."""
     outcomes, errors = head.outcomes, head.summary.formula_error
-    words = f"{enum_name(head, 'health')} ({counted(errors, 'formula error') if errors else 'no formula error'})"
+    said = f"{enum_name(head, 'health')} ({words.counted(errors, 'formula error') if errors else 'no formula error'})"
     lacks = []
     if outcomes.errors:
-        lacks.append(f"{counted(outcomes.errors, 'measurement')} failed")
+        lacks.append(f"{words.counted(outcomes.errors, 'measurement')} failed")
     if outcomes.timeouts:
-        lacks.append(f"{counted(outcomes.timeouts, 'measurement')} timed out")
+        lacks.append(f"{words.counted(outcomes.timeouts, 'measurement')} timed out")
     if outcomes.lost:
-        lacks.append(f"{counted(outcomes.lost, 'record')} lost to damage")
-    return words + (f"; {', '.join(lacks)}" if lacks else "")
+        lacks.append(f"{words.counted(outcomes.lost, 'record')} lost to damage")
+    return said + (f"; {', '.join(lacks)}" if lacks else "")
 
 
 def summing_hint(head: roofline_pb2.Report) -> str:
@@ -92,14 +83,14 @@ def summing_hint(head: roofline_pb2.Report) -> str:
 
 def verdict(row: roofline_pb2.Row) -> str:
     """Returns the verdict on a row in words, with the reason of a blank one."""
-    words = enum_name(row, "verdict").replace("_", " ")
+    verdict_name = (enum_name(row, "verdict") or "").replace("_", " ")
     reason = enum_name(row, "blank_reason")
-    return f"{words}: {reason}" if reason else words
+    return f"{verdict_name}: {reason}" if reason else verdict_name
 
 
 def kind(row: roofline_pb2.Row) -> str:
     """Returns what reports show a row as: "predicted", or the name of its verdict."""
-    return "predicted" if is_predicted(row) else enum_name(row, "verdict")
+    return "predicted" if is_predicted(row) else enum_name(row, "verdict") or ""
 
 
 def is_predicted(row: roofline_pb2.Row) -> bool:

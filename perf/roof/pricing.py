@@ -110,17 +110,17 @@ def read(record: benchmark_pb2.BenchmarkRecord, profile: profiles.Profile | None
             if unit is not None:
                 breaches += _breach(roof_key, implied_flops, unit)
     sol = _NO_SOL_TIMES
+    verdict: int = roofline_pb2.VERDICT_BLANK
     blank_reason = blank_reason or _price_blank_reason(traffic, unit, profile)
     if not blank_reason:
+        assert unit is not None and profile is not None and actual_time_s is not None
         sol = _sol_times(flops, traffic, unit, profile)
+        assert sol.sol_time_s is not None
         efficiency = sol.sol_time_s / actual_time_s
         headroom_s = actual_time_s - sol.sol_time_s
+        verdict = _verdict(sol.sol_time_s, actual_time_s, efficiency, profile)
     if breaches:
         verdict = roofline_pb2.VERDICT_FORMULA_ERROR
-    elif blank_reason:
-        verdict = roofline_pb2.VERDICT_BLANK
-    else:
-        verdict = _verdict(sol.sol_time_s, actual_time_s, efficiency, profile)
     return Readings(
         verdict,
         blank_reason,
@@ -149,6 +149,7 @@ def read_bound(record: benchmark_pb2.BenchmarkRecord, profile: profiles.Profile)
     blank_reason = _price_blank_reason(traffic, unit, profile)
     sol = _NO_SOL_TIMES
     if not blank_reason:
+        assert unit is not None
         sol = _sol_times(flops, traffic, unit, profile)
         blank_reason = roofline_pb2.BLANK_REASON_NO_TIME
     return Readings(
@@ -230,8 +231,9 @@ def _price_blank_reason(traffic: int, unit: profiles.Roof | None, profile: profi
 
 def _sol_times(flops: int, traffic: int, unit: profiles.Roof, profile: profiles.Profile) -> _SolTimes:
     """Returns the times of a record that `_price_blank_reason` passed."""
-    memory_time_s = traffic / profile.bandwidth.effective_per_s
-    compute_time_s = flops / unit.effective_per_s
+    bytes_per_s, flops_per_s = profile.bandwidth.effective_per_s, unit.effective_per_s
+    assert bytes_per_s is not None and flops_per_s is not None
+    memory_time_s, compute_time_s = traffic / bytes_per_s, flops / flops_per_s
     if _exceeds(compute_time_s, memory_time_s):
         bound = roofline_pb2.BOUND_COMPUTE
     else:

@@ -15,10 +15,10 @@ from google.protobuf import text_format
 
 from tileops.perf.roof import profile_checks, profile_rules
 from tileops.proto import gpu_profile_pb2
-from tileops.tools.cli import nearest, paths
+from tileops.tools.cli import errors, nearest, paths
 
 
-class ProfileError(Exception):
+class ProfileError(errors.UserError):
     """A profile that cannot be used; the message says which and why."""
 
 

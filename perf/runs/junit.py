@@ -268,9 +268,9 @@ class JUnitReader:
             raise reader.RunFileError(f"{self.path}:{line}:{column + 1}: not JUnit XML: {error}") from error
 
     def _take_time(self, suite: ElementTree.Element) -> None:
-        if self.header.HasField("started_at") or not suite.get("timestamp"):
-            return
         stamp = suite.get("timestamp")
+        if self.header.HasField("started_at") or not stamp:
+            return
         # JUnit's own form names no zone; RFC 3339 wants one.
         has_zone = stamp.endswith("Z") or "+" in stamp[10:] or "-" in stamp[10:]
         started = timestamp_pb2.Timestamp()
@@ -314,7 +314,7 @@ def _records(test: ElementTree.Element, properties: dict[str, str]) -> Iterator[
         yield record
 
 
-def _outcome(test: ElementTree.Element) -> tuple[int, str]:
+def _outcome(test: ElementTree.Element) -> tuple[benchmark_pb2.Status, str]:
     for each in test:
         if each.tag in _OUTCOMES:
             words = (each.get("message") or each.text or each.tag).split()

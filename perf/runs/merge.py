@@ -15,12 +15,13 @@ from tileops.perf.runs import parts as run_parts
 from tileops.perf.runs import plugins as run_plugins
 from tileops.perf.runs import reader as runfile
 from tileops.proto import benchmark_pb2
+from tileops.tools.cli import errors
 
 # What shards of one run may differ in.
 _FREE_FIELDS = frozenset(("hostname_hash", "device_count"))
 
 
-class MergeError(Exception):
+class MergeError(errors.UserError):
     """Runs that are no shards of one; the message says which and why."""
 
 
@@ -161,8 +162,11 @@ def merged_records(readers: Sequence[Reader], duplicates: str | None = None) -> 
     owners: dict[tuple[str, str, str], pathlib.Path] = {}
     for reader in readers:
         # A form that is no run file refuses such rows itself.
-        chooses = duplicates is not None and isinstance(reader, runfile.RunReader)
-        for record in run_duplicates.records(reader, duplicates) if chooses else reader.records():
+        if duplicates is not None and isinstance(reader, runfile.RunReader):
+            records = run_duplicates.records(reader, duplicates)
+        else:
+            records = reader.records()
+        for record in records:
             key = (record.op, record.case_id, record.implementation)
             owner = owners.setdefault(key, reader.path) if len(readers) > 1 else reader.path
             if owner != reader.path:
@@ -175,8 +179,8 @@ def merged_footer(readers: Sequence[Reader]) -> benchmark_pb2.RunFooter | None:
 
     None where one of them was interrupted: then so was the whole.
     """
-    footers = [reader.footer for reader in readers]
-    if None in footers:
+    footers = [reader.footer for reader in readers if reader.footer is not None]
+    if len(footers) < len(readers):
         return None
     merged = benchmark_pb2.RunFooter()
     finished = [each.finished_at for each in footers if each.HasField("finished_at")]

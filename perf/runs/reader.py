@@ -179,6 +179,7 @@ class RunReader:
             entry.ClearField(field)
 
     def _check_count(self, offset: int) -> None:
+        assert self.footer is not None
         if self.footer.records != self._count:
             self._report(
                 offset,

@@ -8,12 +8,13 @@ from collections.abc import Iterator
 
 from tileops.perf.runs import framing
 from tileops.perf.runs import json as run_json
+from tileops.tools.cli import errors
 
 # How much of a mapped file is read before its pages are given back.
 _WINDOW_BYTES = 16 * 2**20
 
 
-class RunFileError(Exception):
+class RunFileError(errors.UserError):
     """A run file that cannot be read or written; the message says which and why."""
 
 

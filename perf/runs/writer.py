@@ -89,7 +89,9 @@ class RunWriter:
         self._is_json = run_json.is_json(self.path)
         self._end = self._resume_at(header) if continued else 0
         try:
-            self._file = open(self.path, "r+b" if continued else "wb", buffering=0)  # noqa: SIM115 - close() ends it
+            self._file = open(  # noqa: SIM115 -- `close` closes it
+                self.path, "r+b" if continued else "wb", buffering=0
+            )
             if continued:
                 self._cut()
                 self._end_line()

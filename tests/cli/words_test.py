@@ -21,6 +21,12 @@ def test_a_noun_takes_its_plural_unless_there_is_one(count, noun, plural, said):
     assert words.counted(count, noun, plural) == said
 
 
+def test_a_flag_holds_several_globs_and_an_empty_one_stays():
+    assert globs.of_flag(["Gemm*, Silu*", "x"]) == ("Gemm*", "Silu*", "x")
+    assert globs.of_flag([""]) == ("",)
+    assert globs.of_flag([]) == ()
+
+
 def test_a_name_fits_if_one_of_the_globs_fits():
     assert globs.fits("GemmFwdOp", "Moe*", "Gemm*")
     assert globs.fits("GemmFwdOp", "Gemm[FB]wdO?")

@@ -168,7 +168,7 @@ def test_sums_over_nothing_are_no_numbers_and_the_missing_factor_is_named(tmp_pa
 
 
 def test_no_two_verdicts_are_told_apart_by_colour_alone():
-    kinds = {name.removeprefix("VERDICT_").lower() for name in roofline_pb2.Verdict.keys()}  # noqa: SIM118 - an enum type of protobuf is no dict
+    kinds = {name.removeprefix("VERDICT_").lower() for name in roofline_pb2.Verdict.keys()}  # noqa: SIM118 -- not a dict: it has no iterator
     assert kinds - {"unspecified"} <= set(page.SHAPES)
     assert len(set(page.SHAPES.values())) == len(page.SHAPES)
 

@@ -16,6 +16,8 @@ from collections.abc import Callable, Sequence
 
 from absl import app, flags
 
+from tileops.tools.cli import errors, words
+
 EXIT_OK = 0
 EXIT_FOUND = 1
 EXIT_UNUSABLE = 2
@@ -28,9 +30,8 @@ _NO_ROOM = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO))
 def run(main: Callable[[Sequence[str]], int | None]) -> None:
     """Runs `main` under absl, with the exit statuses of this project.
 
-    `main` returns a status (None is 0), and raises `app.UsageError` for what the
-    user has to mend: flags, and files that cannot be read or written. It takes
-    no positional arguments.
+    `main` returns a status (None is 0), and lets every `errors.UserError` pass: this is the one place that catches
+    it. absl's `app.UsageError` means the same. `main` takes no positional arguments.
     """
     try:
         try:
@@ -59,10 +60,9 @@ def say(message: str) -> None:
 
     It takes one line, and nothing in it steers a terminal: names come from files.
     """
-    shown = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in message)
     if sys.stderr is None:
         return  # Closed; print would then write to stdout, among the data.
-    print(f"{_program()}: {shown}", file=sys.stderr, flush=True)
+    print(f"{_program()}: {words.printable(message)}", file=sys.stderr, flush=True)
 
 
 def _program() -> str:
@@ -89,8 +89,12 @@ def _parse_flags(argv: Sequence[str]) -> list[str]:
 def _guarded(main: Callable[[Sequence[str]], int | None], argv: Sequence[str]) -> int | None:
     try:
         if len(argv) > 1:
-            raise app.UsageError(f"unexpected argument {argv[1]!r}: all input is flags")
+            raise errors.UserError(f"unexpected argument {argv[1]!r}: all input is flags")
         return main(argv)
+    except errors.UserError as error:
+        for line in error.lines():
+            say(line)
+        return EXIT_UNUSABLE
     except app.UsageError as error:
         say(str(error))
         return EXIT_UNUSABLE

@@ -31,7 +31,7 @@ def instead(name: str, known: Iterable[str], listed_by: str, written: Callable[[
       listed_by: The command that lists all of them.
       written: Returns a name as the message has it, in quotes perhaps. The order is that of the names alone.
     """
-    names = sorted(set(known), key=lambda each: each.strip("'"))  # a quote sorts behind a space
+    names = sorted(set(known))
     if len(names) <= _ALL:
         return f"there are: {', '.join(map(written, names)) or 'none'}"
     plain = name.casefold().strip("*?")

@@ -1,17 +1,18 @@
 """Where a command's data goes: stdout, or a file that is written whole or not at all."""
 
 import contextlib
+import io
 import os
 import pathlib
 import shutil
 import sys
 from collections.abc import Callable, Iterable
-from typing import IO
+from typing import IO, Any
 
-from tileops.tools.cli import paths
+from tileops.tools.cli import errors, paths
 
 
-class OutputError(Exception):
+class OutputError(errors.UserError):
     """A file that cannot be written; the message says which and why."""
 
 
@@ -32,7 +33,7 @@ def refuse_input(name: str | None, inputs: Iterable[pathlib.Path]) -> None:
             )
 
 
-def write(name: str | None, render: Callable[[IO], None], binary: bool = False) -> None:
+def write(name: str | None, render: Callable[[Any], None], binary: bool = False) -> None:
     """Has `render` write its data, as a stream, to where the user wants it.
 
     On a full disk, and where `render` raises, a file that was there stays as it
@@ -40,7 +41,7 @@ def write(name: str | None, render: Callable[[IO], None], binary: bool = False) 
 
     Args:
       name: A path as the user gave it; None is stdout.
-      render: Writes the data to the file that it is given.
+      render: Writes the data to the file that it is given: a TextIO, or with `binary` a BinaryIO.
       binary: Whether that is a file of bytes, not of text.
 
     Raises:
@@ -62,6 +63,7 @@ def _stdout(binary: bool) -> IO:
         raise OutputError("stdout is closed; --out names a file to write")
     if binary:
         return sys.stdout.buffer
+    assert isinstance(sys.stdout, io.TextIOWrapper)
     if sys.stdout.isatty():
         sys.stdout.reconfigure(errors="backslashreplace")
     else:
@@ -69,7 +71,7 @@ def _stdout(binary: bool) -> IO:
     return sys.stdout
 
 
-def _write_file(path: pathlib.Path, render: Callable[[IO], None], binary: bool) -> None:
+def _write_file(path: pathlib.Path, render: Callable[[Any], None], binary: bool) -> None:
     mode, encoding = ("wb", None) if binary else ("w", "utf-8")
     if path.exists() and not path.is_file():
         with open(path, mode, encoding=encoding) as file:
