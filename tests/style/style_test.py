@@ -16,14 +16,7 @@ RUNFILES = pathlib.Path.cwd()
 # Runfiles are links to the files of the checkout.
 CHECKOUT = (RUNFILES / "pyproject.toml").resolve().parent
 
-TYPED = (
-    "tileops.manifest",
-    "tileops.codegen",
-    "tileops.perf.harness",
-    "tileops.perf.clock",
-    "tileops.perf.calibration",
-    "tileops.perf.study",
-)
+TYPED = ("tileops.manifest", "tileops.codegen", "tileops.perf")
 
 
 def run(*command: str, **variables: str) -> None:
