@@ -348,7 +348,15 @@ DISTRIBUTIONS = {
             "sympy",
             "typing-extensions",
         ],
-        sha256 = [],
+        sha256 = [
+            "092790c696a760c729fd5722835f50b9d81fd7c8f141571f3f3cf4081a8f664c",
+            "1e09d6a722504957c694faceca843acde562786df1144ebcc5a74075ec7f6005",
+            "572df8be8ffb4599c88cbd6a0726f1f854f4da65d2e3c09f0e2c2283333cd6d4",
+            "60fcdcb2f3876e21146cb4524ef06397d727ca9ad5f020818547e25075fe3cb7",
+            "6746dbcbeb526eb61330b76b41ff1b4eb848951103a892eeb080dfa2b264667b",
+            "796633c4cdf0fe2cdced72d8f88f22e73dbcfce83132763162f6d4bff13b820b",
+            "a3a9a21312872af8a26950b2c15680335a386a1f56ed03e780653d78b9607e9e",
+        ],
     ),
     "triton": struct(
         version = "3.9.0",

@@ -3,8 +3,8 @@
     python3 bazel/pip/lock.py
 
 Asks pip (23 or later, with the registries of its own configuration) to resolve for each supported Python minor and
-machine, without installing anything. torch is not hashed and its CUDA libraries stand apart, since its build
-differs by machine: see torch.bzl.
+machine, without installing anything. torch's CUDA libraries stand apart, since its build differs by machine: see
+torch.bzl. Its hashes are those of the builds with CUDA, and of the CPU builds that pip finds where lock.py runs.
 """
 
 import collections
@@ -41,12 +41,8 @@ class Distribution:
         self.sha256: set[str] = set()
 
 
-def resolve(lines: list[str], minor: str, machine: str) -> list[dict]:
-    """Returns the `install` entries of pip's report for these requirement lines.
-
-    Raises:
-      SystemExit: pip found no answer; its own words are on stderr.
-    """
+def resolve(lines: list[str], minor: str, machine: str, *options: str) -> list[dict] | None:
+    """Returns the `install` entries of pip's report for these requirement lines, or None if pip finds no answer."""
     with tempfile.TemporaryDirectory() as scratch:
         report = pathlib.Path(scratch, "report.json")
         listed = pathlib.Path(scratch, "requirements.txt")
@@ -54,10 +50,22 @@ def resolve(lines: list[str], minor: str, machine: str) -> list[dict]:
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed", "--no-input"]
         command += ["--only-binary=:all:", f"--target={scratch}/target", f"--python-version={minor}"]
         command += [f"--platform=manylinux{tag}_{machine}" for tag in MANYLINUX]
-        command += [f"--report={report}", f"--requirement={listed}"]
+        command += [f"--report={report}", f"--requirement={listed}", *options]
         if subprocess.run(command, check=False).returncode != 0:
-            sys.exit(f"lock.py: pip found no answer for Python {minor} on {machine}")
+            return None
         return json.loads(report.read_text())["install"]
+
+
+def resolve_all(lines: list[str], minor: str, machine: str) -> list[dict]:
+    """Returns what `resolve` does.
+
+    Raises:
+      SystemExit: pip found no answer; its own words are on stderr.
+    """
+    entries = resolve(lines, minor, machine)
+    if entries is None:
+        sys.exit(f"lock.py: pip found no answer for Python {minor} on {machine}")
+    return entries
 
 
 def required(entry: dict, minor: str, machine: str, system: str) -> set[str]:
@@ -78,6 +86,10 @@ def entry_name(entry: dict) -> str:
     return utils.canonicalize_name(entry["metadata"]["name"])
 
 
+def sha256(entry: dict) -> str:
+    return entry["download_info"]["archive_info"]["hashes"]["sha256"]
+
+
 def add(table: dict[str, Distribution], entry: dict, deps: set[str]) -> None:
     """Adds what one report says of one distribution; versions must agree between reports."""
     name, version = entry_name(entry), entry["metadata"]["version"]
@@ -85,7 +97,7 @@ def add(table: dict[str, Distribution], entry: dict, deps: set[str]) -> None:
     if distribution.version != version:
         sys.exit(f"lock.py: {name} resolves to {distribution.version} and to {version}; name one in requirements.in")
     distribution.deps |= deps
-    distribution.sha256.add(entry["download_info"]["archive_info"]["hashes"]["sha256"])
+    distribution.sha256.add(sha256(entry))
 
 
 def lock(lines: list[str]) -> tuple[dict[str, Distribution], dict[str, Distribution]]:
@@ -98,14 +110,17 @@ def lock(lines: list[str]) -> tuple[dict[str, Distribution], dict[str, Distribut
         for machine in MACHINES:
             print(f"resolving for Python {minor} on {machine}", file=sys.stderr)
             with_cuda = {
-                entry_name(entry): entry for entry in resolve([f"{torch},!={torch_version}+cpu"], minor, machine)
+                entry_name(entry): entry for entry in resolve_all([f"{torch},!={torch_version}+cpu"], minor, machine)
             }
+            for_cpu = resolve([f"{torch}+cpu"], minor, machine, "--no-deps") or []
             # Every wheel of torch names its CUDA libraries as requirements of Linux alone.
             plain = required(with_cuda["torch"], minor, machine, "Darwin")
             pins = [f"{name}=={with_cuda[name]['metadata']['version']}" for name in sorted(plain)]
-            for entry in resolve([line for line in lines if line != torch] + pins, minor, machine):
+            for entry in resolve_all([line for line in lines if line != torch] + pins, minor, machine):
                 add(distributions, entry, required(entry, minor, machine, "Linux"))
-            distributions.setdefault("torch", Distribution(torch_version)).deps |= plain
+            locked_torch = distributions.setdefault("torch", Distribution(torch_version))
+            locked_torch.deps |= plain
+            locked_torch.sha256 |= {sha256(entry) for entry in [with_cuda["torch"], *for_cpu]}
             for name, entry in with_cuda.items():
                 if name != "torch" and (name not in distributions or name == "triton"):
                     add(cuda, entry, set())

@@ -35,6 +35,7 @@ def pip_repositories():
                     if name not in DISTRIBUTIONS
                 ],
                 deps = locked.deps,
+                sha256 = locked.sha256,
                 version = locked.version,
             )
         else:
