@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import sys
 import threading
 import time
@@ -53,11 +54,11 @@ class Progress:
 @contextlib.contextmanager
 def bar(total: int) -> Iterator[Progress]:
     """A display of `total` steps: done, errors so far, time taken and left, and the current step."""
-    if not sys.stderr.isatty():
+    if not sys.stderr.isatty() or importlib.util.find_spec("rich") is None:
         with _lines(Progress(total)) as told:
             yield told
         return
-    from rich import console, progress, table, text  # only a terminal needs it
+    from rich import console, progress, table, text  # only a display needs it
 
     class CurrentStep(progress.ProgressColumn):
         """The current step on one line; the one column that gives way where a terminal is narrow."""
