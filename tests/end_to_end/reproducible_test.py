@@ -79,7 +79,11 @@ def test_protobuf_messages(again, label):
     stem = label.removeprefix("//proto:").removesuffix("_py_protoc")
     root = paths.data_path("proto").parent
     folder = again(
-        "tileops.bazel.protoc", f"-Itileops/proto={root / 'proto'}", "--python_out=.", "--pyi_out=.", f"tileops/proto/{stem}.proto"
+        "tileops.bazel.protoc",
+        f"-Itileops/proto={root / 'proto'}",
+        "--python_out=.",
+        "--pyi_out=.",
+        f"tileops/proto/{stem}.proto",
     )
     for suffix in ("_pb2.py", "_pb2.pyi"):
         assert_same(folder / "tileops" / "proto" / f"{stem}{suffix}", "proto", f"{stem}{suffix}")
