@@ -80,13 +80,18 @@ def _bound(target: ast.expr, value: ast.expr | None) -> Iterator[tuple[str, ast.
 
 def _is_computed(value: ast.expr) -> bool:
     for node in ast.walk(value):
-        if isinstance(node, ast.BinOp) and isinstance(node.op, _ARITHMETIC) and not _is_text(node):
+        if is_arithmetic(node):
             return True
         if isinstance(node, ast.Call):
             name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
             if name in _COMPUTING:
                 return True
     return False
+
+
+def is_arithmetic(node: ast.AST) -> bool:
+    """Returns whether a piece of syntax is arithmetic, which a sum of texts is not."""
+    return isinstance(node, ast.BinOp) and isinstance(node.op, _ARITHMETIC) and not _is_text(node)
 
 
 def _is_text(node: ast.BinOp) -> bool:

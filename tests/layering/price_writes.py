@@ -1,0 +1,132 @@
+"""Finds where a price is set, by syntax: each place that gives `flops`, `bytes` or `read_bytes` a value.
+
+formula_lint finds arithmetic under a price's name. A formula can stand elsewhere and come in by a local name, a helper, a
+lambda or an unpacked dictionary. It still has to be set: only a few functions may do that, and the test lists them.
+A copy from the same field of another object (`target.flops = source.flops`) sets nothing new and is no finding.
+"""
+
+from __future__ import annotations
+
+import ast
+import pathlib
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from tileops.tests.layering import formula_lint
+
+FIELDS = frozenset({"flops", "bytes", "read_bytes", "declared_read_bytes"})
+# Messages that hold a price: unpacking into them could set it.
+_MESSAGES = frozenset({"BenchmarkRecord", "Row", "AuditRow"})
+# What makes or fills a message from text or bytes.
+_PARSERS = frozenset({"FromString", "ParseFromString", "MergeFromString", "ParseDict", "Parse", "Merge"})
+
+
+class Write(NamedTuple):
+    """A place that sets a price: the file below the project's root, the function around it, the line, and how."""
+
+    file: str
+    function: str
+    line: int
+    how: str
+
+
+def writes_in(root: pathlib.Path, paths: Iterable[pathlib.Path]) -> list[Write]:
+    """Returns the writes of Python files below `root`, in order."""
+    return [
+        Write(path.relative_to(root).as_posix(), *found)
+        for path in paths
+        for found in writes(path.read_text(encoding="utf-8"))
+    ]
+
+
+def writes(source: str) -> Iterator[tuple[str, int, str]]:
+    """Yields (function, line, how) of each place in a source that sets a price."""
+    yield from _visit(ast.parse(source), "")
+
+
+def _visit(node: ast.AST, function: str) -> Iterator[tuple[str, int, str]]:
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        function = node.name
+    for line, how in _of(node):
+        yield function, line, how
+    for child in ast.iter_child_nodes(node):
+        yield from _visit(child, function)
+
+
+def _of(node: ast.AST) -> Iterator[tuple[int, str]]:
+    """Yields (line, how) of the writes that one piece of syntax makes."""
+    if isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        value = None if isinstance(node, ast.AugAssign) else node.value
+        for target in targets:
+            yield from _set_by(target, value)
+    elif isinstance(node, (ast.For, ast.AsyncFor, ast.comprehension)):
+        yield from _set_by(node.target, None)
+    elif isinstance(node, (ast.With, ast.AsyncWith)):
+        for item in node.items:
+            if item.optional_vars is not None:
+                yield from _set_by(item.optional_vars, None)
+    elif isinstance(node, ast.Dict):
+        for key, value in zip(node.keys, node.values, strict=True):
+            if isinstance(key, ast.Constant) and key.value in FIELDS and not _is_copy(key.value, value):
+                yield key.lineno, f"a key {key.value!r}"
+    elif isinstance(node, ast.Call):
+        yield from _call(node)
+    elif isinstance(node, ast.ClassDef):
+        yield from _fields(node)
+
+
+def _set_by(target: ast.expr, value: ast.expr | None) -> Iterator[tuple[int, str]]:
+    if isinstance(target, (ast.Tuple, ast.List)):
+        values = value.elts if isinstance(value, (ast.Tuple, ast.List)) else [None] * len(target.elts)
+        for each, part in zip(target.elts, values):
+            yield from _set_by(each, part)
+    elif isinstance(target, ast.Starred):
+        yield from _set_by(target.value, None)
+    elif isinstance(target, ast.Attribute) and target.attr in FIELDS and not _is_copy(target.attr, value):
+        yield target.lineno, f"an assignment to .{target.attr}"
+    elif isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Constant) and target.slice.value in FIELDS:
+        if not _is_copy(target.slice.value, value):
+            yield target.lineno, f"an assignment to [{target.slice.value!r}]"
+
+
+def _call(node: ast.Call) -> Iterator[tuple[int, str]]:
+    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    for keyword in node.keywords:
+        if keyword.arg in FIELDS and not _is_copy(keyword.arg, keyword.value):
+            yield keyword.value.lineno, f"an argument {keyword.arg}="
+        if keyword.arg is None and name in _MESSAGES:
+            yield node.lineno, f"an unpacked dictionary in {name}()"
+    if name in ("setattr", "__setattr__"):
+        named = node.args[-2] if len(node.args) > 1 else None
+        if not isinstance(named, ast.Constant) or named.value in FIELDS:
+            yield node.lineno, "setattr"
+    elif name in _PARSERS and isinstance(node.func, ast.Attribute):
+        yield node.lineno, f"{name}()"
+
+
+def _fields(node: ast.ClassDef) -> Iterator[tuple[int, str]]:
+    """A class whose fields are set by position would hide their names from all of the above."""
+    by_name = any(
+        isinstance(decorator, ast.Call) and any(word.arg == "kw_only" for word in decorator.keywords)
+        for decorator in node.decorator_list
+    )
+    for statement in node.body:
+        if isinstance(statement, ast.AnnAssign) and getattr(statement.target, "id", "") in FIELDS and not by_name:
+            yield statement.lineno, f"a field {statement.target.id} that is set by position"
+
+
+def _is_copy(field: str, value: ast.expr | None) -> bool:
+    """Whether a value is the same field of another object."""
+    return isinstance(value, ast.Attribute) and value.attr == field
+
+
+def arithmetic(source: str, function: str) -> list[int]:
+    """Returns the lines of the arithmetic and of the functions without a name in a function of a source."""
+    return [
+        node.lineno
+        for found in ast.walk(ast.parse(source))
+        if isinstance(found, (ast.FunctionDef, ast.AsyncFunctionDef)) and found.name == function
+        for node in ast.walk(found)
+        if isinstance(node, (ast.AugAssign, ast.Lambda)) or formula_lint.is_arithmetic(node)
+    ]
