@@ -86,7 +86,7 @@ def run(
         op(**inputs.tensors)
     is_gpu = device.type == "cuda"
     return {
-        "implementation": op.last_call.implementation,
+        "implementation": op.last_implementation,
         "declared_read_bytes": calls.read_half(op),
         "calls": 1,
         "device_name": torch.cuda.get_device_name(device) if is_gpu else device.type,

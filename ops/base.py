@@ -240,6 +240,15 @@ class BaseOp:
             )
         return call
 
+    @property
+    def last_implementation(self) -> str:
+        """The name of the implementation that served the last call; "" if none ran (meta).
+
+        Raises:
+          OpNotAvailableError: no call has completed.
+        """
+        return self.last_call._served_by
+
     def eval_roofline(self) -> tuple[int, int]:
         """(flops, bytes) of the last completed call: the algorithm's minimum; generated from the manifest."""
         raise NotImplementedError(f"{type(self).__name__} has no manifest entry")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from tileops.manifest.language.dtypes import BITS
 from tileops.ops.errors import OpNotAvailableError
@@ -63,8 +63,11 @@ class CheckedCall:
       params: construction parameters by name, dtypes as names, sequences as tuples.
       indices: the signature's indices and `let`s: an int, a tuple of ints for a Shape, a name for a DType.
       inputs, outputs: a TensorRecord per present one, in signature order; construction-time tensors among the inputs.
-      device: where the call ran, as PyTorch writes it ("cuda:0", "cpu", "meta").
-      implementation: name of the implementation that served the call; "" where none ran (meta).
+      device: where the call runs, as PyTorch writes it ("cuda:0", "cpu", "meta").
+      aliases, buffers: output storage, as of __init__.
+
+    A completed call has no device, aliases or buffers, and does not say which implementation served it: no price may
+    depend on them.
     """
 
     __slots__ = (
@@ -73,10 +76,10 @@ class CheckedCall:
         "indices",
         "inputs",
         "outputs",
-        "device",
-        "implementation",
-        "aliases",
-        "buffers",
+        "_device",
+        "_aliases",
+        "_buffers",
+        "_served_by",
         "_tensors",
         "_names",
         "_metadata",
@@ -102,18 +105,18 @@ class CheckedCall:
           op, params, indices, device: as the attributes.
           inputs, outputs: the records of what is bound and of what the signature promises.
           metadata: the metadata tensors, by reference.
-          aliases: the written input that an output is, by the output's name; let go of by `seal`.
-          buffers: the storage that the caller passed for an output, by the output's name; let go of by `seal`.
+          aliases: the written input that an output is, by the output's name.
+          buffers: the storage that the caller passed for an output, by the output's name.
         """
         self.op = op
         self.params = params
         self.indices = indices
         self.inputs = inputs
         self.outputs = outputs
-        self.device = device
-        self.aliases = aliases
-        self.buffers = buffers
-        self.implementation = ""
+        self._device: str | None = device
+        self._aliases: Mapping[str, Any] | None = aliases
+        self._buffers: Mapping[str, Any] | None = buffers
+        self._served_by = ""
         self._stages: StageCalls | Callable[[], StageCalls] | None = None
         self._tensors: Mapping[str, TensorRecord] | None = None
         self._names: frozenset[str] | None = None
@@ -188,9 +191,37 @@ class CheckedCall:
         if self._metadata:
             self._versions = {name: version(tensor) for name, tensor in self._metadata.items()}
 
+    def set_served_by(self, implementation: str) -> None:
+        """Notes which implementation served the call, for the op alone."""
+        self._served_by = implementation
+
     def seal(self) -> None:
-        """Complete the record: let go of output storage."""
-        self.aliases = self.buffers = _NOTHING
+        """Completes the record: lets go of output storage, and of the device, on which no price may depend."""
+        self._device = self._aliases = self._buffers = None
+
+    @property
+    def device(self) -> str:
+        """Where the call runs. Raises OpNotAvailableError once it completed."""
+        return self._device if self._device is not None else self._refuse("device")
+
+    @device.setter
+    def device(self, device: str) -> None:
+        self._device = device
+
+    @property
+    def aliases(self) -> Mapping[str, Any]:
+        """As of __init__. Raises OpNotAvailableError once the call completed."""
+        return self._aliases if self._aliases is not None else self._refuse("aliases")
+
+    @property
+    def buffers(self) -> Mapping[str, Any]:
+        """As of __init__. Raises OpNotAvailableError once the call completed."""
+        return self._buffers if self._buffers is not None else self._refuse("buffers")
+
+    def _refuse(self, name: str) -> NoReturn:
+        raise OpNotAvailableError(
+            f"{self.op}: a completed call tells no {name}: its price must not depend on where it ran or who served it"
+        )
 
     def metadata_tensor(self, name: str) -> Any:
         """The metadata tensor `name` itself, where it holds what it held in the call. Raises as `values` does."""

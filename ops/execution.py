@@ -40,6 +40,7 @@ def complete(op: BaseOp, call: CheckedCall, inputs: tuple[Any, ...]) -> Any:
     here = stages.place()
     if here is not None and here.trace is not None:
         result = composites.on_trace(here.trace, op, call, inputs)
+        call.seal()
         here.recording.add(call, here.name)
         return result
     tensors = (*inputs, *op.constants.values()) if op.CONSTANT_NAMES else inputs
@@ -68,8 +69,7 @@ def execute(op: BaseOp, call: CheckedCall, inputs: tuple[Any, ...]) -> Any:
     result = _run(op, call, inputs) if here is None and not op.STAGES else _run_in_stages(op, call, inputs)
     if op.MUTATED_NAMES or call.buffers:
         _note_writes(op, call, inputs)
-    if call.aliases or call.buffers:
-        call.seal()
+    call.seal()
     if here is not None:
         here.recording.add(call, here.name)
     op._last.set(call)
@@ -102,7 +102,7 @@ def _run(op: BaseOp, call: CheckedCall, inputs: tuple[Any, ...]) -> Any:
         raise
     given = (*inputs, *op.constants.values()) if op.CONSTANT_NAMES else inputs
     check_outputs(call, chosen.name, result, op.OUTPUT_NAMES, op.CONTIGUOUS_NAMES, given)
-    call.implementation = chosen.name
+    call.set_served_by(chosen.name)
     return result
 
 
@@ -129,7 +129,7 @@ def _run_in_stages(op: BaseOp, call: CheckedCall, inputs: tuple[Any, ...]) -> An
     completion = composites.Completion(op, call, inputs)  # before the call, which may write its inputs
     with stages.within(Place(recording)):
         result = _run(op, call, inputs)
-    is_reference = call.implementation == next(iter(op.implementation_names()), None)
+    is_reference = call._served_by == next(iter(op.implementation_names()), None)
     optional = [stage.name for stage in op.STAGES if stage.optional]
     # The reference runs every stage that the call has; what any other implementation calls, the price does not hang on.
     is_complete = is_reference and not recording.missing(optional)

@@ -183,6 +183,7 @@ def _kernel(handle: str, *tensors: torch.Tensor | None) -> Any:
     """Runs a call: checked, recorded, and returned as contiguous tensors of its own, as `_fake` promises."""
     op, call = _checked(handle, tensors)
     call.set_metadata({name: kept(tensor) for name, tensor in call.metadata.items()})
+    device = call.device
     result = op._execute(call, tensors[: len(op.INPUT_NAMES)])
     outputs = dict(zip(op.OUTPUT_NAMES, result if isinstance(result, tuple) else (result,), strict=True))
     given = [tensor for tensor in tensors if tensor is not None]
@@ -191,7 +192,7 @@ def _kernel(handle: str, *tensors: torch.Tensor | None) -> Any:
     for name in op.RETURNED_NAMES:
         tensor = outputs[name]
         if tensor is None or any(tensor is one for one in given):
-            own.append(_placeholder(call))
+            own.append(_placeholder(device))
             continue
         tensor = tensor.contiguous()
         if tensor.numel() and tensor.untyped_storage().data_ptr() in taken:
@@ -206,7 +207,7 @@ def _fake(handle: str, *tensors: torch.Tensor | None) -> Any:
     op, call = _checked(handle, tensors)
     return _as_declared(
         [
-            _placeholder(call)
+            _placeholder(call.device)
             if record is None or name in call.aliases or name in call.buffers
             else torch.empty(record.shape, dtype=BY_NAME[record.dtype], device=call.device)
             for name, record in ((name, call.outputs.get(name)) for name in op.RETURNED_NAMES)
@@ -214,9 +215,9 @@ def _fake(handle: str, *tensors: torch.Tensor | None) -> Any:
     )
 
 
-def _placeholder(call: CheckedCall) -> torch.Tensor:
+def _placeholder(device: str) -> torch.Tensor:
     """Stands for an output that this call lacks, or that is an input: operators may return neither."""
-    return torch.empty(0, dtype=torch.uint8, device=call.device)
+    return torch.empty(0, dtype=torch.uint8, device=device)
 
 
 def _as_declared(own: list[torch.Tensor]) -> Any:

@@ -29,6 +29,7 @@ class Completion:
         self._op, self._call = op._twin(), call
         self._completed = StageCalls(call.op, op.STAGES)
         self._buffers = tuple(call.buffers)
+        self._device = "cpu" if call.device == "meta" else call.device
         self._data = {
             name: _Data(call.op, name, tensor, name in op.MUTATED_NAMES)
             for name, tensor in zip(op.INPUT_NAMES, inputs, strict=True)
@@ -56,13 +57,13 @@ class Completion:
                 f"{call.op}: its stages decide the price, and it has no reference implementation that could say which"
                 " calls they make"
             )
-        if call.implementation == names[0]:
+        if call._served_by == names[0]:
             raise OpNotAvailableError(
                 f"{call.op}: implementation {names[0]!r} is the reference, and no sub-op call completed in some of its"
                 " stages; one that runs in another thread is seen in a copy of the caller's context alone"
                 " (contextvars.copy_context().run)"
             )
-        trace = ShapeTrace("cpu" if call.device == "meta" else call.device)
+        trace = ShapeTrace(self._device)
         recording = Recording(call.op, op.STAGES)
         try:
             with within(Place(recording, trace)), torch.no_grad(), trace.keeping_streams(), trace:

@@ -186,7 +186,9 @@ class _Checker:
             self._record(f"output {tensor.name}", (tuple(found.shape), primitives.dtype_name(found.dtype)), tensor, env)
             if model.aliased(tensor, env) and found is not bound[tensor.alias]:
                 raise MismatchError(f"{tensor.name} is not the input {tensor.alias}")
-        same("device of the call", call.device, device)
+            if not model.aliased(tensor, env):
+                same(f"device of {tensor.name}", found.device.type, device)
+        same("whether an implementation served the call", op.last_implementation != "", device != "meta")
         for param in model.params:
             same(f"recorded parameter {param.name}", call.params[param.name], env[param.name])
         names = (*model.indices, *model.dtype_indices, *model.lets)

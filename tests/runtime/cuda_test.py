@@ -40,7 +40,7 @@ def test_every_op_runs_within_a_graph_of_inductor_as_it_does_alone(name):
     wanted = as_specified(op, op(*eager))
     price = op.eval_roofline()
     found = as_specified(op, compiled(lambda *args: op(*args))(*traced))
-    assert op.eval_roofline() == price and op.last_call.implementation
+    assert op.eval_roofline() == price and op.last_implementation
     for one, other in zip((*found, *traced), (*wanted, *eager), strict=True):
         if other is not None:
             torch.testing.assert_close(one, other)
@@ -111,6 +111,6 @@ def test_a_fused_call_on_the_gpu_is_priced_as_the_reference_is():
     inputs = [torch.randn(shape, device="cuda") for shape in ((5, 4), (5, 7), (7, 4, 4))]
     fused, reference = RoutedLayerFwdOp(), RoutedLayerFwdOp(target="torch")
     torch.testing.assert_close(fused(*inputs), reference(*inputs))
-    assert fused.last_call.implementation == "fused" and fused.eval_roofline() == reference.eval_roofline()
+    assert fused.last_implementation == "fused" and fused.eval_roofline() == reference.eval_roofline()
     on_gpu = fused.last_call.stages["permute"][0].metadata["ids"]
     assert on_gpu.device.type == "cuda"

@@ -43,17 +43,17 @@ def test_a_failed_call_changes_nothing():
 def test_the_last_registered_implementation_that_serves_runs():
     op = ScaleFwdOp()
     op(torch.ones(2))
-    assert op.last_call.implementation == "add"
+    assert op.last_implementation == "add"
     op = ScaleFwdOp(factor=3)
     op(torch.ones(2))
-    assert op.last_call.implementation == "torch"
-    assert op.serving(op.last_call) == ("torch",)
+    assert op.last_implementation == "torch"
+    assert op.serving(op.check(torch.ones(2))) == ("torch",)
 
 
 def test_a_target_is_used_or_refused():
     op = ScaleFwdOp(target="torch")
     op(torch.ones(2))
-    assert op.last_call.implementation == "torch"
+    assert op.last_implementation == "torch"
     with pytest.raises(OpConstructionError, match="no implementation is named 'cuda'; there are: torch, add, gpu"):
         ScaleFwdOp(target="cuda")
     with pytest.raises(OpNotAvailableError, match="'gpu' does not serve"):
@@ -67,7 +67,7 @@ def test_an_implementation_from_outside_is_preferred_and_checked():
     Mine.register("mine", lambda op, call, x, ids: x * op.params["factor"])
     op = Mine()
     op(torch.ones(2))
-    assert op.last_call.implementation == "mine"
+    assert op.last_implementation == "mine"
     assert "mine" not in ScaleFwdOp.implementation_names()
     Mine.register("wrong", lambda op, call, x, ids: x.double())
     with pytest.raises(
@@ -140,7 +140,7 @@ def test_a_meta_call_runs_nothing_and_returns_the_declared_types():
     result = op(torch.empty(1 << 40, device="meta"))
     assert result.device.type == "meta" and result.shape == (1 << 40,)
     assert op.eval_roofline() == (1 << 40, 8 << 40)
-    assert op.last_call.implementation == ""
+    assert op.last_implementation == ""
 
 
 def test_values_are_read_when_asked_and_never_after_a_write():
@@ -242,7 +242,7 @@ def test_a_subclass_with_an_entry_of_its_own_has_that_entrys_price_and_the_paren
     op = DoubleFwdOp()
     assert op(torch.ones(2)).tolist() == [2, 2] and op.eval_roofline() == (17, 19)
     assert op.ENTRY == "DoubleFwdOp" and op.implementation_names() == ("torch", "add", "gpu")
-    assert op.last_call.implementation == "add"
+    assert op.last_implementation == "add"
 
 
 def test_a_parent_that_would_hide_the_price_of_a_classes_own_entry_is_refused():
@@ -342,3 +342,12 @@ def test_a_call_of_metadata_alone_is_on_meta_where_one_of_its_tensors_is():
     for tensors in ((("a", values), ("b", none)), (("a", none), ("b", values))):
         assert checks.call_device("ScaleFwdOp", tensors, ("a", "b")) == "meta"
     assert checks.call_device("ScaleFwdOp", (("a", values),), ("a",)) == "cpu"
+
+
+@pytest.mark.parametrize("name", ["device", "aliases", "buffers"])
+def test_a_price_cannot_depend_on_who_served_the_call_or_where(name):
+    op = ScaleFwdOp()
+    op(torch.ones(3))
+    with pytest.raises(OpNotAvailableError, match=f"a completed call tells no {name}"):
+        getattr(op.last_call, name)
+    assert not hasattr(op.last_call, "implementation")
