@@ -59,6 +59,11 @@ class MoePermuteNopadFwdOp(generated.MoePermuteNopadFwdOp):
         settings = call.params["num_experts"], call.params["num_experts_local"]
         return kernels.permute(hidden_states, topk_ids, expert_map, *settings)
 
+    def roof_key(self) -> str:
+        """The cores that add integers: the arithmetic is counting pairs by expert."""
+        self.last_call  # noqa: B018  # a roof is valid exactly when a price is
+        return "cuda_core.int32"
+
     def eval_roofline_read_bytes(self) -> int:
         """The hidden rows, ids and map entries that the last call's routing names."""
         return formulas.moe_permute_nopad_read_bytes(self.last_call)

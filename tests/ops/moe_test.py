@@ -51,6 +51,7 @@ def _check(op, hidden, ids, expert_map, local):
     assert torch.equal(perm, hidden[[flat // ids.shape[1] for _, flat in pairs]])
     tokens = {flat // ids.shape[1] for _, flat in pairs}
     named = len(set(ids.flatten().tolist())) if expert_map is not None else 0
+    assert op.roof_key() == "cuda_core.int32"
     assert op.roofline_data_terms() == {
         "local_pairs": len(pairs),
         "tokens_read": len(tokens),
