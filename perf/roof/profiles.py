@@ -9,11 +9,11 @@ import dataclasses
 import os
 import pathlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from google.protobuf import text_format
 
-from tileops.perf.roof import profile_checks, profile_rules
+from tileops.perf.roof import profile_checks
 from tileops.proto import gpu_profile_pb2
 from tileops.tools.cli import errors, nearest, paths
 
@@ -86,12 +86,16 @@ def load_profile(path: str | os.PathLike) -> Profile:
         raise ProfileError(f"cannot read profile {path}: {error.strerror}") from error
     except (text_format.ParseError, UnicodeDecodeError) as error:
         raise ProfileError(f"profile {path}:{error}") from error
-    defects = profile_checks.validate(message)
-    findings = profile_rules.find(message) if not defects else []
-    defects += [finding.text for finding in findings if finding.is_impossible]
-    if defects:
+    if defects := profile_checks.validate(message):
         raise ProfileError(f"profile {path}: " + "; ".join(defects))
-    return _model(message, tuple(f"profile {path}: {finding.text}" for finding in findings))
+    return _model(message, _warnings(path, profile_checks.find(message)))
+
+
+def _warnings(path: str | os.PathLike, findings: Sequence[profile_checks.Finding]) -> tuple[str, ...]:
+    """Returns the findings as warnings that name the profile's file; raises ProfileError if one is impossible."""
+    if impossible := [finding.text for finding in findings if finding.is_impossible]:
+        raise ProfileError(f"profile {path}: " + "; ".join(impossible))
+    return tuple(f"profile {path}: {finding.text}" for finding in findings)
 
 
 def load_profiles() -> list[Profile]:
@@ -211,13 +215,16 @@ def _profile_files() -> list[pathlib.Path]:
 
 
 def _held_against_ours(profile: Profile, path: os.PathLike) -> Profile:
-    """Returns a user's profile with a warning for each figure that is far from the project's own of that device."""
+    """Returns a user's profile with a warning for each figure that is far from the project's figure of that device.
+
+    Raises:
+      ProfileError: A figure is impossible in the light of the project's.
+    """
     known = select(load_profiles(), profile.gpu)
     if known is None:
         return profile
-    found = profile_rules.compare(profile.message, known.message)
-    warnings = tuple(f"profile {path}: {finding.text}" for finding in found)
-    return dataclasses.replace(profile, warnings=profile.warnings + warnings)
+    found = _warnings(path, profile_checks.compare(profile.message, known.message))
+    return dataclasses.replace(profile, warnings=profile.warnings + found)
 
 
 def _model(message: gpu_profile_pb2.GpuProfile, warnings: tuple[str, ...] = ()) -> Profile:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tileops.perf.roof import profile_rules, profiles
+from tileops.perf.roof import profile_checks, profiles
 from tileops.proto import gpu_profile_pb2
 from tileops.tests.profiles import datasheets, rules
 
@@ -35,7 +35,7 @@ def test_no_two_profiles_claim_a_name():
 
 
 def test_figures_beside_unit_counts_are_excused_for_the_cut_down_part_alone():
-    assert {"NVIDIA H20"} == profile_rules.CUT_DOWN
+    assert {"NVIDIA H20"} == profile_checks.CUT_DOWN
 
 
 def _unit(profile, key):
@@ -214,8 +214,8 @@ def test_every_profile_is_in_the_table_of_datasheets_and_nothing_else_is():
 
 @pytest.mark.parametrize("of", ["PLAUSIBLE_CLOCK_MHZ", "PLAUSIBLE_BANDWIDTH"])
 def test_each_architecture_has_its_ranges(of):
-    bounds = getattr(profile_rules, of)
-    assert set(bounds) == {key.removeprefix("GeForce ") for key in profile_rules.OPERATIONS}
+    bounds = getattr(profile_checks, of)
+    assert set(bounds) == {key.removeprefix("GeForce ") for key in profile_checks.OPERATIONS}
     if of == "PLAUSIBLE_CLOCK_MHZ":
         assert all(high < 2 * low for low, high in bounds.values())
     assert all(high < 8 * low for low, high in bounds.values())

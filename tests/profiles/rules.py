@@ -1,6 +1,6 @@
 """What the project's own profiles have to satisfy beyond what every loaded profile does.
 
-`profile_rules` holds figures against each other and the architecture wherever a
+`profile_checks` holds figures against each other and the architecture wherever a
 profile is loaded. Here its warnings count as faults, too, each figure stands in the
 table of datasheets, and each says where it comes from.
 """
@@ -8,7 +8,7 @@ table of datasheets, and each says where it comes from.
 import re
 from collections.abc import Iterable
 
-from tileops.perf.roof import profile_checks, profile_rules
+from tileops.perf.roof import profile_checks
 from tileops.proto import gpu_profile_pb2
 from tileops.tests.profiles import datasheets
 
@@ -16,7 +16,7 @@ from tileops.tests.profiles import datasheets
 def lint(profile: gpu_profile_pb2.GpuProfile) -> list[str]:
     """Returns every fault of a profile, in words."""
     faults = profile_checks.validate(profile)
-    faults += [finding.text for finding in profile_rules.find(profile)]
+    faults += [finding.text for finding in profile_checks.find(profile)]
     faults += _gaps(profile)
     faults += datasheets.differences(profile)
     for name, part in [("hbm", profile.hbm), *((unit.key, unit) for unit in profile.unit)]:
@@ -44,8 +44,8 @@ def _gaps(profile: gpu_profile_pb2.GpuProfile) -> list[str]:
     """Returns what leaves a figure of the project's own unchecked, and 16-bit peaks that are not one figure."""
     faults = []
     capability = profile.compute_capability
-    family = profile_rules.GEFORCE if "GeForce" in profile.gpu else ""
-    if family + capability not in profile_rules.OPERATIONS:
+    family = profile_checks.GEFORCE if "GeForce" in profile.gpu else ""
+    if family + capability not in profile_checks.OPERATIONS:
         faults.append(
             f"compute_capability {capability!r}: no operations a clock are known of it; add them to the rules"
         )
@@ -53,7 +53,7 @@ def _gaps(profile: gpu_profile_pb2.GpuProfile) -> list[str]:
     faults += [
         f"{key} has no range of plausible figures; add it to the rules"
         for key in rates
-        if key not in profile_rules.PLAUSIBLE
+        if key not in profile_checks.PLAUSIBLE
     ]
     bf16 = rates.get("tensor_core.bf16")
     if bf16 is not None and rates.get("tensor_core.fp16") != bf16:

@@ -19,6 +19,7 @@ DEVICE = "Test GPU"
 PROFILE_TEXT = """
     gpu: "Test GPU"
     alias: "Test GPU 8GB"
+    compute_capability: "1.0"
     hbm {
       theoretical_bytes_per_s: 1e12
       calibration: 0.8

@@ -59,6 +59,17 @@ DEFECTS = {
         "assumed_calibration: 0.9",
         "assumed_calibration belongs to a report",
     ),
+    "a clock that is no number": (
+        "calibration: 0.5",
+        "clock_mhz: nan",
+        "unit 'cuda_core.fp32' clock_mhz is nan; in MHz it would",
+    ),
+    "a negative clock": ("calibration: 0.5", "clock_mhz: -5", "unit 'cuda_core.fp32' clock_mhz is -5; in MHz it would"),
+    "no multiprocessor": ("latency_floor_s: 10e-6", "multiprocessors: 0", "multiprocessors is 0; give the count"),
+    "an infinite bandwidth": ("1e12", "inf", "hbm.theoretical_bytes_per_s is inf; in bytes per second"),
+    "a negative floor": ("10e-6", "-10e-6", "latency_floor_s is -1e-05; in seconds it would"),
+    "a suffix of the architecture": ('"1.0"', '"9.0a"', "compute_capability is '9.0a'; write it as \"9.0\""),
+    "a compiler's architecture": ('"1.0"', '"sm_90"', "compute_capability is 'sm_90'; write it as \"9.0\""),
     "no source": ('source: "a datasheet"', "", "theoretical figure and no source"),
 }
 
@@ -323,7 +334,7 @@ def test_unlikely_figures_are_loaded_with_a_warning(tmp_path, figures, more, tol
 
 @pytest.mark.parametrize(
     "more",
-    ["", 'compute_capability: "9.0"', 'compute_capability: "9.0" multiprocessors: 114', 'compute_capability: "11.7"'],
+    ['compute_capability: "9.0"', 'compute_capability: "9.0" multiprocessors: 114', 'compute_capability: "11.7"'],
 )
 def test_dense_figures_are_loaded_without_a_word(tmp_path, more):
     (tmp_path / "mine.textproto").write_text(users_text({}, more=more))
@@ -340,13 +351,16 @@ def test_words_of_sparsity_are_a_warning(tmp_path):
 def test_a_device_that_the_project_knows_is_held_against_its_own_profile(tmp_path):
     # Sparse throughout, and nothing that would tell so by itself.
     text = users_text(_sparse("tf32", "bf16", "fp16", "fp8", "int8"), gpu="NVIDIA H100 PCIe", more="")
-    (tmp_path / "mine.textproto").write_text(text)
-    warnings = profiles.find_profile(str(tmp_path / "mine.textproto")).warnings
-    assert any(
-        "tensor_core.bf16 is 1.512e+15, and 7.56" in each and "a figure with sparsity" in each for each in warnings
-    )
-    (tmp_path / "mine.textproto").write_text(text.replace("NVIDIA H100 PCIe", "A card of ours"))
-    assert profiles.find_profile(str(tmp_path / "mine.textproto")).warnings == ()
+    path = tmp_path / "mine.textproto"
+    path.write_text(text)
+    with pytest.raises(profiles.ProfileError, match="bf16 is 1.512e.15, and 7.56.*a figure with sparsity"):
+        profiles.find_profile(str(path))
+    path.write_text(text.replace("NVIDIA H100 PCIe", "A card of ours"))
+    (warning,) = profiles.find_profile(str(path)).warnings
+    assert "compute_capability is missing, so peaks with sparsity may pass" in warning
+    # Less than known is unlikely, and not impossible.
+    path.write_text(users_text({"cuda_core.fp32": 25e12}, gpu="NVIDIA H100 PCIe", more=""))
+    assert any("cuda_core.fp32 is 2.5e+13, and 5.1" in each for each in profiles.find_profile(str(path)).warnings)
 
 
 def test_the_projects_own_profiles_bring_no_warning():
