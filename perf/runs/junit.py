@@ -1,26 +1,25 @@
 """JUnit XML of benchmark jobs, read as a run.
 
-A test case with a property `op` is a benchmark; each `<tag>_device_busy_ms` of it
-is a measurement of the implementation `<tag>`, with `<tag>_flops`, `<tag>_bytes`
-and `<tag>_timing` (the clock) beside it. The case is what stands in the brackets
-of the test's name. What such a file does not say (the roof key, more often than
-not) stays empty: //perf:reprice fills in the prices of today.
+A test case with a property `op` is a benchmark. Each of its properties `<tag>_device_busy_ms` is a measurement of the
+implementation `<tag>`; `<tag>_flops`, `<tag>_bytes` and `<tag>_timing` (the clock) stand beside it. The case id is the
+text in the brackets of the test's name. What the file does not say, often the roof key, stays empty: //perf:reprice
+fills in today's prices.
 
-A file that leaves open which value, device or test a row is of is refused: example, a
-property `tileops_flops` that stands twice in a test with two values, a suite of an H100 behind
-one of an H200, or a suite that names its device behind its tests.
+An ambiguous file is refused. Examples: a test has the property `tileops_flops` twice, with two values; a suite of an
+H100 follows a suite of an H200.
 """
 
+import contextlib
 import math
 import pathlib
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
 from xml.etree import ElementTree
 
 from google.protobuf import timestamp_pb2
 
 from tileops.perf.runs import reader, writer
 from tileops.proto import benchmark_pb2
+from tileops.tools.cli import words
 
 _BUSY_SUFFIX = "_device_busy_ms"
 _NANOSECONDS_PER_MILLISECOND = 1e6
@@ -55,56 +54,14 @@ _ENVIRONMENT = (
 )
 
 
-class _Suite:
-    """A suite that is open while a file is read.
-
-    Attributes:
-      name: As the file gives it; "" where it does not.
-      number: Its place among the file's suites, from 1; 0 for the root of several.
-      said: Its properties, and those of the suites that it is in.
-      has_records: Whether records were kept of a test in it, or in a suite in it.
-    """
-
-    def __init__(self, name: str, number: int, said: dict[str, str]):
-        self.name, self.number = name, number
-        self.said = dict(said)
-        self.has_records = False
-        self._own: dict[str, str] = {}
-
-    def __str__(self) -> str:
-        return f"suite {self.number}" + (f" ({self.name})" if self.name else "")
-
-    def take(self, name: str, value: str) -> None:
-        """Takes a property of the suite's own.
-
-        Raises:
-          ValueError: It has the property with another value, or tests that were read without it.
-        """
-        _set_once(self._own, name, value)
-        if self.has_records and name in _ENVIRONMENT and self.said.get(name) != value:
-            raise ValueError(f"the property {name!r}, {value!r}, follows tests of the suite; put it before them")
-        self.said[name] = value
-
-
-class _Test(NamedTuple):
-    """Where a row comes from: a test, its suite, and the properties that say what it was measured with."""
-
-    suite: str
-    name: str
-    environment: dict[str, str]
-
-    def __str__(self) -> str:
-        return f"the test {self.name} of {self.suite}"
-
-
 class JUnitReader:
     """One JUnit file, with what `runfile.RunReader` has.
 
     Attributes:
       path: The file.
       header: What its tests, or their suites, say of what they were measured with.
-      footer: Its counts, once the records were read to the end.
-      problems: What was wrong, complete once the records were read to the end.
+      footer: The counts of its records.
+      problems: What was left out, and values that are no numbers.
     """
 
     def __init__(self, path: pathlib.Path, suite: str | None = None):
@@ -115,180 +72,150 @@ class JUnitReader:
           suite: Name of the suite to read, or its number from 1; None to read them all.
 
         Raises:
-          runfile.RunFileError: It cannot be read, is no JUnit XML, or leaves open what
-            a row is of: a property with two values, tests of several devices, drivers
-            or the like, two tests of one row; or it has no such suite.
+          runfile.RunFileError: The file cannot be read, is no JUnit XML, or has no
+            benchmark or no such suite. Or it is ambiguous: a property has two values,
+            tests are of several devices, drivers or the like, or two tests are of one row.
         """
         self.path = path
         self.header = benchmark_pb2.RunHeader()
-        self.footer: benchmark_pb2.RunFooter | None = None
+        self.footer = benchmark_pb2.RunFooter()
         self.problems: list[reader.Problem] = []
         self._suite = suite
         self._suites: list[str] = []
         self._others = 0
         self._kept: list[benchmark_pb2.BenchmarkRecord] = []
-        # The first test with a benchmark, and the test that each row is of.
-        self._first: _Test | None = None
-        self._owners: dict[tuple[str, ...], _Test] = {}
-        self._read()
+        # The first test with a benchmark, with its environment; and which test has a name or a row.
+        self._first: tuple[str, dict[str, str]] | None = None
+        self._owners: dict[tuple[str, ...], str] = {}
+        self._read_suite(self._root(), {})
         if suite is not None and not any(map(self._is_asked_for, self._suites, range(1, len(self._suites) + 1))):
             there = ", ".join(filter(None, self._suites)) or f"numbers 1 to {len(self._suites)}"
-            raise reader.RunFileError(f"{path}: no suite is {suite!r}; there are: {there}")
+            raise self._refusal(f"no suite is {suite!r}; there are: {there}")
+        if not self._kept:
+            raise self._refusal(
+                f"none of its {words.counted(self._others, 'test case')} has the property 'op', which names a"
+                " benchmark's op: there is nothing to convert"
+            )
+        if self._others:
+            left_out = f"left out {words.counted(self._others, 'test case')} without the property 'op'"
+            self.problems.append(reader.Problem(None, left_out))
 
     def records(self) -> Iterator[benchmark_pb2.BenchmarkRecord]:
         """Yields a record for each measurement; for a test without any, its outcome."""
-        self.problems = []
-        counts = benchmark_pb2.RunFooter()
-        for record in self._kept:
-            writer.count_record(counts, record)
-            yield record
-        if self._others:
-            left_out = (
-                "1 test case has no property 'op' and is left out"
-                if self._others == 1
-                else f"{self._others} test cases have no property 'op' and are left out"
-            )
-            self.problems.append(reader.Problem(None, left_out))
-        if not self._kept:
-            self.problems.append(reader.Problem(None, "no test case has a property 'op': the run is empty"))
-        self.footer = counts
+        yield from self._kept
 
-    def _read(self) -> None:
-        """Reads the file once, from its root to its end."""
-        suites: list[_Suite] = []
-        test_depth = 0
-        is_root = True
-        for event, each in self._events():
-            if event == "start" and is_root:
-                self._check_root(each.tag)
-                is_root = False
-            _, brace, local = each.tag.partition("}")
-            if brace and local in _ELEMENTS:
-                raise self._refusal(
-                    f"<{local}> is of the namespace {each.tag[1 : -len(local) - 1]!r}; JUnit XML has none"
-                )
-            if each.tag == "testcase":
-                test_depth += 1 if event == "start" else -1
-                if event == "end":
-                    known = len(self._kept)
-                    if self._is_asked_for(suites[-1].name, suites[-1].number):
-                        self._take_test(each, suites[-1])
-                    for suite in suites:
-                        suite.has_records |= len(self._kept) > known
-                    each.clear()
-            elif each.tag in _ROOTS and event == "start":
-                suites.append(self._begun(each, suites))
-            elif each.tag in _ROOTS:
-                suites.pop()
-                each.clear()
-            elif each.tag == "property" and event == "end" and not test_depth:
-                try:
-                    suites[-1].take(each.get("name", ""), each.get("value", ""))
-                except ValueError as error:
-                    raise self._refusal(f"{suites[-1]}: {error}") from error
-
-    def _check_root(self, tag: str) -> None:
-        """Raises RunFileError for a file that is XML and no JUnit."""
-        namespace, _, local = tag.rpartition("}")
-        if local not in _ROOTS:
-            raise self._refusal(f"not JUnit XML: its root is <{local}>, and that of JUnit <testsuites> or <testsuite>")
-        if namespace:
-            raise self._refusal(
-                f"its root <{local}> is of the namespace {namespace[1:]!r}, and JUnit XML has none: take xmlns= out"
-            )
-
-    def _begun(self, suite: ElementTree.Element, around: list[_Suite]) -> _Suite:
-        """Returns a suite that begins within others."""
-        number = 0
-        if suite.tag == "testsuite":
-            self._suites.append(suite.get("name", ""))
-            number = len(self._suites)
-            if self._is_asked_for(suite.get("name", ""), number):
-                self._take_time(suite)
-        return _Suite(suite.get("name", ""), number, around[-1].said if around else {})
-
-    def _is_asked_for(self, name: str, number: int) -> bool:
-        return self._suite is None or self._suite in (name, str(number))
-
-    def _take_test(self, test: ElementTree.Element, suite: _Suite) -> None:
-        """Keeps the records of a test; raises RunFileError where it is not clear what they are of."""
-        name = ".".join(filter(None, (test.get("classname"), test.get("name"))))
-        properties: dict[str, str] = {}
+    def _root(self) -> ElementTree.Element:
+        """Returns the root of the file; raises RunFileError if it is not one of JUnit XML."""
         try:
-            for each in test.iter("property"):
-                _set_once(properties, each.get("name", ""), each.get("value", ""))
-        except ValueError as error:
-            raise self._refusal(f"the test {name} of {suite}: {error}") from error
-        if not properties.get("op"):
-            self._others += 1
-            return
-        said = suite.said | properties
-        this = _Test(str(suite), name, {field: said.get(field, "") for field in _ENVIRONMENT})
-        self._check_environment(this)
-        self._check_alone(("test", str(suite), name), this, f"{suite} has two tests {name}")
-        for record in _records(test, properties):
-            key = (record.op, record.case_id, record.implementation)
-            if record.implementation:  # an outcome without a measurement is of no row that another could be taken for
-                self._check_alone(("row", *key), this, f"two tests are of {' '.join(filter(None, key))}")
-            self._kept.append(record)
-
-    def _check_environment(self, this: _Test) -> None:
-        """Raises RunFileError where a test was measured with something else than the first; fills in the header."""
-        if self._first is None:
-            self._first = this
-            for field, value in this.environment.items():
-                setattr(self.header.environment, field, value)
-            return
-        for field, value in this.environment.items():
-            if value != (ours := self._first.environment[field]):
-                raise self._refusal(
-                    f"{self._first} and {this} are of two runs: their {field} is {ours or 'not said'!r} and"
-                    f" {value or 'not said'!r}; convert each suite alone, with --suite=NAME or its number"
-                )
-
-    def _check_alone(self, key: tuple[str, ...], this: _Test, what: str) -> None:
-        """Raises RunFileError where another test has the key already."""
-        owner = self._owners.setdefault(key, this)
-        if owner is not this:
-            raise self._refusal(
-                f"{what}: {owner}, and {this}; leave one out, give one another name, or convert suites alone with --suite"
-            )
-
-    def _refusal(self, what: str) -> reader.RunFileError:
-        return reader.RunFileError(f"{self.path}: {what}")
-
-    def _events(self) -> Iterator[tuple[str, ElementTree.Element]]:
-        try:
-            with open(self.path, "rb") as file:
-                yield from ElementTree.iterparse(file, ("start", "end"))
+            root = ElementTree.parse(self.path).getroot()
         except OSError as error:
             raise reader.RunFileError(f"cannot read {self.path}: {error.strerror}") from error
         except ElementTree.ParseError as error:
             line, column = error.position
             raise reader.RunFileError(f"{self.path}:{line}:{column + 1}: not JUnit XML: {error}") from error
+        local = root.tag.rpartition("}")[2]
+        if local not in _ROOTS:
+            raise self._refusal(f"not JUnit XML: its root is <{local}>, and that of JUnit <testsuites> or <testsuite>")
+        for each in root.iter():
+            namespace, _, local = each.tag.rpartition("}")
+            if namespace and local in _ELEMENTS:
+                raise self._refusal(
+                    f"<{local}> is of the namespace {namespace[1:]!r}, and JUnit XML has none: remove xmlns="
+                )
+        return root
 
-    def _take_time(self, suite: ElementTree.Element) -> None:
-        stamp = suite.get("timestamp")
-        if self.header.HasField("started_at") or not stamp:
+    def _read_suite(self, suite: ElementTree.Element, around: dict[str, str]) -> None:
+        """Takes the tests of a suite and of the suites in it; `around` has the properties of those around it."""
+        name, number = suite.get("name", ""), 0
+        if suite.tag == "testsuite":
+            self._suites.append(name)
+            number = len(self._suites)
+        title = f"suite {number}" + (f" ({name})" if name else "")
+        is_asked_for = self._is_asked_for(name, number)
+        if is_asked_for and not self.header.HasField("started_at"):
+            _take_time(suite.get("timestamp", ""), self.header)
+        said = around | self._properties(suite.iterfind("properties/property"), title)
+        for each in suite:
+            if each.tag == "testcase" and is_asked_for:
+                self._take_test(each, title, said)
+            elif each.tag in _ROOTS:
+                self._read_suite(each, said)
+
+    def _is_asked_for(self, name: str, number: int) -> bool:
+        return self._suite is None or self._suite in (name, str(number))
+
+    def _take_test(self, test: ElementTree.Element, suite: str, said: dict[str, str]) -> None:
+        """Keeps the records of a test; raises RunFileError if it is not clear what they are of."""
+        name = ".".join(filter(None, (test.get("classname"), test.get("name"))))
+        title = f"the test {name} of {suite}"
+        properties = self._properties(test.iter("property"), title)
+        if not properties.get("op"):
+            self._others += 1
             return
-        # JUnit's own form names no zone; RFC 3339 wants one.
-        has_zone = stamp.endswith("Z") or "+" in stamp[10:] or "-" in stamp[10:]
-        started = timestamp_pb2.Timestamp()
-        try:
-            started.FromJsonString(stamp if has_zone else stamp + "Z")
-        except ValueError:
-            return  # A time that cannot be read is one that is not known.
-        self.header.started_at.CopyFrom(started)
+        said = said | properties
+        self._check_environment(title, {field: said.get(field, "") for field in _ENVIRONMENT})
+        self._check_alone(("test", suite, name), title, f"{suite} has two tests {name}")
+        for record, defect in _records(test, properties):
+            key = (record.op, record.case_id, record.implementation)
+            if record.implementation:  # an outcome without a measurement is of no row that another could be taken for
+                self._check_alone(("row", *key), title, f"two tests are of {' '.join(filter(None, key))}")
+            if defect:
+                self.problems.append(reader.Problem(None, f"{title}: {defect}; its row is an error without a time"))
+            writer.count_record(self.footer, record)
+            self._kept.append(record)
+
+    def _properties(self, elements: Iterable[ElementTree.Element], title: str) -> dict[str, str]:
+        """Returns properties by name; raises RunFileError if one has two values."""
+        found: dict[str, str] = {}
+        for each in elements:
+            name, value = each.get("name", ""), each.get("value", "")
+            if found.setdefault(name, value) != value:
+                raise self._refusal(
+                    f"{title}: the property {name!r} stands there twice, with {found[name]!r} and {value!r}; keep one"
+                )
+        return found
+
+    def _check_environment(self, title: str, environment: dict[str, str]) -> None:
+        """Raises RunFileError if a test's environment is not that of the first test, which goes into the header."""
+        if self._first is None:
+            self._first = title, environment
+            for field, value in environment.items():
+                setattr(self.header.environment, field, value)
+        first, ours = self._first
+        for field, value in environment.items():
+            if value != ours[field]:
+                raise self._refusal(
+                    f"{first} and {title} are of two runs: their {field} is {ours[field] or 'not said'!r} and"
+                    f" {value or 'not said'!r}; convert each suite alone, with --suite=NAME or its number"
+                )
+
+    def _check_alone(self, key: tuple[str, ...], title: str, what: str) -> None:
+        """Raises RunFileError if another test has the key already."""
+        if key in self._owners:
+            raise self._refusal(
+                f"{what}: {self._owners[key]}, and {title}; leave one out, give one another name, or convert suites"
+                " alone with --suite"
+            )
+        self._owners[key] = title
+
+    def _refusal(self, what: str) -> reader.RunFileError:
+        return reader.RunFileError(f"{self.path}: {what}")
 
 
-def _set_once(properties: dict[str, str], name: str, value: str) -> None:
-    """Sets a property. Raises ValueError if it is set to another value already."""
-    if properties.setdefault(name, value) != value:
-        raise ValueError(f"the property {name!r} stands there twice, with {properties[name]!r} and {value!r}; keep one")
+def _take_time(stamp: str, header: benchmark_pb2.RunHeader) -> None:
+    """Sets when the run began; a time that cannot be read is one that is not known."""
+    # JUnit's own form names no zone; RFC 3339 wants one.
+    has_zone = stamp.endswith("Z") or "+" in stamp[10:] or "-" in stamp[10:]
+    started = timestamp_pb2.Timestamp()
+    with contextlib.suppress(ValueError):
+        started.FromJsonString(stamp if has_zone else stamp + "Z")
+        header.started_at.CopyFrom(started)
 
 
-def _records(test: ElementTree.Element, properties: dict[str, str]) -> Iterator[benchmark_pb2.BenchmarkRecord]:
-    """Yields the records of a test with these properties."""
+def _records(
+    test: ElementTree.Element, properties: dict[str, str]
+) -> Iterator[tuple[benchmark_pb2.BenchmarkRecord, str]]:
+    """Yields the records of a test with these properties, each with the value in them that is no number ("": none)."""
     status, message = _outcome(test)
     tags = [name.removesuffix(_BUSY_SUFFIX) for name in properties if name.endswith(_BUSY_SUFFIX)]
     for tag in tags or [""]:
@@ -302,6 +229,7 @@ def _records(test: ElementTree.Element, properties: dict[str, str]) -> Iterator[
             message=message,
             roof_key=properties.get(f"{tag}_roof_key", properties.get("roof_key", "")),
         )
+        defect = ""
         try:
             record.flops = _count(properties, f"{tag}_flops")
             record.bytes = _count(properties, f"{tag}_bytes")
@@ -310,8 +238,8 @@ def _records(test: ElementTree.Element, properties: dict[str, str]) -> Iterator[
         except ValueError as error:
             record.ClearField("timing")
             record.status = benchmark_pb2.STATUS_ERROR
-            record.message = str(error)
-        yield record
+            record.message = defect = str(error)
+        yield record, defect
 
 
 def _outcome(test: ElementTree.Element) -> tuple[benchmark_pb2.Status, str]:

@@ -136,7 +136,7 @@ def test_junit_becomes_a_run_that_can_be_priced(tmp_path, convert):
     (tmp_path / "nightly.xml").write_text(JUNIT)
     status, out, err = convert("--in=nightly.xml", "--out=run.binpb")
     assert (status, out) == (0, "")
-    assert "records: nightly.xml: 1 test case has no property 'op' and is left out\n" in err
+    assert "records: nightly.xml: left out 1 test case without the property 'op'\n" in err
     reader = runfile.read_run(tmp_path / "run.binpb")
     tileops, compiled, failed, skipped, *bad = reader.records()
     assert reader.header.environment.device_name == "Test GPU"
@@ -393,20 +393,6 @@ AMBIGUOUS = {
         junit_suite(junit_test(), junit_test("test_a[y]", device_name="NVIDIA H100"), **H200),
         "device_name is 'NVIDIA H200' and 'NVIDIA H100'",
     ),
-    "a device behind the tests": (
-        junit_suite(junit_test()).replace("</testsuite>", BEHIND),
-        "suite 1 (s): the property 'device_name', 'NVIDIA H100', follows tests of the suite; put it before them",
-    ),
-    "a device behind the tests of a suite within another's": (
-        junit_suite(junit_suite(junit_test(), name="inner").replace("</testsuite>", BEHIND), **H200),
-        "suite 2 (inner): the property 'device_name', 'NVIDIA H100', follows tests",
-    ),
-    "a device behind a suite": (
-        junit_suite(junit_suite(junit_test(), name="inner")).replace(
-            "</testsuite></testsuite>", "</testsuite>" + BEHIND
-        ),
-        "suite 1 (s): the property 'device_name', 'NVIDIA H100', follows tests",
-    ),
     "one id twice": (
         junit_suite(junit_test(), junit_test(t_device_busy_ms="1")),
         "suite 1 (s) has two tests bench.test_a[x]",
@@ -437,7 +423,7 @@ def test_junit_that_leaves_open_what_a_row_is_of_is_refused(tmp_path, convert, s
 FOREIGN = {
     "a root in a namespace": (
         f'<testsuites xmlns="http://x/y">{junit_suite(junit_test())}</testsuites>',
-        "its root <testsuites> is of the namespace 'http://x/y', and JUnit XML has none: take xmlns= out",
+        "<testsuites> is of the namespace 'http://x/y', and JUnit XML has none: remove xmlns=",
     ),
     "tests in a namespace": (
         "<testsuites>"
@@ -445,7 +431,7 @@ FOREIGN = {
         .replace("testcase", 'j:testcase xmlns:j="z"', 1)
         .replace("</testcase>", "</j:testcase>")
         + "</testsuites>",
-        "<testcase> is of the namespace 'z'; JUnit XML has none",
+        "<testcase> is of the namespace 'z', and JUnit XML has none",
     ),
     "a page": (
         "<html><body><p>404</p></body></html>",
@@ -488,13 +474,38 @@ def test_what_is_said_twice_alike_or_of_all_suites_is_clear(tmp_path, convert):
     )
     (tmp_path / "nightly.xml").write_text(nested)
     status, _, err = convert("--in=nightly.xml", "--out=run.binpb")
-    assert (status, err) == (0, "records: nightly.xml: 2 test cases have no property 'op' and are left out\n")
+    assert (status, err) == (0, "records: nightly.xml: left out 2 test cases without the property 'op'\n")
     reader = runfile.read_run(tmp_path / "run.binpb")
     assert reader.header.environment.device_name == "NVIDIA H200"
     assert [record.case_id for record in reader.records()] == ["x", "y"]
 
 
-def test_junit_without_a_benchmark_says_that_the_run_is_empty(tmp_path, convert):
-    (tmp_path / "nightly.xml").write_text(junit_suite())
-    status, _, err = convert("--in=nightly.xml", "--out=run.binpb", "--device_name=NVIDIA H200")
-    assert status == 0 and "no test case has a property 'op': the run is empty" in err
+@pytest.mark.parametrize("tests, count", [("", "0 test cases"), ('<testcase name="other"/>', "1 test case")])
+def test_junit_without_a_benchmark_is_refused_with_the_property_that_it_lacks(tmp_path, convert, tests, count):
+    (tmp_path / "nightly.xml").write_text(junit_suite(tests))
+    status, out, err = convert("--in=nightly.xml", "--out=run.binpb", "--device_name=NVIDIA H200")
+    assert (status, out) == (2, "") and not (tmp_path / "run.binpb").exists()
+    assert f"nightly.xml: none of its {count} has the property 'op', which names a benchmark's op" in err
+
+
+@pytest.mark.parametrize("name, value", [("t_flops", "many"), ("t_device_busy_ms", "nan"), ("t_bytes", "-1")])
+def test_a_value_that_is_no_number_is_told_with_its_file_and_test(tmp_path, convert, name, value):
+    (tmp_path / "nightly.xml").write_text(junit_suite(junit_test(**{name: value}), OTHER, **H200))
+    status, _, err = convert("--in=nightly.xml", "--out=run.binpb")
+    (line,) = err.splitlines()
+    assert status == 0
+    assert line.startswith(
+        f"records: nightly.xml: the test bench.test_a[x] of suite 1 (s): {name} is {value!r}, not a "
+    )
+    assert [record.status for record in runfile.read_run(tmp_path / "run.binpb").records()] == [
+        benchmark_pb2.STATUS_ERROR,
+        benchmark_pb2.STATUS_OK,
+    ]
+
+
+@pytest.mark.parametrize("outer", [{}, H200])
+def test_a_property_of_a_suite_counts_wherever_it_stands(tmp_path, convert, outer):
+    inner = junit_suite(junit_test(), name="inner").replace("</testsuite>", BEHIND)
+    (tmp_path / "nightly.xml").write_text(f"<testsuites>{junit_suite(inner, **outer)}</testsuites>")
+    assert convert("--in=nightly.xml", "--out=run.binpb")[0] == 0
+    assert runfile.read_run(tmp_path / "run.binpb").header.environment.device_name == "NVIDIA H100"
