@@ -1,17 +1,13 @@
 """A comparison as a table for people: a terminal's colours and width respected."""
 
 import itertools
-from collections.abc import Iterable
 from typing import TextIO
-
-from rich import table as rich_table
-from rich import text as rich_text
 
 from tileops.perf.comparison import rows as compare_rows
 from tileops.perf.comparison import text as compare_text
-from tileops.perf.report import layout, table_columns, table_console
-from tileops.perf.report.table_columns import Column
-from tileops.proto import roofline_pb2
+from tileops.perf.report import columns
+from tileops.perf.report import text as report_text
+from tileops.perf.report.columns import Column
 from tileops.tools.cli import words
 
 _Verdict = compare_rows.Verdict
@@ -43,25 +39,21 @@ _COLUMNS = (
 def write_table(comparison: compare_text.Comparison, out: TextIO, every_row: bool) -> None:
     """Writes what changed, the mean of each family and the counts.
 
-    Of more than `table_console.MOST_ROWS` rows, the gravest are listed.
+    Of more than `columns.MOST_ROWS` rows, the gravest are listed.
 
     Args:
       comparison: What to write.
       out: Where to; colours go to terminals alone.
       every_row: Whether rows in which nothing changed are listed, too.
     """
-    console = table_console.new(out)
+    console = columns.console(out)
     for name, run in (("base", comparison.base), ("new ", comparison.new)):
-        console.print(f"{name}  {words.printable(_run_in_words(run))}")
+        console.print(f"{name}  {words.printable(report_text.run_in_words(run))}")
     rows = (row for row in comparison.rows if every_row or compare_text.is_news(row))
-    shown = list(itertools.islice(rows, table_console.MOST_ROWS))
+    shown = list(itertools.islice(rows, columns.MOST_ROWS))
     if shown:
-        layout.print_rows(
-            table_columns.fill(_COLUMNS, shown),
-            [_STYLES[row.verdict] for row in shown],
-            [layout.Group("", len(shown))],
-            console,
-        )
+        styles = [_STYLES[row.verdict] for row in shown]
+        columns.print_rows(_COLUMNS, shown, styles, [columns.Group("", len(shown))], console)
         left_out = sum(1 for _ in rows)
         if left_out:
             console.print(
@@ -70,9 +62,12 @@ def write_table(comparison: compare_text.Comparison, out: TextIO, every_row: boo
                 style="yellow",
             )
         console.print()
-    families = compare_rows.families(comparison.rows)
+    families = [
+        (each.family, str(each.rows), compare_text.change(each.ratio))
+        for each in compare_rows.families(comparison.rows)
+    ]
     if families:
-        console.print(_families_table(families))
+        columns.print_summary(("family", "rows", "mean change"), families, console)
         console.print()
     _print_foot(comparison, console)
 
@@ -82,21 +77,10 @@ def _note(row: compare_rows.Row) -> str:
 
 
 def _time(time: compare_rows.Time | None) -> str:
-    return "" if time is None else f"{time.median_s * 1e6:,.2f}{table_columns.UNIT_SUFFIX}"
+    return "" if time is None else f"{time.median_s * 1e6:,.2f}{columns.UNIT_SUFFIX}"
 
 
-def _families_table(families: Iterable[compare_rows.FamilyRatio]) -> rich_table.Table:
-    table = layout.new_table()
-    table.add_column("family")
-    table.add_column("rows", justify="right")
-    table.add_column("mean change", justify="right")
-    for each in families:
-        name = rich_text.Text(words.printable(each.family) or "(none)")
-        table.add_row(name, str(each.rows), compare_text.change(each.ratio))
-    return table
-
-
-def _print_foot(comparison: compare_text.Comparison, console: table_console.Console) -> None:
+def _print_foot(comparison: compare_text.Comparison, console: columns.Console) -> None:
     parts = [words.counted(len(comparison.rows), "row")]
     for name, count in compare_rows.counts(comparison.rows).items():
         if count:
@@ -105,24 +89,9 @@ def _print_foot(comparison: compare_text.Comparison, console: table_console.Cons
     if mean is not None:
         parts.append(f"mean change {compare_text.change(mean)}")
     console.print(", ".join(parts))
-    for run in (comparison.base, comparison.new):
-        for problem in run.problems:
-            line = words.printable(f"{run.file}: {problem}")
-            console.print(line, style="yellow")
+    for line in report_text.problems((comparison.base, comparison.new)):
+        console.print(words.printable(line), style="yellow")
     if comparison.warning:
         console.print(words.printable(comparison.warning), style="bold red")
     failed = comparison.health == "failed"
     console.print(f"health: {comparison.health}", style="bold red" if failed else "green")
-
-
-def _run_in_words(run: roofline_pb2.RunSummary) -> str:
-    facts = [
-        run.device_name or run.device_kind or "unknown device",
-        run.file,
-        words.counted(run.records, "record"),
-        run.started_at[:10],
-        run.driver_version and f"driver {run.driver_version}",
-        run.torch_version and f"torch {run.torch_version}",
-        run.project_revision[:12],
-    ]
-    return "  ".join(fact for fact in facts if fact)

@@ -72,9 +72,9 @@ def warnings(head: roofline_pb2.Report, summaries: summary.Summaries) -> str:
     warnings = [
         profiles.assumption_in_words(head.profile),
         text.summing_hint(head),
-        text.uncalibrated_hint(summaries.uncalibrated),
+        *text.blank_hints(summaries.blanks),
+        *text.problems(head.runs),
     ]
-    warnings += [f"{run.file}: {problem}" for run in head.runs for problem in run.problems]
     return "".join(f'<p class="warning">{page.text(each)}</p>' for each in warnings if each)
 
 

@@ -1,6 +1,7 @@
 """What many rows come to: by family, by op, and where the most time is to win."""
 
 import array
+import collections
 import dataclasses
 import statistics
 
@@ -67,19 +68,21 @@ class Summaries:
 
     Attributes:
       predicted: How many rows have a bound and lack nothing but a measured time.
-      uncalibrated: How many are blank for want of a calibration.
+      blanks: How many rows are blank, by reason; predicted rows are not.
     """
 
     def __init__(self):
         self.predicted = 0
-        self.uncalibrated = 0
+        self.blanks: collections.Counter[int] = collections.Counter()
         self._families: dict[str, Totals] = {}
         self._ops: dict[str, Totals] = {}
 
     def add(self, row: roofline_pb2.Row) -> None:
         """Counts a row in."""
-        self.predicted += text.is_predicted(row)
-        self.uncalibrated += row.blank_reason == roofline_pb2.BLANK_REASON_UNCALIBRATED
+        if text.is_predicted(row):
+            self.predicted += 1
+        elif row.verdict == roofline_pb2.VERDICT_BLANK:
+            self.blanks[row.blank_reason] += 1
         for totals, name in ((self._families, row.family), (self._ops, row.op)):
             if name not in totals:
                 totals[name] = Totals(name)

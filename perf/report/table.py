@@ -1,20 +1,58 @@
-"""The report as a table for people: a terminal's colours and width respected."""
+"""The report as a table for people: its rows, its summaries and its health."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TextIO
 
-from rich import table as rich_table
-from rich import text as rich_text
-
-from tileops.perf.report import columns, layout, table_console, text
+from tileops.perf.report import columns, text
 from tileops.perf.report import summary as report_summary
-from tileops.perf.roof import profiles
+from tileops.perf.report.columns import Column
+from tileops.perf.roof import pricing, profiles
 from tileops.proto import roofline_pb2
 from tileops.tools.cli import words
 
 _OPS_TO_WIN = 5
 # A list of more impossible rows helps nobody; the rows themselves say it, too.
 _MOST_ERRORS_LISTED = 50
+_TOTALS = (
+    "Totals are of the counted rows: latency-bound, impossible and blank rows are left out. Total headroom is that of all"
+    " these rows, time to win that of the rows below the ceiling alone."
+)
+
+_BARS = "\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588"
+_MOST_BARS = 12
+# Decimal places of a percentage that lies beside a line between verdicts.
+_MOST_DIGITS = 6
+
+_STYLES = {
+    roofline_pb2.VERDICT_FORMULA_ERROR: "bold red",
+    roofline_pb2.VERDICT_BLANK: "dim",
+    roofline_pb2.VERDICT_LATENCY_BOUND: "cyan",
+    roofline_pb2.VERDICT_ANOMALY: "magenta",
+    roofline_pb2.VERDICT_AT_CEILING: "green",
+    roofline_pb2.VERDICT_BELOW: "",
+}
+
+_TIME = Column("time", lambda row: _time(row, "actual_time_s"), is_number=True, yields=4)
+_HEADROOM = Column("headroom", lambda row: _time(row, "headroom_s"), is_number=True, is_optional=True, yields=1)
+_EFFICIENCY = Column(
+    "efficiency", lambda row: percent(row.efficiency if row.HasField("efficiency") else None), is_number=True, yields=5
+)
+_COURSE = Column("course", lambda row: _course(row.history), is_optional=True, yields=6)
+_COLUMNS = (
+    Column("op", lambda row: row.op, is_name=True),
+    Column("case", lambda row: row.case_id, is_name=True),
+    Column("implementation", lambda row: row.implementation, is_name=True, is_optional=True),
+    _TIME,
+    Column("SOL time", lambda row: _time(row, "sol_time_s"), is_number=True, yields=3),
+    _HEADROOM,
+    _EFFICIENCY,
+    Column("bound", lambda row: text.enum_name(row, "bound") or "", yields=2),
+    Column("verdict", lambda row: "predicted" if text.is_predicted(row) else text.verdict(row)),
+    _COURSE,
+    Column("note", text.note, is_note=True, is_optional=True),
+)
+# Columns that a prediction has nothing for.
+_MEASURED = (_TIME, _HEADROOM, _EFFICIENCY, _COURSE)
 
 
 def write_table(
@@ -28,7 +66,7 @@ def write_table(
 
     Args:
       head: The report but for its rows.
-      rows: The rows, in order; no more than `table_console.MOST_ROWS` of them are kept.
+      rows: The rows, in order; no more than `columns.MOST_ROWS` of them are kept.
       out: Where to; colours go to terminals alone.
       top: How many rows to show; None for all. Sums and counts are of all rows.
       winnable_first: Whether rows below the ceiling come first, for a report by headroom. The kernels of the others are
@@ -36,8 +74,8 @@ def write_table(
     """
     is_cut = top is not None and top < head.summary.rows
     winnable_first = winnable_first and is_cut and not head.is_prediction
-    most = table_console.MOST_ROWS if top is None else min(top, table_console.MOST_ROWS)
-    console = table_console.new(out)
+    most = columns.MOST_ROWS if top is None else min(top, columns.MOST_ROWS)
+    console = columns.console(out)
     for line in _head(head):
         console.print(words.printable(line), style="bold" if out.isatty() else None)
     shown: list[roofline_pb2.Row] = []
@@ -57,21 +95,12 @@ def write_table(
         _print_rows(shown, summaries, head.is_prediction, console)
         _print_left_out(len(shown), head.summary.rows, winnable_first, is_cut and most == top, console)
         console.print()
-        console.print(_family_table(head, summaries))
-        if hint := text.summing_hint(head):
-            console.print(hint, style="yellow")
-        console.print()
-        if not head.is_prediction and summaries.most_to_win(_OPS_TO_WIN):
-            console.print(_to_win_table(summaries))
-            console.print()
+        _print_summaries(head, summaries, console)
     _print_foot(head, summaries, errors, console)
 
 
 def _print_rows(
-    shown: list[roofline_pb2.Row],
-    summaries: report_summary.Summaries,
-    is_prediction: bool,
-    console: table_console.Console,
+    shown: list[roofline_pb2.Row], summaries: report_summary.Summaries, is_prediction: bool, console: columns.Console
 ) -> None:
     """Prints rows by family: that of the first row first; within one, in their order."""
     by_family: dict[str, list[roofline_pb2.Row]] = {}
@@ -79,11 +108,13 @@ def _print_rows(
         by_family.setdefault(row.family, []).append(row)
     rows = [row for family in by_family.values() for row in family]
     groups = [
-        layout.Group(_title(family, len(each), summaries.rows_of(family)) if len(by_family) > 1 else "", len(each))
+        columns.Group(_title(family, len(each), summaries.rows_of(family)) if len(by_family) > 1 else "", len(each))
         for family, each in by_family.items()
     ]
-    filled = columns.fill(rows, is_prediction)
-    layout.print_rows(filled, list(map(columns.style, rows)), groups, console)
+    shown_columns = [column for column in _COLUMNS if not (is_prediction and column in _MEASURED)]
+    columns.print_rows(
+        shown_columns, rows, ["" if text.is_predicted(row) else _STYLES[row.verdict] for row in rows], groups, console
+    )
 
 
 def _title(family: str, shown: int, rows: int) -> str:
@@ -91,7 +122,7 @@ def _title(family: str, shown: int, rows: int) -> str:
     return f"{family or '(no family)'} ({count if shown == rows else f'{shown} of {count}'})"
 
 
-def _print_left_out(shown: int, rows: int, winnable_first: bool, by_flag: bool, console: table_console.Console) -> None:
+def _print_left_out(shown: int, rows: int, winnable_first: bool, by_flag: bool, console: columns.Console) -> None:
     count = rows - shown
     if count > 0 and by_flag:
         which = "rows with the most time to win" if winnable_first else "rows that come first by --sort"
@@ -108,16 +139,7 @@ def _print_left_out(shown: int, rows: int, winnable_first: bool, by_flag: bool, 
 
 def _head(report: roofline_pb2.Report) -> list[str]:
     profile = report.profile
-    lines = []
-    for run in report.runs:
-        device = run.device_name or run.device_kind or "unknown device"
-        records = words.counted(run.records, "record")
-        facts = [device, run.file, records, run.started_at[:10]]
-        if run.driver_version:
-            facts.append(f"driver {run.driver_version}")
-        if run.torch_version:
-            facts.append(f"torch {run.torch_version}")
-        lines.append("  ".join(fact for fact in facts if fact))
+    lines = [text.run_in_words(run) for run in report.runs]
     if report.is_prediction:
         lines.append(f"predicted for {profile.gpu}: SOL times are bounds, nothing was measured there")
     elif report.HasField("profile"):
@@ -135,50 +157,42 @@ def _head(report: roofline_pb2.Report) -> list[str]:
     return lines
 
 
-def _family_table(head: roofline_pb2.Report, summaries: report_summary.Summaries) -> rich_table.Table:
-    table = layout.new_table()
-    table.add_column("family", no_wrap=True, overflow="ellipsis")
-    titles: tuple[str, ...] = ("rows", "at ceiling", "counted", "median efficiency", "total headroom")
+def _print_summaries(head: roofline_pb2.Report, summaries: report_summary.Summaries, console: columns.Console) -> None:
+    families = summaries.families()
     if head.is_prediction:
-        titles = ("rows", "counted", "total SOL time")
-    for title in titles:
-        table.add_column(title, justify="right")
-    cells: tuple[str, ...]
-    for family in summaries.families():
-        if head.is_prediction:
-            cells = (str(family.bounded), columns.microseconds(family.sol_time_s))
-        else:
-            cells = (
-                str(family.at_ceiling),
-                str(family.counted),
-                columns.percent(family.median_efficiency),
-                columns.microseconds(family.headroom_s),
-            )
-        name = rich_text.Text(words.printable(family.name) or "(none)")
-        table.add_row(name, str(family.rows), *cells)
-    return table
-
-
-def _to_win_table(summaries: report_summary.Summaries) -> rich_table.Table:
-    table = layout.new_table()
-    table.add_column("most time to win", no_wrap=True, overflow="ellipsis")
-    for title in ("rows", "median efficiency", "time to win"):
-        table.add_column(title, justify="right")
-    for op in summaries.most_to_win(_OPS_TO_WIN):
-        table.add_row(
-            rich_text.Text(words.printable(op.name)),
-            str(op.rows),
-            columns.percent(op.median_efficiency),
-            columns.microseconds(op.to_win_s),
+        bounds = [(each.name, str(each.rows), str(each.bounded), microseconds(each.sol_time_s)) for each in families]
+        columns.print_summary(("family", "rows", "counted", "total SOL time"), bounds, console)
+        console.print()
+        return
+    totals = [
+        (
+            each.name,
+            str(each.rows),
+            str(each.at_ceiling),
+            str(each.counted),
+            percent(each.median_efficiency),
+            microseconds(each.headroom_s),
         )
-    return table
+        for each in families
+    ]
+    titles = ("family", "rows", "at ceiling", "counted", "median efficiency", "total headroom")
+    columns.print_summary(titles, totals, console)
+    if hint := text.summing_hint(head):
+        console.print(hint, style="yellow")
+    console.print()
+    if ops := summaries.most_to_win(_OPS_TO_WIN):
+        wins = [(op.name, str(op.rows), percent(op.median_efficiency), microseconds(op.to_win_s)) for op in ops]
+        columns.print_summary(("most time to win", "rows", "median efficiency", "time to win"), wins, console)
+        console.print()
+    console.print(_TOTALS)
+    console.print()
 
 
 def _print_foot(
     head: roofline_pb2.Report,
     summaries: report_summary.Summaries,
     errors: list[roofline_pb2.Row],
-    console: table_console.Console,
+    console: columns.Console,
 ) -> None:
     summary = head.summary
     counts = {
@@ -191,12 +205,8 @@ def _print_foot(
     parts = [words.counted(summary.rows, "row")]
     parts += [f"{count} {name}" for name, count in counts.items() if count]
     console.print(", ".join(parts))
-    if summaries.uncalibrated:
-        console.print(text.uncalibrated_hint(summaries.uncalibrated), style="yellow")
-    for run in head.runs:
-        for problem in run.problems:
-            line = words.printable(f"{run.file}: {problem}")
-            console.print(line, style="yellow")
+    for line in [*text.blank_hints(summaries.blanks), *text.problems(head.runs)]:
+        console.print(words.printable(line), style="yellow")
     for row in errors:
         for breach in row.breaches:
             said = f"{text.row_name(row)}: {text.breach(breach)}"
@@ -208,3 +218,49 @@ def _print_foot(
     failed = head.health == roofline_pb2.HEALTH_FAILED
     style = "bold red" if failed else "yellow" if lacks else "green"
     console.print(f"health: {text.health(head)}", style=style)
+
+
+def _time(row: roofline_pb2.Row, field: str) -> str:
+    return microseconds(getattr(row, field) if row.HasField(field) else None)
+
+
+def _course(history: Sequence[roofline_pb2.HistoryPoint]) -> str:
+    """Returns a row's times over several runs, and how the last one changed.
+
+    The least of them is the lowest bar; "" where there is one time alone.
+    """
+    times = [point.actual_time_s for point in history]
+    if len(times) < 2:
+        return ""
+    low, high = min(times), max(times)
+    steps = len(_BARS) - 1
+    bars = [_BARS[round((time - low) / (high - low) * steps) if high > low else 0] for time in times]
+    return f"{''.join(bars[-_MOST_BARS:])} {times[-1] / times[-2] - 1:+.1%}"
+
+
+def microseconds(seconds: float | None) -> str:
+    """Returns a time as the table writes it; "" for an absent one."""
+    if seconds is None:
+        return ""
+    # A bound of next to nothing is still not zero.
+    if 0 < seconds < 5e-9:
+        return f"<0.01{columns.UNIT_SUFFIX}"
+    return f"{seconds * 1e6:,.2f}{columns.UNIT_SUFFIX}"
+
+
+def percent(ratio: float | None) -> str:
+    """Returns a ratio in per cent; "" for an absent one.
+
+    With one decimal place, and with more beside the lines between verdicts: what is
+    below one does not read as on it.
+    """
+    if ratio is None:
+        return ""
+    digits = 1
+    while digits < _MOST_DIGITS and _sides(float(f"{ratio * 100:.{digits}f}") / 100) != _sides(ratio):
+        digits += 1
+    return f"{ratio * 100:.{digits}f}%"
+
+
+def _sides(ratio: float) -> tuple[bool, bool]:
+    return ratio >= pricing.AT_CEILING_EFFICIENCY, ratio > pricing.ANOMALY_EFFICIENCY

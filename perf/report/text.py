@@ -1,6 +1,7 @@
 """How reports put things in words: enum values, counts, rows, untrusted text."""
 
 import functools
+from collections.abc import Iterable, Mapping
 
 from google.protobuf import descriptor
 
@@ -50,14 +51,53 @@ def note(row: roofline_pb2.Row) -> str:
     return "the op declares no roof"
 
 
-def uncalibrated_hint(rows: int) -> str:
-    """Returns what a user can do about rows that lack a calibration; "" for none."""
-    if not rows:
-        return ""
-    return (
-        f"{words.counted(rows, 'row')} blank for want of a measured calibration:"
-        " --assume_calibration=0.85 reads them against 85% of the theoretical figures, and says so"
-    )
+# What a user can do about blank rows, by reason.
+_HINTS = {
+    roofline_pb2.BLANK_REASON_NO_CUPTI: "only times of the GPU's activity records count: measure with CUPTI, on a GPU",
+    roofline_pb2.BLANK_REASON_WARM_CACHE: "measure from cold caches: flush before each call",
+    roofline_pb2.BLANK_REASON_ZERO_BYTES: "the op's formula gives no bytes: correct its entry in the manifest",
+    roofline_pb2.BLANK_REASON_NO_PROFILE: "write a profile of the device (docs/profiles.md), or name one with --profile",
+    roofline_pb2.BLANK_REASON_NO_ROOF: "add the unit to the profile, or a roof key to the op; the row's note says which",
+    roofline_pb2.BLANK_REASON_UNCALIBRATED: (
+        "measure the profile with //perf:calibrate, or --assume_calibration=0.85 reads them against 85% of the"
+        " theoretical figures, and says so"
+    ),
+    roofline_pb2.BLANK_REASON_NO_TIME: (
+        "nothing was timed, or the measurement failed, and the row's note says why: measure them, or --predict gives"
+        " bounds"
+    ),
+}
+
+
+def blank_hints(rows: Mapping[int, int]) -> list[str]:
+    """Returns a line per reason that rows are blank for: how many rows, and what to do.
+
+    Args:
+      rows: How many rows are blank, by reason.
+    """
+    names = enum_names(roofline_pb2.BlankReason.DESCRIPTOR)
+    return [
+        f"{words.counted(rows[reason], 'row')} blank ({names[reason]}): {_HINTS[reason]}" for reason in sorted(rows)
+    ]
+
+
+def run_in_words(run: roofline_pb2.RunSummary) -> str:
+    """Returns one line about a run: its device, file, records, day and software."""
+    facts = [
+        run.device_name or run.device_kind or "unknown device",
+        run.file,
+        words.counted(run.records, "record"),
+        run.started_at[:10],
+        run.driver_version and f"driver {run.driver_version}",
+        run.torch_version and f"torch {run.torch_version}",
+        run.project_revision[:12],
+    ]
+    return "  ".join(filter(None, facts))
+
+
+def problems(runs: Iterable[roofline_pb2.RunSummary]) -> list[str]:
+    """Returns what was wrong with run files, a line per problem that names its file."""
+    return [f"{run.file}: {problem}" for run in runs for problem in run.problems]
 
 
 def health(head: roofline_pb2.Report) -> str:

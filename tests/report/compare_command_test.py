@@ -14,7 +14,7 @@ from tileops.perf.comparison import html as compare_html
 from tileops.perf.comparison import rows as compare_rows
 from tileops.perf.comparison import table
 from tileops.perf.comparison import text as compare_text
-from tileops.perf.report import table_console
+from tileops.perf.report import columns
 from tileops.proto import roofline_pb2
 from tileops.tests.report import browser, builders
 
@@ -192,18 +192,18 @@ def test_a_lost_header_is_told_and_the_rows_compared(tmp_path, compare):
     assert status == 0 and "no header" in out and "1 row, 1 same" in out
 
 
-@pytest.mark.parametrize("columns", [60, 80, 200])
-def test_no_width_cuts_a_name(tmp_path, columns):
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_no_width_cuts_a_name(tmp_path, width):
     case = "hidden-state-reduce-a-long-way-bfloat16-x"
     record = builders.record(op="GroupedQueryAttentionFwdOp", case_id=case, implementation="torch_compile")
     slower = builders.record(op=record.op, case_id=case, implementation="torch_compile", ns=1e15, message="m" * 90)
     rows = compare_rows.compare(compare_rows.measured([record]), compare_rows.measured([slower]), 0.05)
     summary = roofline_pb2.RunSummary(file="a")
     out = builders.Terminal()
-    with unittest.mock.patch.dict(os.environ, COLUMNS=str(columns), TERM="dumb", NO_COLOR="1"):
+    with unittest.mock.patch.dict(os.environ, COLUMNS=str(width), TERM="dumb", NO_COLOR="1"):
         table.write_table(compare_text.Comparison(summary, summary, 0.05, rows), out, every_row=False)
     lines = out.getvalue().splitlines()
-    assert max(map(len, lines)) <= columns
+    assert max(map(len, lines)) <= width
     text = " ".join(out.getvalue().split())
     assert "GroupedQueryAttention" in text and case in text and "torch_compile" in text
     assert "1,000,000,000,000.00" in text and "slower" in text
@@ -214,7 +214,7 @@ def many(count, ns):
 
 
 def test_long_comparisons_are_cut_and_say_what_has_all(monkeypatch):
-    monkeypatch.setattr(table_console, "MOST_ROWS", 5)
+    monkeypatch.setattr(columns, "MOST_ROWS", 5)
     monkeypatch.setattr(compare_html, "MOST_ROWS", 4)
     rows = compare_rows.compare(many(9, 100), many(7, 200), 0.05)
     summary = roofline_pb2.RunSummary(file="a")

@@ -3,14 +3,15 @@
 import csv
 import io
 import json
+import re
 
 import pytest
 
-from tileops.perf.report import columns, table_console
+from tileops.perf.report import columns
 from tileops.perf.report import json as report_json
 from tileops.perf.report import table as report_table
 from tileops.perf.report import text as report_text
-from tileops.proto import benchmark_pb2
+from tileops.proto import benchmark_pb2, roofline_pb2
 from tileops.tests.report import builders
 
 ESCAPE = "\x1b["
@@ -293,7 +294,7 @@ def test_no_roof_says_what_is_missing(tmp_path):
             builders.record(case_id="b", roof_key="tensor_core.fp8"),
         )
     )
-    undeclared, unknown = [line for line in text.splitlines() if "no_roof" in line]
+    undeclared, unknown = [line for line in lines_of(text, "SiluFwdOp") if "no_roof" in line]
     assert "the op declares no roof" in undeclared
     assert "the profile has no unit tensor_core.fp8" in unknown
 
@@ -375,7 +376,7 @@ def test_several_runs_show_the_course_of_each_row(tmp_path):
 
 
 def test_a_long_table_is_cut_and_says_how_many_rows_are_left_out(tmp_path, monkeypatch):
-    monkeypatch.setattr(table_console, "MOST_ROWS", 3)
+    monkeypatch.setattr(columns, "MOST_ROWS", 3)
     monkeypatch.setattr(report_table, "_MOST_ERRORS_LISTED", 1)
     records = [
         builders.record(case_id=f"c{place}", family="xy"[place % 2], bytes=10**7 * (1 + place // 5 * 100))
@@ -409,7 +410,7 @@ def test_a_sum_over_nothing_is_no_number_and_a_part_is_counted(tmp_path):
 
 def test_rows_that_lack_a_calibration_say_how_one_is_assumed(tmp_path):
     text = table(make_report(tmp_path, builders.record(roof_key="tensor_core.bf16"), is_prediction=True))
-    assert "1 row blank for want of a measured calibration: --assume_calibration=0.85" in text
+    assert "1 row blank (uncalibrated): measure the profile with //perf:calibrate, or --assume_calibration=0.85" in text
     assert "assume_calibration" not in table(make_report(tmp_path, builders.record()))
 
 
@@ -434,4 +435,39 @@ def test_a_course_of_many_runs_shows_the_newest(tmp_path):
     [(0.8, "80.0%"), (0.79999, "79.999%"), (1.05, "105.0%"), (1.0500001, "105.00001%"), (0.5, "50.0%"), (None, "")],
 )
 def test_a_ratio_beside_a_line_is_not_rounded_onto_it(ratio, expected):
-    assert columns.percent(ratio) == expected
+    assert report_table.percent(ratio) == expected
+
+
+def test_every_reason_of_blank_rows_says_what_to_do(tmp_path):
+    warm = builders.record(case_id="warm")
+    warm.device_state.cache_preparation.flush = benchmark_pb2.CACHE_FLUSH_NONE
+    text = table(
+        make_report(
+            tmp_path,
+            warm,
+            builders.record(case_id="events", source=benchmark_pb2.TIMING_SOURCE_CUDA_EVENTS),
+            builders.record(case_id="bytes", bytes=0),
+            builders.record(case_id="roof", roof_key=""),
+            builders.record(case_id="calibration", roof_key="tensor_core.bf16"),
+            builders.record(case_id="time", ns=None),
+            builders.record(case_id="time2", ns=None),
+        )
+    )
+    for reason, remedy in {
+        "no_cupti": "measure with CUPTI",
+        "warm_cache": "flush before each call",
+        "zero_bytes": "correct its entry",
+        "no_roof": "a roof key to the op",
+        "uncalibrated": "//perf:calibrate",
+    }.items():
+        assert re.search(rf"^1 row blank \({reason}\): .*{re.escape(remedy)}", text, re.MULTILINE)
+    assert "\n2 rows blank (no_time): nothing was timed" in text
+    assert set(report_text._HINTS) == set(roofline_pb2.BlankReason.values()[1:])
+    alone = builders.report([builders.write_run(tmp_path / "run.binpb", builders.record())], None)
+    assert "1 row blank (no_profile): write a profile of the device" in table(alone)
+
+
+def test_totals_say_what_they_are_of(tmp_path):
+    text = table(make_report(tmp_path, builders.record()))
+    assert "latency-bound, impossible and blank rows are left out" in text
+    assert "time to win that of the rows below the ceiling" in text

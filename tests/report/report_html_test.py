@@ -162,7 +162,7 @@ def test_cells_of_one_place_and_verdict_are_one(tmp_path):
 def test_sums_over_nothing_are_no_numbers_and_the_missing_factor_is_named(tmp_path):
     text = html_of(tmp_path, builders.record(roof_key="tensor_core.bf16"), is_prediction=True)
     assert re.search(r'elementwise</td><td class="n">1</td><td class="n">0</td><td class="n"></td>', text)
-    assert "1 row blank for want of a measured calibration: --assume_calibration=0.85" in text
+    assert "1 row blank (uncalibrated): measure the profile with //perf:calibrate, or --assume_calibration=0.85" in text
     text = html_of(tmp_path, builders.record(), builders.record(case_id="b", ns=None))
     assert re.search(r'elementwise</td>(<td class="n">[012]</td>){3}<td class="n">50.0%</td>', text)
 
