@@ -1,18 +1,31 @@
 """The report as one HTML page that works offline: plot, table, summaries, provenance."""
 
 import dataclasses
-import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any, TextIO
 
 from tileops.perf.report import cells as report_cells
-from tileops.perf.report import html_provenance, html_sections, page, summary, text
-from tileops.proto import roofline_pb2
+from tileops.perf.report import page, summary, text
+from tileops.perf.roof import profiles
+from tileops.proto import gpu_profile_pb2, roofline_pb2
 from tileops.tools.cli import words
 
+_OPS_TO_WIN = 5
 # A list of more impossible rows helps nobody; the table has them all.
 _MOST_ERRORS_LISTED = 50
+# A script's numbers are exact up to here; it shows and divides texts of digits as well.
 _MOST_EXACT = 2**53
+
+# What each verdict means, in the order that a reader wants them.
+_MEANINGS = {
+    "formula_error": "faster than physics allows: the formula counts too much",
+    "anomaly": "above 105%: the formula or the calibration is wrong",
+    "below": "below 80%: the headroom says what it is worth",
+    "at_ceiling": "80% or more: done",
+    "latency_bound": "launch overhead dominates; a faster kernel will not show",
+    "blank": "cannot be priced honestly; the reason is given",
+    "predicted": "a bound, not a measurement",
+}
 
 _TEXTS = ("op", "family", "case_id", "label", "implementation", "roof_key")
 _COUNTS = ("flops", "bytes")
@@ -34,8 +47,7 @@ _FIELDS = (*_TEXTS, "message", *_COUNTS, *_READINGS, *_ENUMS, "data_terms", "bre
 def write_html(head: roofline_pb2.Report, rows: Callable[[], Iterable[roofline_pb2.Row]], out: TextIO) -> None:
     """Writes the page.
 
-    Above `cells.MOST_POINTS` rows the plot has cells instead of points, and
-    the table the first rows alone.
+    Above `cells.MOST_POINTS` rows the plot has cells instead of points, and the table has the first rows alone.
 
     Args:
       head: The report but for its rows.
@@ -54,28 +66,57 @@ def write_html(head: roofline_pb2.Report, rows: Callable[[], Iterable[roofline_p
         if row.breaches and len(errors) < _MOST_ERRORS_LISTED:
             errors.append(row)
     shown = min(head.summary.rows, report_cells.MOST_POINTS)
-    data: dict[str, Any] = {
-        "fields": _FIELDS,
-        "total": head.summary.rows,
-        "isPrediction": head.is_prediction,
-        "profile": _ceilings(head),
-        "roofKeys": sorted(roof_keys),
-        "shapes": page.SHAPES,
-        "runs": [{"file": words.printable(run.file), "started_at": run.started_at} for run in head.runs],
-        "cells": [dataclasses.asdict(cell) for cell in cells.all()] if cells else None,
-    }
+    ceilings = _ceilings(head.profile) if head.HasField("profile") else {}
+    counts = {name: getattr(head.summary, name) for name in _MEANINGS if name != "predicted"}
+    if head.is_prediction:
+        counts = {"predicted": summaries.predicted, "blank": counts["blank"] - summaries.predicted}
     page.write(
         out,
-        title=f"Roofline: {html_sections.device(head)}",
-        body=_body(head, summaries, errors),
-        data=data,
+        "report.html.j2",
+        data={
+            "fields": _FIELDS,
+            "total": head.summary.rows,
+            "isPrediction": head.is_prediction,
+            "profile": _for_script(ceilings) if ceilings else None,
+            "roofKeys": sorted(roof_keys),
+            "shapes": page.SHAPES,
+            "runs": [{"file": words.printable(run.file), "started_at": run.started_at} for run in head.runs],
+            "cells": [dataclasses.asdict(cell) for cell in cells.all()] if cells else None,
+        },
         rows=(_row(row) for row, _ in zip(rows(), range(shown))),
         scripts=("base.js", "plot.js", "report.js"),
+        title=f"Roofline: {_device(head)}",
+        head=head,
+        health=text.enum_name(head, "health"),
+        health_in_words=text.health(head),
+        errors=[f"{text.row_name(row)}: {text.breach(breach)}" for row in errors for breach in row.breaches],
+        unlisted_errors=head.summary.formula_error - len(errors),
+        warnings=[
+            profiles.assumption_in_words(head.profile),
+            text.summing_hint(head),
+            *text.blank_hints(summaries.blanks),
+            *text.problems(head.runs),
+        ],
+        counts=counts,
+        meanings=_MEANINGS,
+        ops_to_win=[] if head.is_prediction else summaries.most_to_win(_OPS_TO_WIN),
+        families=summaries.families(),
+        most_points=report_cells.MOST_POINTS,
+        sources=[("source", each) for each in head.profile.source] + [("note", each) for each in head.profile.note],
+        ceilings=[ceiling.in_words() for ceiling in ceilings.values()],
     )
 
 
-def _row(row: roofline_pb2.Row) -> str:
-    """Returns a row as JSON: its values, in the order of `_FIELDS`."""
+def _device(head: roofline_pb2.Report) -> str:
+    """Returns which device the report is about."""
+    if head.is_prediction:
+        return f"bounds for {head.profile.gpu}"
+    run = head.runs[0]
+    return run.device_name or run.device_kind or "unknown device"
+
+
+def _row(row: roofline_pb2.Row) -> list[Any]:
+    """Returns a row for the script: its values, in the order of `_FIELDS`."""
     values: list[Any] = [words.printable(getattr(row, name)) for name in _TEXTS]
     values.append(words.printable(text.note(row)))
     # A script's numbers are exact up to here; it shows and divides texts of digits as well.
@@ -88,66 +129,46 @@ def _row(row: roofline_pb2.Row) -> str:
         [(words.printable(breach.roof), breach.implied_per_s, breach.theoretical_per_s) for breach in row.breaches]
     )
     values.append([(point.run, point.actual_time_s) for point in row.history])
-    return json.dumps(values, separators=(",", ":"), allow_nan=False)
+    return values
 
 
-def _ceilings(head: roofline_pb2.Report) -> dict[str, Any] | None:
-    """Returns the profile's ceilings, theoretical and effective, for the plot."""
-    if not head.HasField("profile"):
-        return None
+@dataclasses.dataclass(frozen=True)
+class _Ceiling:
+    """One ceiling of the profile: `part` is its memory or one of its units."""
 
-    def ceiling(theoretical: float, part) -> dict[str, float | None]:
-        calibration = None
-        if part.HasField("calibration"):
-            calibration = part.calibration
-        elif head.profile.HasField("assumed_calibration"):
-            calibration = head.profile.assumed_calibration
-        return {"theoretical": theoretical, "effective": theoretical * calibration if calibration else None}
+    name: str
+    theoretical: float
+    unit: str
+    part: Any
+    assumed: float | None
 
-    hbm = head.profile.hbm
-    return {
-        "hbm": ceiling(hbm.theoretical_bytes_per_s, hbm),
-        "units": {unit.key: ceiling(unit.theoretical_flops_per_s, unit) for unit in head.profile.unit},
-    }
+    @property
+    def effective(self) -> float | None:
+        calibration = self.part.calibration if self.part.HasField("calibration") else self.assumed
+        return self.theoretical * calibration if calibration else None
 
+    def in_words(self) -> tuple[str, ...]:
+        """Returns a line of the table of ceilings."""
+        said = "not measured"
+        if self.part.HasField("calibration"):
+            said = f"{self.part.calibration:.2%}"
+        elif self.assumed:
+            said = f"{self.assumed:.2%}, assumed"
+        source = ". ".join(filter(None, (self.part.source, self.part.condition, self.part.doubt)))
+        return self.name, self._rate(self.theoretical), said, self._rate(self.effective), source
 
-def _body(head: roofline_pb2.Report, summaries: summary.Summaries, errors: list[roofline_pb2.Row]) -> Iterator[str]:
-    yield html_sections.header(head)
-    yield html_sections.errors(head, errors)
-    yield html_sections.warnings(head, summaries)
-    yield html_sections.chips(head, summaries.predicted)
-    yield '<div class="two">'
-    yield html_sections.to_win(head, summaries)
-    yield html_sections.families(head, summaries)
-    yield "</div>"
-    yield _PLOT
-    if head.summary.rows > report_cells.MOST_POINTS:
-        yield (
-            f'<p class="warning">{head.summary.rows:,} rows: the plot counts them in cells,'
-            f" and the table has the first {report_cells.MOST_POINTS:,}. --op and --family"
-            " make a report of fewer.</p>"
-        )
-    yield _TABLE
-    yield html_provenance.provenance(head)
-    yield html_sections.GLOSSARY
-    yield (
-        '<noscript><p class="warning">The plot and the table of rows need JavaScript;'
-        " what stands above and below them does not.</p></noscript>"
-    )
+    def _rate(self, per_s: float | None) -> str:
+        return "" if per_s is None else f"{per_s / 1e12:,.4g} {self.unit}"
 
 
-_PLOT = """\
-<h2>Where each row stands <small>solid: the calibrated ceilings; dashed: the theoretical ones; circles: ridge points;
-a click on a mark shows its op alone</small></h2>
-<div id="plot"></div>
-<div id="details" hidden></div>"""
+def _ceilings(profile: gpu_profile_pb2.GpuProfile) -> dict[str, _Ceiling]:
+    """Returns the profile's ceilings by name, the memory's first."""
+    assumed = profile.assumed_calibration if profile.HasField("assumed_calibration") else None
+    hbm = _Ceiling("hbm", profile.hbm.theoretical_bytes_per_s, "TB/s", profile.hbm, assumed)
+    units = [_Ceiling(unit.key, unit.theoretical_flops_per_s, "TFLOP/s", unit, assumed) for unit in profile.unit]
+    return {each.name: each for each in (hbm, *units)}
 
-_TABLE = """\
-<h2>Rows</h2>
-<div class="controls"><input type="search" id="search" placeholder="op, case, note ..." aria-label="search">
-<select id="family" aria-label="family"><option value="">all families</option></select>
-<select id="implementation" aria-label="implementation"><option value="">all implementations</option></select>
-<button type="button" id="op-filter" hidden></button>
-<label><input type="checkbox" id="zoom"> zoom the plot to what is shown</label>
-<button type="button" id="clear">clear filters</button><output id="count"></output></div>
-<div class="scroll"><table id="rows"></table></div>"""
+
+def _for_script(ceilings: dict[str, _Ceiling]) -> dict[str, Any]:
+    rates = {name: {"theoretical": each.theoretical, "effective": each.effective} for name, each in ceilings.items()}
+    return {"hbm": rates.pop("hbm"), "units": rates}

@@ -1,16 +1,15 @@
 """One self-contained HTML page: style, script and data inside, nothing fetched.
 
-Text that comes from files is escaped on its way in, whatever it says. What is
-inside the page is all that may run in it: its Content-Security-Policy names the
-hashes of its own style and script, and allows no connection.
+The markup is in `assets/*.html.j2`. Text from files is escaped, whatever it says, and nothing in it is invisible. The
+page's Content-Security-Policy allows its own style and script, by their hashes, and no connection.
 """
 
 import base64
 import hashlib
-import html
-import json
 from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
+
+import jinja2
 
 from tileops.tools.cli import paths, words
 
@@ -41,94 +40,59 @@ CHANGES: dict[str, tuple[str, bool]] = {
 }
 
 
-def text(value: object) -> str:
-    """Returns a value as text of a page: inert, and with nothing invisible in it."""
-    return html.escape(words.printable(str(value)))
-
-
-def glyph(kind: str) -> str:
-    """Returns one of `SHAPES` or `CHANGES`, as large as the text that it stands in."""
-    path, is_hollow = (SHAPES | CHANGES)[kind]
-    hollow = ' class="hollow"' if is_hollow else ""
-    return f'<svg class="glyph" viewBox="-7 -7 14 14" aria-hidden="true"><path d="{path}"{hollow}/></svg>'
-
-
-def table(titles: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[int] = (), caption: str = "") -> str:
-    """Returns a table of cells that are HTML already.
-
-    Args:
-      titles: Heads of the columns.
-      rows: A cell a column.
-      numbers: Which columns are aligned to the right.
-      caption: Said below it, if anything.
-    """
-
-    def cells(tag: str, row: Sequence[str]) -> str:
-        scope = ' scope="col"' if tag == "th" else ""
-        return "".join(
-            f"<{tag}{scope}{_NUMBER if place in numbers else ''}>{cell}</{tag}>" for place, cell in enumerate(row)
-        )
-
-    body = "".join(f"<tr>{cells('td', row)}</tr>" for row in rows)
-    said = f"<caption>{caption}</caption>" if caption else ""
-    return (
-        f'<div class="scroll"><table>{said}<thead><tr>{cells("th", titles)}</tr></thead>'
-        f"<tbody>{body}</tbody></table></div>"
-    )
-
-
-_NUMBER = ' class="n"'
-
-
-def facts(pairs: Iterable[tuple[str, str]]) -> str:
-    """Returns a list of named values; values are HTML, and empty ones are left out."""
-    body = "".join(f"<dt>{text(name)}</dt><dd>{value}</dd>" for name, value in pairs if value)
-    return f'<dl class="facts">{body}</dl>'
-
-
 def write(
-    out: TextIO, *, title: str, body: Iterable[str], data: dict[str, Any], rows: Iterable[str], scripts: Sequence[str]
+    out: TextIO, template: str, *, data: dict[str, Any], rows: Iterable[Any], scripts: Sequence[str], **context: Any
 ) -> None:
     """Writes a page.
 
     Args:
       out: Where to.
-      title: Its title, as plain text.
-      body: Parts of its body, as HTML.
+      template: Name of the template in `perf/report/assets`.
       data: What its script finds in the element "data"; plain JSON values.
-      rows: The member "rows" of that, each row as a JSON text.
-      scripts: Names of the scripts, of `perf/report/assets`, in order.
+      rows: The member "rows" of that; plain JSON values, too.
+      scripts: Names of the scripts in `perf/report/assets`, in order.
+      **context: What the template needs, the page's `title` among it.
     """
-    style = _asset("report.css")
-    script = "\n".join(_asset(name) for name in scripts)
-    policy = (
-        f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}';"
-        " base-uri 'none'; form-action 'none'"
+    folder = paths.data_path("perf", "report", "assets")
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(folder),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        # Text is printable; an absent value is nothing. Markup is of another type.
+        finalize=lambda value: "" if value is None else words.printable(value) if type(value) is str else value,
     )
-    out.write(
-        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{text(title)}</title>\n<style>{style}</style>\n</head><body>\n"
-    )
-    out.writelines(part + "\n" for part in body)
-    out.write('<script type="application/json" id="data">\n')
-    head = json.dumps(data, allow_nan=False)
-    out.write(_inert(head.removesuffix("}") + (", " if data else "") + '"rows": ['))
-    separator = "\n"
-    for row in rows:
-        out.write(separator + _inert(row))
-        separator = ",\n"
-    out.write(f"\n]}}\n</script>\n<script>{script}</script>\n</body></html>\n")
+    environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
+    environment.filters |= {
+        "commas": "{:,}".format,
+        "counted": words.counted,
+        "words": lambda name: name.replace("_", " "),
+        "us": _microseconds,
+        "percent": _percent,
+        "change": lambda ratio: f"{ratio - 1:+.1%}",
+    }
+    style = (folder / "report.css").read_text(encoding="utf-8")
+    script = "\n".join((folder / name).read_text(encoding="utf-8") for name in scripts)
+    frame = {
+        "shapes": SHAPES | CHANGES,
+        "style": style,
+        "script": script,
+        "hashes": (_hash(style), _hash(script)),
+        "data": data,
+        "rows": rows,
+    }
+    out.writelines(environment.get_template(template).generate(frame | context))
 
 
-def _inert(json_text: str) -> str:
-    """Returns JSON in which nothing ends the element that it stands in."""
-    return json_text.replace("<", "\\u003c")
+def _microseconds(seconds: float | None) -> str:
+    """Returns a time in microseconds, without the unit; "" for an absent one."""
+    return "" if seconds is None else f"{seconds * 1e6:,.2f}"
 
 
-def _asset(name: str) -> str:
-    return paths.data_path("perf", "report", "assets", name).read_text(encoding="utf-8")
+def _percent(ratio: float | None) -> str:
+    """Returns a ratio in per cent; "" for an absent one."""
+    return "" if ratio is None else f"{ratio:.1%}"
 
 
 def _hash(content: str) -> str:
