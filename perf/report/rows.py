@@ -5,8 +5,6 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-import numpy
-
 from tileops.perf.report import facts as report_facts
 from tileops.perf.report import runs
 from tileops.perf.report import store as report_store
@@ -67,17 +65,17 @@ class Collected:
 
     Attributes:
       head: The report but for its rows.
-      rows: Numbers of the rows in `store`, in order.
       store: What holds them; closed by whoever made it.
+      best: Whether there is one row of each case, beside formula errors.
     """
 
     head: roofline_pb2.Report
-    rows: numpy.ndarray
     store: report_store.RowStore
+    best: bool
 
     def texts(self) -> Iterator[bytes]:
         """Yields the text of each row, in order."""
-        return self.store.texts(self.rows)
+        return self.store.texts(self.best)
 
     def messages(self) -> Iterator[roofline_pb2.Row]:
         """Yields each row, in order; its text has to be from `message_text`."""
@@ -130,10 +128,10 @@ def collect(
             else:
                 course = histories.extended(place, record) if histories and not is_foreign else ()
                 _put_time(asked, record, course, encode, store)
-    rows = store.best() if query.selection.implementation == runs.BEST else store.all()
-    if names and not len(rows):
+    best = query.selection.implementation == runs.BEST
+    summary = store.summarize(best)
+    if names and not summary.rows:
         names.refuse_empty(query.selection)
-    summary = store.summarize(rows)
     outcomes = roofline_pb2.Outcomes() if query.is_prediction else store.outcomes()
     outcomes.lost = sum(reader.lost for reader in readers)
     head = roofline_pb2.Report(
@@ -144,9 +142,9 @@ def collect(
         summary=summary,
         outcomes=outcomes,
         # One of each case and every formula error, which no sum is over, are the best.
-        adds_implementations=len(rows) > len(store.best()),
+        adds_implementations=not best and summary.rows > store.count(best=True),
     )
-    return Collected(head=head, rows=store.ordered(rows), store=store)
+    return Collected(head=head, store=store, best=best)
 
 
 def health(summary: roofline_pb2.Summary) -> roofline_pb2.Health:

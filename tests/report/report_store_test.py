@@ -45,10 +45,9 @@ def place(row):
 def test_the_last_row_of_a_key_counts_and_rows_come_in_order(rows):
     with stored(rows) as store:
         expected = sorted({row[0]: row for row in rows}.values(), key=place)
-        ordered = store.ordered(store.all())
-        assert list(store.texts(ordered)) == [row[1] for row in expected]
-        summary = store.summarize(ordered)
-        assert summary.rows == len(expected)
+        assert list(store.texts(best=False)) == [row[1] for row in expected]
+        summary = store.summarize(best=False)
+        assert summary.rows == store.count(best=False) == len(expected)
         assert summary.formula_error == sum(row[2] == IMPOSSIBLE for row in expected)
 
 
@@ -65,7 +64,8 @@ def test_the_best_of_each_case_and_every_formula_error_are_chosen(rows):
             best.setdefault((op, case_id), []).append(((*rank, implementation), row))
     chosen += [min(candidates)[1] for candidates in best.values()]
     with stored(rows) as store:
-        texts = list(store.texts(store.ordered(store.best())))
+        texts = list(store.texts(best=True))
+        assert store.count(best=True) == store.summarize(best=True).rows == len(chosen)
     assert texts == [row[1] for row in sorted(chosen, key=place)]
 
 

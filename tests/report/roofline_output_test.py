@@ -70,7 +70,8 @@ def test_a_report_that_cannot_be_written_leaves_the_old_one(tmp_path, start, roo
 
 
 def test_no_room_for_the_temporary_file_is_one_line(tmp_path, start):
-    records = [builders.record(case_id=f"c{i}", **POSSIBLE) for i in range(10)]
+    # More than the store keeps in memory.
+    records = [builders.record(case_id=f"c{i}", message="x" * 500, **POSSIBLE) for i in range(10_000)]
     builders.write_run(tmp_path / "run.binpb", *records)
     command = start("--run=run.binpb", preexec_fn=limit_files_to(1_000))
     (line,) = command.stderr.read().splitlines()
