@@ -41,7 +41,12 @@ class RunFacts:
             run_id=header.run_id,
             records=self._records,
             interrupted=reader.footer is None,
-            problems=[*map(str, reader.problems), *header.notes, *filter(None, notes)],
+            problems=[
+                *map(str, reader.problems),
+                *header.notes,
+                *filter(None, notes),
+                *([] if self._records else ["no records"]),
+            ],
             command_line=header.command_line,
             throttled_records=self._throttled,
         )

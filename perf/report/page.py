@@ -58,6 +58,7 @@ def write(
         loader=jinja2.FileSystemLoader(folder),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
+        keep_trailing_newline=True,
         trim_blocks=True,
         lstrip_blocks=True,
         # Text is printable; an absent value is nothing. Markup is of another type.

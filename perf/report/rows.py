@@ -130,8 +130,11 @@ def collect(
                 _put_time(asked, record, course, encode, store)
     best = query.selection.implementation == runs.BEST
     summary = store.summarize(best)
-    if names and not summary.rows:
-        names.refuse_empty(query.selection)
+    if not summary.rows:
+        if names:
+            names.refuse_empty(query.selection)
+        said = [f"{reader.path}: {'; '.join(map(str, ['no records', *reader.problems]))}" for reader in readers]
+        raise runs.NothingSelectedError(f"{', '.join(said)}; there is nothing to report")
     outcomes = roofline_pb2.Outcomes() if query.is_prediction else store.outcomes()
     outcomes.lost = sum(reader.lost for reader in readers)
     head = roofline_pb2.Report(

@@ -17,6 +17,7 @@ import numpy
 from tileops.perf.roof import measured_time
 from tileops.perf.runs import reader as runfile
 from tileops.proto import benchmark_pb2
+from tileops.tools.cli import words
 
 HELP = (
     "Which counts of several successful records that one file has of a case and implementation. Default: such a file"
@@ -36,16 +37,16 @@ class _Found(NamedTuple):
 
     Attributes:
       number: Its place among the records of the file, from 1.
-      offset: Where it begins. Bytes.
+      place: Where it begins.
       time_s: Its measured time; infinite where it has none. Seconds.
     """
 
     number: int
-    offset: int
+    place: str
     time_s: float
 
     def __str__(self) -> str:
-        return f"record {self.number} (at byte {self.offset})"
+        return f"record {self.number} (at {self.place})"
 
 
 _Key = tuple[str, str, str]
@@ -92,7 +93,7 @@ def records(reader: runfile.RunReader, choice: str | None = None) -> Iterator[be
         if number not in left_out:
             yield record
     if left_out:
-        what = f"{runfile.records_counted(len(left_out))} of rows that were measured twice left out"
+        what = f"{words.counted(len(left_out), 'record')} of rows that were measured twice left out"
         reader.problems.append(runfile.Problem(None, f"{what} (--duplicates={choice})"))
 
 
@@ -109,7 +110,7 @@ def _described(reader: runfile.RunReader, found: dict[_Key, list[_Found]]) -> st
     key, (one, other, *_) = next(iter(found.items()))
     name = " ".join(part for part in key if part)
     more = len(found) - 1
-    others = f", and {more} more {'row' if more == 1 else 'rows'}" if more else ""
+    others = f", and {words.counted(more, 'more row')}" if more else ""
     return f"{reader.path}: {name} was measured twice, in {one} and {other}{others}"
 
 
@@ -126,13 +127,13 @@ def _exact(reader: runfile.RunReader, hashes: array.array) -> dict[_Key, list[_F
     found: dict[_Key, list[_Found]] = {}
     if not suspects:
         return found
-    for number, offset, record in reader.numbered_records():
+    for number, place, record in reader.numbered_records():
         if record.status not in measured_time.SUCCESSFUL_STATUSES:
             continue
         key = _key(record)
         if hash(key) & _HASH_MASK in suspects:
             time_s = measured_time.actual_time(record)
-            found.setdefault(key, []).append(_Found(number, offset, math.inf if time_s is None else time_s))
+            found.setdefault(key, []).append(_Found(number, place, math.inf if time_s is None else time_s))
     return {key: each for key, each in found.items() if len(each) > 1}
 
 

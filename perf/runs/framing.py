@@ -46,6 +46,7 @@ class Whole(NamedTuple):
       entry: What it says, without its checksum.
       is_checked: Whether a checksum vouches for it.
       note: What had to be put right to read it; "" for nothing.
+      line: Its number in a file of lines, from 1; None in a binary file.
     """
 
     start: int
@@ -53,6 +54,7 @@ class Whole(NamedTuple):
     entry: benchmark_pb2.RunEntry
     is_checked: bool = False
     note: str = ""
+    line: int | None = None
 
 
 class Broken(NamedTuple):
@@ -64,12 +66,19 @@ class Broken(NamedTuple):
       reason: What is wrong, in words.
       torn: Whether this is the end of a file whose writer stopped in the midst
         of an entry.
+      line: Number of the line in a file of lines, from 1; None in a binary file.
     """
 
     start: int
     end: int
     reason: str
     torn: bool
+    line: int | None = None
+
+
+def place(start: int, line: int | None) -> str:
+    """Returns where a piece of a run file begins, as a user can find it: "line 3", or "byte 70" of a binary file."""
+    return f"byte {start}" if line is None else f"line {line}"
 
 
 def frame(entry: benchmark_pb2.RunEntry) -> bytes:

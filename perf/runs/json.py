@@ -57,23 +57,23 @@ def line(entry: benchmark_pb2.RunEntry) -> bytes:
 def scan(file) -> Iterator[framing.Whole | framing.Broken]:
     """Yields the entries of an open file of JSON lines, and the stretches that are none."""
     start = 0
-    for text in file:
+    for number, text in enumerate(file, 1):
         if not text.isspace():
-            piece = _read(start, text)
+            piece = _read(start, text, number)
             if isinstance(piece, framing.Whole):
                 yield piece
             else:
                 # A line end that was damaged makes one line of two entries.
                 cuts = [0, *(found.start() for found in _ENTRY.finditer(text, 1)), len(text)]
                 for begin, end in itertools.pairwise(cuts):
-                    piece = _read(start + begin, text[begin:end])
+                    piece = _read(start + begin, text[begin:end], number)
                     if isinstance(piece, framing.Broken) and end < len(text):
                         piece = piece._replace(torn=False)  # its writer went on
                     yield piece
         start += len(text)
 
 
-def _read(start: int, text: bytes) -> framing.Whole | framing.Broken:
+def _read(start: int, text: bytes, line: int) -> framing.Whole | framing.Broken:
     """Reads the entry that a stretch of a file should be."""
     end = start + len(text)
     if start == 0:
@@ -85,6 +85,7 @@ def _read(start: int, text: bytes) -> framing.Whole | framing.Broken:
         if entry.WhichOneof("entry") is None:
             raise json_format.ParseError("no header, record or footer")
     except (json_format.ParseError, UnicodeDecodeError) as error:
-        reason = " ".join(str(error).split())
-        return framing.Broken(start, end, reason, not text.endswith(b"\n"))
-    return framing.Whole(start, end, entry)
+        # protobuf counts lines in the text that it was given, which is one line.
+        reason = re.sub(r"line 1 column (\d+) \(char \d+\)", r"column \1", " ".join(str(error).split()))
+        return framing.Broken(start, end, reason, not text.endswith(b"\n"), line)
+    return framing.Whole(start, end, entry, line=line)

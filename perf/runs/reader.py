@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from tileops.perf.runs import framing, scan
 from tileops.perf.runs.scan import RunFileError
 from tileops.proto import benchmark_pb2
+from tileops.tools.cli import words
 
 # Version of the messages that this project writes, and the newest it knows.
 SCHEMA_VERSION = 1
@@ -30,15 +31,17 @@ class Problem:
     Attributes:
       offset: Where in the file; None where it is of the file as a whole. Bytes.
       message: What it is, in words.
-      remedy: What the user can do about it; "" where there is nothing to say.
+      remedy: What the user can do about it; "" if there is nothing to say.
+      line: The line that `offset` is in, from 1; None in a binary file.
     """
 
     offset: int | None
     message: str
     remedy: str = ""
+    line: int | None = None
 
     def __str__(self) -> str:
-        place = "" if self.offset is None else f"at byte {self.offset}: "
+        place = "" if self.offset is None else f"at {framing.place(self.offset, self.line)}: "
         return place + self.message + (f"; {self.remedy}" if self.remedy else "")
 
 
@@ -84,6 +87,7 @@ class RunReader:
         self.has_header = False
         self.footer: benchmark_pb2.RunFooter | None = None
         self.problems: list[Problem] = []
+        self._line: int | None = None
         first = next(iter(self), None)
         if first is None:
             what = str(self.problems[0]) if self.problems else "it is empty"
@@ -93,8 +97,8 @@ class RunReader:
         """Yields the header (if any), the records and the footer (if any)."""
         return (entry for _, entry in self._placed())
 
-    def _placed(self) -> Iterator[tuple[int, benchmark_pb2.RunEntry]]:
-        """Yields each entry behind its byte offset."""
+    def _placed(self) -> Iterator[tuple[str, benchmark_pb2.RunEntry]]:
+        """Yields each entry behind its place in the file."""
         self.footer = None
         self.problems = []
         self._count = 0
@@ -106,7 +110,7 @@ class RunReader:
             else scan.scan_bytes(self.path, self._piped, self._is_json)
         )
         for piece in pieces:
-            end = piece.end
+            end, self._line = piece.end, piece.line
             if isinstance(piece, framing.Broken):
                 self._report(piece.start, piece.reason)
                 continue
@@ -130,7 +134,7 @@ class RunReader:
                 self.footer = piece.entry.footer
                 self._check_time(piece.start, self.footer, "finished_at")
                 self._check_count(piece.start)
-            yield piece.start, piece.entry
+            yield framing.place(piece.start, piece.line), piece.entry
         if self.footer is None and end:
             self._report(end, f"no footer: the run was interrupted after {records_counted(self._count)}")
 
@@ -140,13 +144,11 @@ class RunReader:
             if entry.HasField("record"):
                 yield entry.record
 
-    def numbered_records(self) -> Iterator[tuple[int, int, benchmark_pb2.BenchmarkRecord]]:
-        """Yields each record behind its place among the file's records, from 1, and its byte offset."""
-        number = 0
-        for offset, entry in self._placed():
-            if entry.HasField("record"):
-                number += 1
-                yield number, offset, entry.record
+    def numbered_records(self) -> Iterator[tuple[int, str, benchmark_pb2.BenchmarkRecord]]:
+        """Yields each record behind its number among the file's records, from 1, and its place in the file."""
+        placed = ((place, entry.record) for place, entry in self._placed() if entry.HasField("record"))
+        for number, (place, record) in enumerate(placed, 1):
+            yield number, place, record
 
     @property
     def lost(self) -> int:
@@ -154,7 +156,7 @@ class RunReader:
         return 0 if self.footer is None else max(self.footer.records - self._count, 0)
 
     def _report(self, offset: int, message: str, remedy: str = "") -> None:
-        self.problems.append(Problem(offset, message, remedy))
+        self.problems.append(Problem(offset, message, remedy, self._line))
 
     def _take_header(self, header: benchmark_pb2.RunHeader) -> None:
         self.header, self.has_header = header, True
@@ -190,4 +192,4 @@ class RunReader:
 
 def records_counted(count: int) -> str:
     """Returns a count of records in words."""
-    return "1 record" if count == 1 else f"{count} records"
+    return words.counted(count, "record")

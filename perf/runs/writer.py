@@ -14,6 +14,7 @@ from tileops.perf.runs import plugins as run_plugins
 from tileops.perf.runs import reader as runfile
 from tileops.perf.runs.scan import RunFileError
 from tileops.proto import benchmark_pb2
+from tileops.tools.cli import words
 
 # Counter of the footer that each status belongs to.
 _COUNTER_OF_STATUS = {
@@ -156,7 +157,7 @@ class RunWriter:
                 self._cut()
             raise RunFileError(
                 f"cannot write {self.path}: {error.strerror}; it holds"
-                f" {runfile.records_counted(self.counts.records)}, and the run can be continued"
+                f" {words.counted(self.counts.records, 'record')}, and the run can be continued"
             ) from error
         self._end += len(data)
 
@@ -192,7 +193,7 @@ class RunWriter:
             if isinstance(piece, framing.Broken):
                 if piece.torn:
                     break
-                places.append(runfile.Problem(piece.start, piece.reason))
+                places.append(runfile.Problem(piece.start, piece.reason, line=piece.line))
             elif piece.entry.HasField("footer"):
                 footer = piece.entry.footer
                 continue

@@ -50,12 +50,14 @@ def command(tmp_path):
 @pytest.mark.parametrize("name", ["run.binpb", "run.jsonl"])
 def test_a_row_measured_twice_is_refused_with_both_places(tmp_path, name):
     reader = runfile.read_run(builders.write_run(tmp_path / name, *TWICE))
-    offsets = [piece.start for piece in scan.scan(reader.path) if piece.entry.HasField("record")]
+    pieces = [piece for piece in scan.scan(reader.path) if piece.entry.HasField("record")]
+    places = [f"line {piece.line}" if name.endswith(".jsonl") else f"byte {piece.start}" for piece in pieces]
+    assert places[0] == "line 2" or name == "run.binpb"
     with pytest.raises(duplicates.DuplicateError) as refused:
         list(duplicates.records(reader))
     said = str(refused.value)
-    assert f"SiluFwdOp a torch was measured twice, in record 1 (at byte {offsets[0]}) and record 3 (at byte" in said
-    assert f"record 3 (at byte {offsets[2]});" in said and "--duplicates=fastest|slowest|first|last" in said
+    assert f"SiluFwdOp a torch was measured twice, in record 1 (at {places[0]}) and record 3 (at " in said
+    assert f"record 3 (at {places[2]});" in said and "--duplicates=fastest|slowest|first|last" in said
     assert str(reader.path) in said
 
 

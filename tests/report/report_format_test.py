@@ -121,8 +121,10 @@ def test_json_without_a_profile_says_null(tmp_path, records):
     assert as_json(tmp_path, *records)["profile"] is None
 
 
-def test_json_of_no_rows_is_a_document(tmp_path):
-    assert as_json(tmp_path)["rows"] == []
+def test_json_of_no_rows_is_a_document():
+    out = io.StringIO()
+    report_json.write_json(roofline_pb2.Report(), [], out)
+    assert json.loads(out.getvalue())["rows"] == []
 
 
 def test_csv_has_one_line_a_row_and_empty_cells_for_absent_readings(tmp_path, records):

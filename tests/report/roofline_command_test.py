@@ -367,3 +367,32 @@ def test_a_sparse_peak_in_a_users_profile_is_refused_and_an_unlikely_figure_warn
         status, out, err = roofline("--run=run.binpb", "--profile=odd.textproto", "--format=json", *more)
         assert status == 0 and json.loads(out)["health"] == "ok"
         assert "odd.textproto: tensor_core.fp16 and tensor_core.bf16 differ" in err
+
+
+@pytest.mark.parametrize("form", ["table", "json", "csv", "html"])
+def test_a_run_without_records_is_nothing_to_report(tmp_path, roofline, form):
+    path = builders.write_run(tmp_path / "run.binpb")
+    status, out, err = roofline("--run=run.binpb", f"--format={form}", "--profile=gpu.textproto")
+    assert (status, out) == (2, "")
+    assert err == f"roofline: {path}: no records; there is nothing to report\n"
+    path.write_bytes(path.read_bytes()[:-1])
+    assert "run.binpb: no records; at byte " in roofline("--run=run.binpb", f"--format={form}")[2]
+
+
+def test_an_empty_run_beside_another_is_named(tmp_path, roofline):
+    builders.write_run(tmp_path / "run.binpb", builders.record())
+    builders.write_run(tmp_path / "empty.binpb", started_s=2_000)
+    status, out, _ = roofline("--run=run.binpb", "--run=empty.binpb", "--profile=gpu.textproto")
+    assert status == 0 and "empty.binpb: no records" in out
+
+
+def test_damage_in_a_file_of_json_lines_is_at_a_line(tmp_path, roofline):
+    path = builders.write_run(tmp_path / "run.jsonl", builders.record(), builders.record(case_id="b"))
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join([lines[0], "\n", lines[1].replace('"op"', '"opp"'), lines[2], lines[3]]))
+    _, out, _ = roofline("--run=run.jsonl", "--profile=gpu.textproto")
+    assert 'run.jsonl: at line 3: Message type "tileops.benchmark.BenchmarkRecord" has no field named "opp"' in out
+    assert "run.jsonl: at line 5: the footer counts 2 records, and 1 record could be read" in out
+    path.write_text("".join([lines[0], lines[1][:-9] + "\n", *lines[2:]]))
+    _, out, _ = roofline("--run=run.jsonl", "--profile=gpu.textproto")
+    assert "run.jsonl: at line 2: " in out and "(char" not in out and "line 1 column" not in out
