@@ -16,7 +16,7 @@ from tileops.perf.comparison import html as compare_html
 from tileops.perf.comparison import rows, table, text
 from tileops.perf.report import facts as report_facts
 from tileops.perf.report import runs
-from tileops.perf.runs import duplicates, parts
+from tileops.perf.runs import duplicates, headers
 from tileops.perf.runs import reader as runfile
 from tileops.tools.cli import command, errors, output, paths
 
@@ -66,7 +66,7 @@ def _read(reader: runfile.RunReader):
             yield record
 
     known = rows.measured(noted())
-    return known, facts.summary(parts.doubt(reader.header.parts))
+    return known, facts.summary(headers.doubt(reader.header.parts))
 
 
 def _render(comparison: text.Comparison, out: TextIO) -> None:

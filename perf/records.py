@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from absl import flags
 
 from tileops.perf.roof import profiles
-from tileops.perf.runs import duplicates, framing, junit, merge, parts, text, writer
+from tileops.perf.runs import duplicates, framing, headers, junit, merge, text, writer
 from tileops.perf.runs import reader as runfile
 from tileops.proto import benchmark_pb2
 from tileops.tools.cli import command, errors, output, paths
@@ -89,7 +89,7 @@ def main(argv: Sequence[str]) -> int:
             command.say(f"{reader.path.name}: {told}")
     for note in header.notes:
         command.say(note)
-    if doubt := parts.doubt(header.parts):
+    if doubt := headers.doubt(header.parts):
         command.say(f"what was written {doubt}")
     if doubt_of_device:
         command.say(doubt_of_device)

@@ -14,7 +14,7 @@ from typing import TextIO
 from absl import flags
 
 from tileops.perf.comparison import rows as compare_rows
-from tileops.perf.comparison import stability_rows, stability_runs
+from tileops.perf.comparison import stability_rows
 from tileops.perf.runs import duplicates
 from tileops.perf.runs import reader as runfile
 from tileops.tools.cli import command, errors, output, paths
@@ -39,16 +39,16 @@ def main(argv: Sequence[str]) -> int:
         if not value:
             raise errors.UserError(f"--{name} names no run file; both --base and --new do")
     base, new = readers = [runfile.read_run(paths.user_path(path)) for path in (_BASE.value, _NEW.value)]
-    stability_runs.refuse_one_run(base, new)
+    stability_rows.refuse_one_run(base, new)
     base_known, new_known = (compare_rows.measured(duplicates.records(reader, _DUPLICATES.value)) for reader in readers)
-    unlike = stability_runs.unlike(base, new, base_known, new_known)
+    unlike = stability_rows.unlike(base, new, base_known, new_known)
     if unlike and not _ALLOW_UNLIKE.value:
         raise errors.UserError(f"{'; '.join(unlike)}: that tells no repeatability; --allow_unlike goes on anyhow")
     rows = stability_rows.differences(base_known, new_known, _LONGER_THAN_US.value / 1e6)
     if not rows:
         raise errors.UserError("the two runs have no row in common that both timed and that is long enough")
     left_out = [f"{reader.path.name}: {problem}" for reader in readers for problem in reader.problems]
-    told = [*unlike, *stability_runs.unknown(base, new), *left_out]
+    told = [*unlike, *stability_rows.unknown(base, new), *left_out]
     output.write(_OUT.value, lambda out: _write(readers, rows, told, out))
     share = stability_rows.share_within(rows, _WITHIN.value)
     return command.EXIT_OK if share >= _SHARE.value else command.EXIT_FOUND

@@ -240,7 +240,7 @@ def _verdict(base: Measured | None, new: Measured | None, threshold: float) -> t
     if base.time is None:
         return Verdict.GAINED, base.message
     if base.time.source != new.time.source:
-        names = [_clock(time.source) for time in (base.time, new.time)]
+        names = [clock_name(time.source) for time in (base.time, new.time)]
         return Verdict.NOT_COMPARED, f"timed by {names[0]}, then by {names[1]}"
     return judge(base.time, new.time, threshold), ""
 
@@ -256,7 +256,7 @@ def judge(base: Time, new: Time, threshold: float) -> Verdict:
     return Verdict.SLOWER if new.median_s > base.median_s else Verdict.FASTER
 
 
-def _clock(source: int) -> str:
+def clock_name(source: int) -> str:
     """Returns a timing source in words; one of a newer schema has only its number."""
     if source not in benchmark_pb2.TimingSource.values():
         return f"clock {source}"

@@ -1,13 +1,18 @@
-"""How far two runs of the same rows are apart, and what the harness took: the pure part of //perf:stability."""
+"""How repeatable the bench is by two runs: whether they measured the same, how far they are apart, what the harness took.
 
-from __future__ import annotations
+The pure part of //perf:stability.
+"""
 
 import dataclasses
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 
 from tileops.perf.clock.samples import quantile
 from tileops.perf.comparison import rows as compare_rows
+from tileops.perf.runs import headers
+from tileops.perf.runs import reader as runfile
 from tileops.proto import benchmark_pb2
+from tileops.tools.cli import errors
 
 # What a distribution is told by.
 FRACTIONS = (0.5, 0.9, 0.95, 0.99, 1.0)
@@ -67,3 +72,67 @@ def harness_times(records: Iterable[benchmark_pb2.BenchmarkRecord]) -> dict[str,
             found[""].append(record.harness_s)
             found.setdefault(record.implementation, []).append(record.harness_s)
     return found
+
+
+class OneRunError(errors.UserError):
+    """One run, named twice; the message says how it shows."""
+
+
+def refuse_one_run(base: runfile.RunReader, new: runfile.RunReader) -> None:
+    """Raises OneRunError where both are one run: one file, one run id, or records that are the same in every digit."""
+    how = None
+    if base.path.is_file() and base.path.samefile(new.path):
+        how = "one file"
+    elif base.header.run_id and base.header.run_id == new.header.run_id:
+        how = f"of one run, {base.header.run_id}"
+    elif _digest(base) == _digest(new):
+        how = "the same in every digit"
+    if how is not None:
+        raise OneRunError(f"{base.path} and {new.path} are {how}: it takes two runs to tell how far they are apart")
+
+
+def unlike(
+    base: runfile.RunReader,
+    new: runfile.RunReader,
+    base_known: Mapping[compare_rows.Key, compare_rows.Measured],
+    new_known: Mapping[compare_rows.Key, compare_rows.Measured],
+) -> list[str]:
+    """In what the runs differ, or fall short, so that their times say nothing of the bench; in words.
+
+    Args:
+      base, new: the runs.
+      base_known, new_known: what they measured.
+    """
+    ours, theirs = base.header.environment, new.header.environment
+    found = [
+        f"{name} is {one!r} in {base.path.name} and {other!r} in {new.path.name}"
+        for name, one, other in headers.differing_fields(ours, theirs, headers.MACHINE_FIELDS)
+    ]
+    plugins = headers.plugin_difference(base.header.plugins, new.header.plugins)
+    if plugins is not None:
+        found.append(plugins)
+    for reader, known in ((base, base_known), (new, new_known)):
+        clocks = {row.time.source for row in known.values() if row.time is not None}
+        names = sorted(compare_rows.clock_name(clock).lower() for clock in clocks - {benchmark_pb2.TIMING_SOURCE_CUPTI})
+        if names:
+            told = f"{reader.path.name} has times of the clock {', '.join(names)}"
+            found.append(f"{told}, which are no device-busy times")
+    return found
+
+
+def unknown(base: runfile.RunReader, new: runfile.RunReader) -> list[str]:
+    """What the runs do not tell of their sources, so that these may have differed; in words."""
+    found = []
+    for reader in (base, new):
+        environment = reader.header.environment
+        if environment.project_dirty or not environment.project_revision:
+            what = "differed from the revision" if environment.project_dirty else "have no known revision"
+            found.append(f"the sources of {reader.path.name} {what}: they may be others than the other run's")
+    return found
+
+
+def _digest(reader: runfile.RunReader) -> bytes:
+    found = hashlib.sha256()
+    for record in reader.records():
+        found.update(record.SerializeToString(deterministic=True))
+    return found.digest()

@@ -71,7 +71,7 @@ def row_as_dict(row: compare_rows.Row) -> dict[str, Any]:
     return dict(zip(_FIELDS, values, strict=True))
 
 
-def head_as_dict(comparison: Comparison) -> dict[str, Any]:
+def _head(comparison: Comparison) -> dict[str, Any]:
     """Returns everything but the rows."""
     return {
         "base": report_json.message_as_dict(comparison.base),
@@ -92,17 +92,8 @@ def head_as_dict(comparison: Comparison) -> dict[str, Any]:
 
 def write_json(comparison: Comparison, out: TextIO) -> None:
     """Writes the comparison with one row a line."""
-    out.write("{\n")
-    out.writelines(
-        f"{json.dumps(name)}: {json.dumps(value, indent=1, allow_nan=False)},\n"
-        for name, value in head_as_dict(comparison).items()
-    )
-    out.write('"rows": [')
-    separator = "\n"
-    for row in comparison.rows:
-        out.write(separator + json.dumps(row_as_dict(row), allow_nan=False))
-        separator = ",\n"
-    out.write("\n]}\n")
+    rows = (json.dumps(row_as_dict(row), allow_nan=False) for row in comparison.rows)
+    report_json.write_document(_head(comparison), rows, out)
 
 
 def write_csv(comparison: Comparison, out: TextIO) -> None:

@@ -11,8 +11,7 @@ class RunFacts:
         self._reader = reader
         self._records = 0
         self._throttled = 0
-        self._sm_clocks = _Range()
-        self._memory_clocks = _Range()
+        self._clocks: dict[str, set[int]] = {"sm_clock": set(), "memory_clock": set()}
 
     def add(self, record: benchmark_pb2.BenchmarkRecord) -> None:
         """Takes note of a record."""
@@ -21,10 +20,9 @@ class RunFacts:
             return
         state = record.device_state
         for reading in (state.start, state.end):
-            if reading.HasField("sm_clock_mhz"):
-                self._sm_clocks.add(reading.sm_clock_mhz)
-            if reading.HasField("memory_clock_mhz"):
-                self._memory_clocks.add(reading.memory_clock_mhz)
+            for name, seen in self._clocks.items():
+                if reading.HasField(f"{name}_mhz"):
+                    seen.add(getattr(reading, f"{name}_mhz"))
         if state.start.throttle_reasons or state.end.throttle_reasons:
             self._throttled += 1
 
@@ -52,24 +50,11 @@ class RunFacts:
         )
         if header.HasField("started_at"):
             summary.started_at = header.started_at.ToJsonString()
-        self._sm_clocks.fill(summary, "sm_clock")
-        self._memory_clocks.fill(summary, "memory_clock")
+        for name, seen in self._clocks.items():
+            if seen:
+                setattr(summary, f"{name}_min_mhz", min(seen))
+                setattr(summary, f"{name}_max_mhz", max(seen))
         for field in header.environment.DESCRIPTOR.fields:
             if field.name in summary.DESCRIPTOR.fields_by_name:
                 setattr(summary, field.name, getattr(header.environment, field.name))
         return summary
-
-
-class _Range:
-    """The least and the largest of some clock readings, in MHz."""
-
-    def __init__(self):
-        self._values: set[int] = set()
-
-    def add(self, mhz: int) -> None:
-        self._values.add(mhz)
-
-    def fill(self, summary: roofline_pb2.RunSummary, name: str) -> None:
-        if self._values:
-            setattr(summary, f"{name}_min_mhz", min(self._values))
-            setattr(summary, f"{name}_max_mhz", max(self._values))

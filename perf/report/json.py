@@ -6,7 +6,7 @@ the rows.
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from json import encoder
 from typing import Any, TextIO
 
@@ -140,6 +140,11 @@ def write_json(head: roofline_pb2.Report, rows: Iterable[bytes], out: TextIO) ->
         "outcomes": {field.name: getattr(head.outcomes, field.name) for field in head.outcomes.DESCRIPTOR.fields},
         "adds_implementations": head.adds_implementations,
     }
+    write_document(parts, map(bytes.decode, rows), out)
+
+
+def write_document(parts: Mapping[str, Any], rows: Iterable[str], out: TextIO) -> None:
+    """Writes an object with the members of `parts`, and behind them "rows", one JSON text per line."""
     out.write("{\n")
     out.writelines(
         f"{json.dumps(name)}: {json.dumps(value, indent=1, allow_nan=False)},\n" for name, value in parts.items()
@@ -147,7 +152,7 @@ def write_json(head: roofline_pb2.Report, rows: Iterable[bytes], out: TextIO) ->
     out.write('"rows": [')
     separator = "\n"
     for row in rows:
-        out.write(separator + row.decode())
+        out.write(separator + row)
         separator = ",\n"
     out.write("\n]}\n")
 

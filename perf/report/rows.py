@@ -10,7 +10,7 @@ from tileops.perf.report import runs
 from tileops.perf.report import store as report_store
 from tileops.perf.roof import measured_time, pricing, profiles
 from tileops.perf.runs import duplicates as run_duplicates
-from tileops.perf.runs import parts as run_parts
+from tileops.perf.runs import headers
 from tileops.perf.runs import reader as runfile
 from tileops.proto import benchmark_pb2, roofline_pb2
 
@@ -111,7 +111,7 @@ def collect(
     histories = _Histories() if len(readers) > 1 else None
     places = {id(reader): place for place, reader in enumerate(readers)}
     parts = [reader.header.parts for reader in readers]
-    notes = [(runs.place_in_words(reader, readers), run_parts.doubt(reader.header.parts, parts)) for reader in readers]
+    notes = [(runs.place_in_words(reader, readers), headers.doubt(reader.header.parts, parts)) for reader in readers]
     for order, reader in enumerate(runs.oldest_first(readers)):
         place = places[id(reader)]
         is_foreign = runs.lacks_device(reader) and not all(map(runs.lacks_device, readers))

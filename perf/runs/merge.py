@@ -11,14 +11,10 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from tileops.perf.runs import duplicates as run_duplicates
-from tileops.perf.runs import parts as run_parts
-from tileops.perf.runs import plugins as run_plugins
+from tileops.perf.runs import headers
 from tileops.perf.runs import reader as runfile
 from tileops.proto import benchmark_pb2
 from tileops.tools.cli import errors
-
-# What shards of one run may differ in.
-_FREE_FIELDS = frozenset(("hostname_hash", "device_count"))
 
 
 class MergeError(errors.UserError):
@@ -67,14 +63,11 @@ def merged_header(readers: Sequence[Reader], allowed: Allowed = Allowed()) -> be
     environment = header.environment
     for reader in readers[1:]:
         other = reader.header.environment
-        for field in environment.DESCRIPTOR.fields:
-            ours, theirs = getattr(environment, field.name), getattr(other, field.name)
-            if ours != theirs and field.name not in _FREE_FIELDS:
-                raise MergeError(
-                    f"{first.path} and {reader.path} are no shards of one run: their"
-                    f" {field.name} is {ours!r} and {theirs!r}"
-                )
-        plugins = run_plugins.difference(header.plugins, reader.header.plugins)
+        for name, ours, theirs in headers.differing_fields(environment, other, headers.MACHINE_FIELDS):
+            raise MergeError(
+                f"{first.path} and {reader.path} are no shards of one run: their {name} is {ours!r} and {theirs!r}"
+            )
+        plugins = headers.plugin_difference(header.plugins, reader.header.plugins)
         if plugins is not None:
             raise MergeError(
                 f"{first.path} and {reader.path} are no shards of one run: {plugins}; measure one of them again"
@@ -124,8 +117,8 @@ def _merge_parts(header: benchmark_pb2.RunHeader, readers: Sequence[Reader], all
         parts = reader.header.parts
         if parts.count != said[0].header.parts.count:
             raise MergeError(
-                f"{said[0].path} is {run_parts.in_words(said[0].header.parts)} and {reader.path} is"
-                f" {run_parts.in_words(parts)}: no shards of one run"
+                f"{said[0].path} is {headers.parts_in_words(said[0].header.parts)} and {reader.path} is"
+                f" {headers.parts_in_words(parts)}: no shards of one run"
             )
         for index in parts.indices:
             if owners.setdefault(index, reader.path) != reader.path:
@@ -134,8 +127,8 @@ def _merge_parts(header: benchmark_pb2.RunHeader, readers: Sequence[Reader], all
                 )
     if not said:
         return
-    header.parts.CopyFrom(run_parts.united(reader.header.parts for reader in said))
-    lack = run_parts.missing_in_words(header.parts)
+    header.parts.CopyFrom(headers.united(reader.header.parts for reader in said))
+    lack = headers.missing_in_words(header.parts)
     if not lack:
         header.ClearField("parts")
     elif not allowed.missing_parts:

@@ -7,10 +7,9 @@ import pathlib
 
 from google.protobuf import timestamp_pb2
 
-from tileops.perf.runs import framing, parts, scan
+from tileops.perf.runs import framing, headers, scan
 from tileops.perf.runs import json as run_json
 from tileops.perf.runs import lock as run_lock
-from tileops.perf.runs import plugins as run_plugins
 from tileops.perf.runs import reader as runfile
 from tileops.perf.runs.scan import RunFileError
 from tileops.proto import benchmark_pb2
@@ -219,15 +218,11 @@ def _refuse_other_environment(
     path: pathlib.Path, there: benchmark_pb2.RunHeader, here: benchmark_pb2.RunHeader
 ) -> None:
     """Raises RunFileError unless both headers name the same environment, plugins and part."""
-    for field in there.environment.DESCRIPTOR.fields:
-        old = getattr(there.environment, field.name)
-        new = getattr(here.environment, field.name)
-        if old != new:
-            raise RunFileError(
-                f"cannot continue {path}: it was measured with {field.name}"
-                f" {old!r}, this run has {new!r}; write to another file"
-            )
-    plugins = run_plugins.difference(there.plugins, here.plugins)
+    for name, old, new in headers.differing_fields(there.environment, here.environment):
+        raise RunFileError(
+            f"cannot continue {path}: it was measured with {name} {old!r}, this run has {new!r}; write to another file"
+        )
+    plugins = headers.plugin_difference(there.plugins, here.plugins)
     if plugins is not None:
         raise RunFileError(
             f"cannot continue {path}: in it and in this run {plugins}; restore what it was measured with, or write to"
@@ -235,6 +230,6 @@ def _refuse_other_environment(
         )
     if there.parts != here.parts:
         raise RunFileError(
-            f"cannot continue {path}: it holds {parts.in_words(there.parts)}, and this run is"
-            f" {parts.in_words(here.parts)}; give --shard as before, or write to another file"
+            f"cannot continue {path}: it holds {headers.parts_in_words(there.parts)}, and this run is"
+            f" {headers.parts_in_words(here.parts)}; give --shard as before, or write to another file"
         )
