@@ -17,6 +17,8 @@ from tileops.tools.cli import words
 MOST_POINTS = 20_000
 
 _CELLS_PER_DECADE = 20
+# What a cell tells of its first row.
+_NAMES = ("op", "family", "case_id", "implementation")
 
 
 @dataclasses.dataclass
@@ -82,14 +84,7 @@ class Cells:
         cell = self._cells.get(key)
         if cell is None:
             cell = self._cells[key] = Cell(
-                x=x,
-                y=y,
-                rail=rail,
-                verdict=verdict,
-                op=words.printable(row.op),
-                family=words.printable(row.family),
-                case_id=words.printable(row.case_id),
-                implementation=words.printable(row.implementation),
+                x=x, y=y, rail=rail, verdict=verdict, **{name: words.printable(getattr(row, name)) for name in _NAMES}
             )
         cell.add(row, x, y)
 

@@ -20,13 +20,9 @@ from tileops.tools.cli import csv_text
 
 # Fields of a row, in the order of `_values`; a CSV cell holds one value, so that it
 # has no place for the last ones.
+_NAMES = ("op", "family", "case_id", "label", "implementation", "roof_key")
 _FIELDS = (
-    "op",
-    "family",
-    "case_id",
-    "label",
-    "implementation",
-    "roof_key",
+    *_NAMES,
     "flops",
     "bytes",
     *(name for name in pricing.Readings._fields if name != "breaches"),
@@ -74,12 +70,7 @@ def json_row(
         written = ["null" if number is None else _NUMBER % number for number in numbers]
     terms = record.data_terms
     text = template % (
-        _quoted(record.op),
-        _quoted(record.family),
-        _quoted(record.case_id),
-        _quoted(record.label),
-        _quoted(record.implementation),
-        _quoted(record.roof_key),
+        *[_quoted(getattr(record, name)) for name in _NAMES],
         record.flops,
         record.bytes,
         _JSON_VERDICTS[verdict],
@@ -106,12 +97,7 @@ def csv_row(
         cells = _CSV_NUMBERS % tuple(numbers)
     # Numbers need no quotes: they are put in as they are.
     names = csv_text.cells(
-        record.op,
-        record.family,
-        record.case_id,
-        record.label,
-        record.implementation,
-        record.roof_key,
+        *[getattr(record, name) for name in _NAMES],
         record.flops,
         record.bytes,
         _VERDICTS[verdict],
