@@ -62,7 +62,7 @@ def _row(row: compare_rows.Row) -> list[Any]:
 
 
 def _counted(rows: Sequence[compare_rows.Row]) -> list[tuple[str, ...]]:
-    """Returns what rows come to, by family and verdict: how many they are, their least and most change."""
+    """Returns per family and verdict: how many rows there are, their least and their most change."""
     ratios: dict[tuple[str, str], list[float]] = {}
     sizes: collections.Counter[tuple[str, str]] = collections.Counter()
     for row in rows:

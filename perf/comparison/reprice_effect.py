@@ -1,4 +1,4 @@
-"""What changed prices make of measured rows: which moved, by how much, which are impossible."""
+"""How changed prices change measured rows: which efficiencies moved, by how much, which rows became impossible."""
 
 import collections
 import dataclasses
@@ -10,13 +10,13 @@ from tileops.perf.roof import pricing, profiles
 from tileops.proto import benchmark_pb2, roofline_pb2
 from tileops.tools.cli import words
 
-# Rows of one op that a line names of those that lost or gained a reading.
+# How many rows of an op a line names.
 _MOST_NAMED = 5
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Effect:
-    """A row whose reading is no longer what it was.
+    """A row whose readings changed.
 
     Attributes:
       before: Its row at the recorded price.
@@ -35,12 +35,12 @@ class Effect:
 
     @property
     def is_lost(self) -> bool:
-        """Whether the row had a reading, and today's price leaves it without one."""
+        """Returns whether the row had a reading, and today's price leaves it without one."""
         return self.before.HasField("efficiency") and not self.after.HasField("efficiency")
 
     @property
     def is_impossible(self) -> bool:
-        """Whether today's price is what makes the row impossible."""
+        """Returns whether today's price is what makes the row impossible."""
         impossible = roofline_pb2.VERDICT_FORMULA_ERROR
         return self.after.verdict == impossible != self.before.verdict
 
@@ -50,14 +50,14 @@ def effects(
     repriced: Iterable[benchmark_pb2.BenchmarkRecord],
     profile: profiles.Profile | None,
 ) -> list[Effect]:
-    """Returns the rows that read otherwise at the prices of today.
+    """Returns the rows whose readings differ at today's prices.
 
     Args:
       recorded: Records at the prices that they were recorded with.
-      repriced: The same at the prices of today; one that is not among `recorded`
-        is an error of the caller's (KeyError).
-      profile: The profile of the device that was measured; without one no row has
-        a reading.
+      repriced: The same records at today's prices; a record that is not among
+        `recorded` raises KeyError.
+      profile: The profile of the measured device; without it no row has an
+        efficiency.
     """
     before = {_key(record): record for record in recorded}
     found = []
@@ -71,7 +71,7 @@ def effects(
 
 
 def describe(found: Sequence[Effect]) -> list[str]:
-    """Returns what a user should hear of the effects: a line an op, one an impossible row."""
+    """Returns a line per op whose rows changed, and a line per row that became impossible."""
     by_op = collections.defaultdict(list)
     for effect in found:
         by_op[effect.after.op].append(effect)
@@ -88,7 +88,7 @@ def describe(found: Sequence[Effect]) -> list[str]:
 
 
 def _moved(found: Sequence[Effect]) -> str:
-    """Returns how the rows of one op moved: by factor, and those without one by what became of them."""
+    """Returns how the rows of one op changed: by a factor, or from one verdict to another."""
     parts = []
     measured = [(effect.factor, effect) for effect in found if effect.factor is not None]
     if measured:
@@ -98,8 +98,8 @@ def _moved(found: Sequence[Effect]) -> str:
         if max(factors) > min(factors) * 1.001:
             span += f" to {max(factors):.3g}"
         parts.append(
-            f"{words.counted(len(measured), 'row')} read otherwise: efficiency {span} times the"
-            f" recorded one, as {most.after.case_id} {most.after.implementation}:"
+            f"{words.counted(len(measured), 'row')} changed: efficiency {span} times the"
+            f" recorded one, for example {most.after.case_id} {most.after.implementation}:"
             f" {most.before.efficiency:.1%} -> {most.after.efficiency:.1%}"
         )
     turned = collections.defaultdict(list)
@@ -109,7 +109,7 @@ def _moved(found: Sequence[Effect]) -> str:
     for change, rows in turned.items():
         names = ", ".join(f"{row.case_id} {row.implementation}" for row in rows[:_MOST_NAMED])
         more = f" and {len(rows) - _MOST_NAMED} more" if len(rows) > _MOST_NAMED else ""
-        parts.append(f"{words.counted(len(rows), 'row')} read {change}: {names}{more}")
+        parts.append(f"{words.counted(len(rows), 'row')} changed ({change}): {names}{more}")
     return "; ".join(parts)
 
 

@@ -4,8 +4,9 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 
 from tileops.proto import benchmark_pb2
+from tileops.tools.cli import words
 
-# Cases that are named, of an op or in all; more of them are a count.
+# How many cases a line names; the others are counted.
 _MOST_NAMED = 5
 
 # Fields of a record that the op states and no clock measures.
@@ -16,14 +17,14 @@ _CaseKey = tuple[str, str]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Change:
-    """A field of a case's price that is no longer what was recorded.
+    """A field of a case's price that differs from the recorded one.
 
     Attributes:
       op: The case's op.
       case_id: The case.
       field: Name of the field in `BenchmarkRecord`.
-      recorded: Its value in the run file; None where absent.
-      today: Its value now; None where absent.
+      recorded: Its value in the run file; None if absent.
+      today: Its value now; None if absent.
     """
 
     op: str
@@ -38,14 +39,14 @@ class Joined:
     """Recorded times under today's prices.
 
     Attributes:
-      records: The recorded ones that still have a price, in their order.
-      changes: What differs from the recorded prices, once a case and field.
-      vanished: Recorded cases, (op, case_id), that nothing prices today, of ops that
+      records: The recorded ones that have a price today, in their order.
+      changes: What differs from the recorded prices, once per case and field.
+      vanished: Recorded cases, (op, case_id), that are no workload rows today, of ops that
         have workload rows.
-      unknown: Recorded cases of ops that have none.
+      unknown: Recorded cases of ops that have no workload rows.
       appeared: Cases priced today that were not recorded.
-      unpriced: Cases that are there today and failed to be priced, with the
-        message; they count neither as vanished nor as appeared.
+      unpriced: Today's cases that could not be priced, with the message; they count
+        neither as vanished nor as appeared.
     """
 
     records: Sequence[benchmark_pb2.BenchmarkRecord]
@@ -60,13 +61,13 @@ def join(recorded: Iterable[benchmark_pb2.BenchmarkRecord], priced: Iterable[ben
     """Gives each recorded case the price that it has today.
 
     Args:
-      recorded: Records of a run, any number of implementations a case.
-      priced: Records with today's prices, one or more a case, with no time.
+      recorded: Records of a run, any number of implementations per case.
+      priced: Records with today's prices, one or more per case, without times.
 
     Returns:
-      The joined records and what differs. A record keeps everything but its
-      price and its family, which are its op's: what a run is converted from may
-      know neither. Neither argument's records are modified.
+      The joined records and what differs. A record keeps everything but its price and
+      its family, which come from its op: a converted run may lack both. The arguments are not
+      modified.
     """
     today: dict[_CaseKey, benchmark_pb2.BenchmarkRecord] = {}
     failed: dict[_CaseKey, str] = {}
@@ -103,7 +104,7 @@ def join(recorded: Iterable[benchmark_pb2.BenchmarkRecord], priced: Iterable[ben
 
 
 def describe(joined: Joined) -> list[str]:
-    """Returns what a user should hear of a join, one line each."""
+    """Returns what changed, one line per fact."""
     lines = []
     by_field: dict[tuple[str, str], list[Change]] = {}
     for change in joined.changes:
@@ -111,20 +112,20 @@ def describe(joined: Joined) -> list[str]:
     for (op, field), changes in sorted(by_field.items()):
         first = changes[0]
         lines.append(
-            f"{op}: {field} changed in {len(changes)} cases, as in {first.case_id}:"
+            f"{op}: {field} changed in {words.counted(len(changes), 'case')}, for example {first.case_id}:"
             f" {_text(first.recorded)} -> {_text(first.today)}"
         )
     for (op, case_id), message in joined.unpriced:
         lines.append(f"{op} {case_id}: cannot be priced today: {message}")
     for op, case_ids in _by_op(joined.vanished).items():
-        lines.append(f"{op}: recorded, and no workload row of today, left out: {_named(case_ids)}")
+        lines.append(f"{op}: recorded, but not among today's workload rows; left out: {_named(case_ids)}")
     for op, case_ids in _by_op(joined.unknown).items():
-        lines.append(f"{op}: recorded, and no op of this project, left out: {_named(case_ids)}")
+        lines.append(f"{op}: recorded, but not an op of this project; left out: {_named(case_ids)}")
     if joined.appeared:
         lines.append(_appeared(joined.appeared))
     if not joined.records:
         lines.append(
-            "no recorded row could be priced: rows are known by op and case id, which in JUnit is what stands in the"
+            "no recorded row could be priced: rows are found by op and case id. In JUnit the case id is the text in the"
             " brackets of a test's name, as in test_x[llama-8b-decode-bfloat16]"
         )
     return lines
@@ -145,7 +146,7 @@ def _named(names: Sequence[str]) -> str:
 
 
 def _appeared(cases: Sequence[_CaseKey]) -> str:
-    """Returns one line about cases that were not recorded: who prices a part of the ops expects most of them."""
+    """Returns one line about cases that were not recorded; a run of some ops lacks most of them."""
     if len(cases) == 1:
         return f"1 workload row was not recorded: {' '.join(cases[0])}"
     if len(cases) <= _MOST_NAMED:
@@ -172,7 +173,7 @@ def _reprice(record: benchmark_pb2.BenchmarkRecord, price: benchmark_pb2.Benchma
 
 
 def _value(record: benchmark_pb2.BenchmarkRecord, field: str) -> object:
-    """Returns a price field, detached from the record; None where it is absent."""
+    """Returns a price field, detached from the record; None if it is absent."""
     if field == "data_terms":
         return dict(record.data_terms)
     if field == "read_bytes" and not record.HasField(field):

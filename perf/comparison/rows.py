@@ -1,13 +1,12 @@
-"""What became of each row between two runs of one device: the pure part of //perf:compare.
+"""How each row changed between two runs of one device: the pure part of //perf:compare.
 
 Medians are compared with their spread, the 10th to 90th percentile of the
-samples. A row is SLOWER or FASTER where its median moved by more than the
-threshold and the spreads do not meet; where the median moved as far and they do
-meet, that is AMBIGUOUS; anything less is SAME. A run that kept no percentiles has
-no spread to meet.
+samples. A row is SLOWER or FASTER if its median moved by more than the threshold and
+the spreads do not meet; AMBIGUOUS if the median moved as far and the spreads meet; else
+SAME. A run without percentiles has no spread.
 
-A changed price (FLOPs, bytes or roof key: the formula or its key changed) is told
-apart: it moves efficiencies and no time.
+A changed price (FLOPs, bytes or roof key: the formula or its key changed) is reported
+apart: it changes efficiencies, but no time.
 """
 
 import dataclasses
@@ -31,14 +30,14 @@ Key = tuple[str, str, str]
 
 
 class Verdict(enum.Enum):
-    """What is said of a row; the gravest first."""
+    """How a row changed; the gravest first."""
 
     # Had a time, and now fails, is skipped or times out.
     LOST = "lost"
     SLOWER = "slower"
     AMBIGUOUS = "ambiguous"
     FASTER = "faster"
-    # Has a time now, and had none.
+    # Has a time now, and had no time before.
     GAINED = "gained"
     VANISHED = "vanished"
     APPEARED = "appeared"
@@ -62,13 +61,13 @@ class Time(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Measured:
-    """What a comparison needs to know of a record.
+    """The part of a record that a comparison needs.
 
     Attributes:
       family: The op's family.
-      time: None where the record has no usable time.
+      time: None if the record has no usable time.
       price: Its flops, bytes and roof key.
-      message: Why it has no time, where the record says so.
+      message: Why it has no time, if the record says so.
     """
 
     family: str
@@ -84,11 +83,11 @@ class Row:
     Attributes:
       op, case_id, implementation: Which row it is.
       family: The op's family.
-      verdict: What became of its time.
-      base: Its time in the base run; None where it has none there.
-      new: Its time in the new run; None where it has none there.
-      price_changes: By field of the price, what it was and what it is.
-      reason: Why it was lost or not compared; "" where the verdict says it all.
+      verdict: How its time changed.
+      base: Its time in the base run, if any.
+      new: Its time in the new run, if any.
+      price_changes: The old and the new value of each field of the price that changed.
+      reason: Why it was lost or not compared; "" if the verdict says it all.
     """
 
     op: str
@@ -105,7 +104,7 @@ class Row:
     def ratio(self) -> float | None:
         """New time over base time; None unless both are there, by one clock.
 
-        None, too, where the ratio is beyond the range of floats.
+        Also None if the ratio is beyond the range of floats.
         """
         if not self.base or not self.new or self.base.source != self.new.source:
             return None
@@ -129,9 +128,9 @@ class FamilyRatio:
 
 
 def measured(records: Iterable[benchmark_pb2.BenchmarkRecord]) -> dict[Key, Measured]:
-    """Returns what is known of each row; of several records the last one counts.
+    """Returns what was measured of each row; of several records the last one counts.
 
-    `duplicates.records` leaves one successful record of a row at most.
+    `duplicates.records` yields at most one successful record of a row.
     """
     known = {}
     for record in records:
@@ -155,8 +154,8 @@ def compare(base: Mapping[Key, Measured], new: Mapping[Key, Measured], threshold
     Args:
       base: The run to compare with.
       new: The run to judge.
-      threshold: Change of a median that counts: 0.05 calls for 5% more time, or
-        for 1/1.05 of it.
+      threshold: The change of a median that counts: 0.05 means 5% more time, or 1/1.05
+        of it.
     """
     rows = [_row(key, base.get(key), new.get(key), threshold) for key in dict.fromkeys((*base, *new))]
     gravity = {verdict: place for place, verdict in enumerate(Verdict)}
@@ -184,7 +183,7 @@ def families(rows: Iterable[Row]) -> list[FamilyRatio]:
 
 
 def overall(rows: Iterable[Row]) -> float | None:
-    """Returns the mean change of all rows; None where none was compared."""
+    """Returns the mean change of all rows; None if no row was compared."""
     logs = [math.log(row.ratio) for row in rows if row.ratio is not None]
     return _geometric_mean(logs) if logs else None
 
@@ -200,12 +199,12 @@ def counts(rows: Iterable[Row]) -> dict[str, int]:
 
 
 def has_regression(rows: Iterable[Row]) -> bool:
-    """Whether a row became slower beyond the threshold, or lost its time."""
+    """Returns whether a row became slower beyond the threshold, or lost its time."""
     return any(row.verdict in REGRESSIONS for row in rows)
 
 
 def has_nothing_left(rows: Iterable[Row]) -> bool:
-    """Whether the base run has rows and the new one has none of them: nothing was compared."""
+    """Returns whether the base run has rows, and the new run no row of the base run."""
     verdicts = {row.verdict for row in rows}
     return Verdict.VANISHED in verdicts <= {Verdict.VANISHED, Verdict.APPEARED}
 
@@ -246,7 +245,7 @@ def _verdict(base: Measured | None, new: Measured | None, threshold: float) -> t
 
 
 def judge(base: Time, new: Time, threshold: float) -> Verdict:
-    """Returns what two times by one clock say: SAME, FASTER, SLOWER or AMBIGUOUS."""
+    """Returns how a time changed by one clock: SAME, FASTER, SLOWER or AMBIGUOUS."""
     most = base.median_s * (1 + threshold) * (1 + _ROUNDING)
     least = base.median_s / (1 + threshold) / (1 + _ROUNDING)
     if least <= new.median_s <= most:

@@ -14,7 +14,7 @@ from tileops.perf.runs import reader as runfile
 from tileops.proto import benchmark_pb2
 from tileops.tools.cli import errors
 
-# What a distribution is told by.
+# The quantiles that describe a distribution.
 FRACTIONS = (0.5, 0.9, 0.95, 0.99, 1.0)
 
 
@@ -23,8 +23,8 @@ class Difference:
     """One row in two runs.
 
     Attributes:
-      key: op, case and implementation.
-      base_s, new_s: its median in either. Seconds.
+      key: Op, case and implementation.
+      base_s, new_s: Its median in each run. Seconds.
     """
 
     key: compare_rows.Key
@@ -33,7 +33,7 @@ class Difference:
 
     @property
     def relative(self) -> float:
-        """How far the medians are apart, as a fraction of the smaller one."""
+        """Returns how far the medians are apart, as a fraction of the smaller one."""
         return abs(self.new_s - self.base_s) / min(self.base_s, self.new_s)
 
 
@@ -42,7 +42,7 @@ def differences(
     new: Mapping[compare_rows.Key, compare_rows.Measured],
     longer_than_s: float,
 ) -> list[Difference]:
-    """Rows that both runs timed by one clock, both times above a length; the farthest apart first."""
+    """Returns the rows that both runs timed by one clock and whose times exceed a length; the farthest apart first."""
     found = []
     for key, one in base.items():
         other = new.get(key)
@@ -54,18 +54,18 @@ def differences(
 
 
 def quantiles(values: Iterable[float]) -> dict[float, float]:
-    """The values at `FRACTIONS` of their order; empty where there is none."""
+    """Returns the quantiles at `FRACTIONS`; empty without values."""
     ordered = sorted(values)
     return {fraction: quantile(ordered, fraction) for fraction in FRACTIONS} if ordered else {}
 
 
 def share_within(rows: Sequence[Difference], limit: float) -> float | None:
-    """The fraction of rows whose medians are at most `limit` apart; None where there is no row."""
+    """Returns the fraction of rows whose medians are at most `limit` apart; None without rows."""
     return sum(row.relative <= limit for row in rows) / len(rows) if rows else None
 
 
 def harness_times(records: Iterable[benchmark_pb2.BenchmarkRecord]) -> dict[str, list[float]]:
-    """What the harness took for each record that was run, by implementation and, under "", for all. Seconds."""
+    """Returns the harness time of each record that was run, by implementation, and of all under "". Seconds."""
     found: dict[str, list[float]] = {"": []}
     for record in records:
         if record.HasField("harness_s"):
@@ -75,11 +75,11 @@ def harness_times(records: Iterable[benchmark_pb2.BenchmarkRecord]) -> dict[str,
 
 
 class OneRunError(errors.UserError):
-    """One run, named twice; the message says how it shows."""
+    """One run, named twice; the message says how that is known."""
 
 
 def refuse_one_run(base: runfile.RunReader, new: runfile.RunReader) -> None:
-    """Raises OneRunError where both are one run: one file, one run id, or records that are the same in every digit."""
+    """Raises OneRunError if both are one run: one file, one run id, or equal records in every digit."""
     how = None
     if base.path.is_file() and base.path.samefile(new.path):
         how = "one file"
@@ -88,7 +88,7 @@ def refuse_one_run(base: runfile.RunReader, new: runfile.RunReader) -> None:
     elif _digest(base) == _digest(new):
         how = "the same in every digit"
     if how is not None:
-        raise OneRunError(f"{base.path} and {new.path} are {how}: it takes two runs to tell how far they are apart")
+        raise OneRunError(f"{base.path} and {new.path} are {how}: name two different runs")
 
 
 def unlike(
@@ -97,11 +97,11 @@ def unlike(
     base_known: Mapping[compare_rows.Key, compare_rows.Measured],
     new_known: Mapping[compare_rows.Key, compare_rows.Measured],
 ) -> list[str]:
-    """In what the runs differ, or fall short, so that their times say nothing of the bench; in words.
+    """Returns why the times of two runs do not show how repeatable the bench is, in words.
 
     Args:
-      base, new: the runs.
-      base_known, new_known: what they measured.
+      base, new: The runs.
+      base_known, new_known: What they measured.
     """
     ours, theirs = base.header.environment, new.header.environment
     found = [
@@ -116,18 +116,18 @@ def unlike(
         names = sorted(compare_rows.clock_name(clock).lower() for clock in clocks - {benchmark_pb2.TIMING_SOURCE_CUPTI})
         if names:
             told = f"{reader.path.name} has times of the clock {', '.join(names)}"
-            found.append(f"{told}, which are no device-busy times")
+            found.append(f"{told}, which are not device-busy times")
     return found
 
 
 def unknown(base: runfile.RunReader, new: runfile.RunReader) -> list[str]:
-    """What the runs do not tell of their sources, so that these may have differed; in words."""
+    """Returns why the sources of the two runs may have differed, in words."""
     found = []
     for reader in (base, new):
         environment = reader.header.environment
         if environment.project_dirty or not environment.project_revision:
             what = "differed from the revision" if environment.project_dirty else "have no known revision"
-            found.append(f"the sources of {reader.path.name} {what}: they may be others than the other run's")
+            found.append(f"the sources of {reader.path.name} {what}: they may differ from those of the other run")
     return found
 
 

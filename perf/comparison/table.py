@@ -43,7 +43,7 @@ def write_table(comparison: compare_text.Comparison, out: TextIO, every_row: boo
 
     Args:
       comparison: What to write.
-      out: Where to; colours go to terminals alone.
+      out: Where to; only terminals get colours.
       every_row: Whether rows in which nothing changed are listed, too.
     """
     console = columns.console(out)

@@ -9,7 +9,7 @@ from tileops.perf.report import json as report_json
 from tileops.proto import roofline_pb2
 from tileops.tools.cli import csv_text
 
-# What `row_as_dict` gives, in its order.
+# Names of the values of a row, in their order.
 _FIELDS = (
     "op",
     "family",
@@ -29,7 +29,7 @@ _FIELDS = (
 
 
 class Comparison(NamedTuple):
-    """All that is to be said of two runs."""
+    """A comparison of two runs."""
 
     base: roofline_pb2.RunSummary
     new: roofline_pb2.RunSummary
@@ -38,14 +38,14 @@ class Comparison(NamedTuple):
 
     @property
     def warning(self) -> str:
-        """Says that nothing was compared, where a whole run vanished; "" otherwise."""
+        """Returns a line if nothing was compared, because a whole run vanished; else ""."""
         if not compare_rows.has_nothing_left(self.rows):
             return ""
         return f"{self.new.file} has no row of {self.base.file}: nothing was compared"
 
     @property
     def health(self) -> str:
-        """Says "failed" where there is a regression or nothing to compare, "ok" otherwise."""
+        """Returns "failed" if there is a regression or nothing was compared, else "ok"."""
         failed = self.warning or compare_rows.has_regression(self.rows)
         return "failed" if failed else "ok"
 
@@ -91,7 +91,7 @@ def _head(comparison: Comparison) -> dict[str, Any]:
 
 
 def write_json(comparison: Comparison, out: TextIO) -> None:
-    """Writes the comparison with one row a line."""
+    """Writes the comparison with one row per line."""
     rows = (json.dumps(row_as_dict(row), allow_nan=False) for row in comparison.rows)
     report_json.write_document(_head(comparison), rows, out)
 
@@ -105,7 +105,7 @@ def write_csv(comparison: Comparison, out: TextIO) -> None:
 
 
 def price_in_words(row: compare_rows.Row) -> str:
-    """Returns what changed in a row's price; "" where nothing did."""
+    """Returns what changed in a row's price; "" for nothing."""
     return ", ".join(
         f"{field} {'none' if old == '' else old} -> {'none' if new == '' else new}"
         for field, (old, new) in row.price_changes.items()
@@ -113,7 +113,7 @@ def price_in_words(row: compare_rows.Row) -> str:
 
 
 def is_news(row: compare_rows.Row) -> bool:
-    """Whether anything became of the row."""
+    """Returns whether anything about the row changed."""
     silent = (compare_rows.Verdict.SAME, compare_rows.Verdict.NOT_COMPARED)
     return row.verdict not in silent or bool(row.price_changes)
 

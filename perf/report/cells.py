@@ -1,13 +1,14 @@
-"""Many points of a roofline plot as few: rows gathered in cells of its two axes.
+"""Cells of a roofline plot: many rows as few marks.
 
-Above some 20,000 marks a plot shows a cloud, and a browser takes seconds to draw
-it. So the rows of a larger report are counted in cells, a twentieth of a decade
-wide and high, apart by verdict. A cell's mark stands at the mean of its rows, which
-is on a ceiling where they are.
+Above some 20,000 marks a plot is a cloud, and a browser takes seconds to draw it. So
+the rows of a larger report are counted in cells, a twentieth of a decade wide and high,
+per verdict. A cell's mark is at the mean of its rows, so it is on a ceiling if its rows
+are.
 """
 
 import dataclasses
 import math
+from typing import Any
 
 from tileops.perf.report import text
 from tileops.proto import roofline_pb2
@@ -17,28 +18,28 @@ from tileops.tools.cli import words
 MOST_POINTS = 20_000
 
 _CELLS_PER_DECADE = 20
-# What a cell tells of its first row.
+# Fields of a cell that are those of its first row.
 _NAMES = ("op", "family", "case_id", "implementation")
 
 
 @dataclasses.dataclass
 class Cell:
-    """Rows of one kind that would stand in one place of the plot.
+    """Rows of one verdict that are in one place of the plot.
 
     Attributes:
-      x: Arithmetic intensity, in FLOPs per byte: the geometric mean of the rows';
-        None on a rail of rows that have none.
-      y: FLOPs (on the left rail: bytes) per second, the same mean; None where there
-        is no rate.
-      rail: Where rows stand that have no place between the axes: "left" (no FLOPs),
+      x: Arithmetic intensity, the geometric mean of the rows; None on a rail of rows
+        without one. FLOPs per byte.
+      y: The same mean of FLOPs per second (on the left rail: of bytes per second); None
+        without a rate.
+      rail: The rail of rows that have no place between the axes: "left" (no FLOPs),
         "right" (no bytes), "bottom" (no rate); None for others.
       verdict: Name of the verdict, or "predicted".
       op: One of the rows, for an example, with `case_id`, `implementation` and
         `family`.
       count: How many rows there are.
-      least: The lowest efficiency; None where no row has one.
+      least: The lowest efficiency; None if no row has one.
       most: The highest.
-      headroom_s: Sum of the headrooms; None where no row has one. Seconds.
+      headroom_s: Sum of the headrooms; None if no row has one. Seconds.
     """
 
     x: float | None
@@ -55,7 +56,7 @@ class Cell:
     headroom_s: float | None = None
 
     def add(self, row: roofline_pb2.Row, x: float | None, y: float | None) -> None:
-        """Counts a row in, which stands at `x` and `y`."""
+        """Counts a row in, which is at `x` and `y`."""
         self.count += 1
         self.x, self.y = self._mean(self.x, x), self._mean(self.y, y)
         if row.HasField("efficiency"):
@@ -83,9 +84,8 @@ class Cells:
         key = (rail, _step(x), _step(y), verdict)
         cell = self._cells.get(key)
         if cell is None:
-            cell = self._cells[key] = Cell(
-                x=x, y=y, rail=rail, verdict=verdict, **{name: words.printable(getattr(row, name)) for name in _NAMES}
-            )
+            named: dict[str, Any] = {name: words.printable(getattr(row, name)) for name in _NAMES}
+            cell = self._cells[key] = Cell(x=x, y=y, rail=rail, verdict=verdict, **named)
         cell.add(row, x, y)
 
     def all(self) -> list[Cell]:
@@ -94,7 +94,7 @@ class Cells:
 
 
 def _place(row: roofline_pb2.Row) -> tuple[float | None, float | None, str | None]:
-    """Returns where a row stands: intensity, rate, rail; as the page's script has it."""
+    """Returns the place of a row: intensity, rate, rail; the page's script does the same."""
     spent_s: float | None
     if row.HasField("achieved_flops_per_s"):
         spent_s = row.actual_time_s

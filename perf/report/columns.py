@@ -13,7 +13,7 @@ import dataclasses
 import itertools
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TextIO
 
 from rich import box, cells
@@ -113,14 +113,14 @@ def print_rows(
     candidates = [_Form(filled, split) for split in (False, True) for filled in (full, brief)]
     form = next((each for each in candidates if each.width <= console.width), candidates[-1])
     form.fit(console)
-    form.print(lambda each: each.column.title, "bold")
+    form.print([each.column.title for each in form.filled], "bold")
     console.print("─" * min(form.width, console.width))
     numbers = iter(range(len(rows)))
     for group in groups:
         if group.title:
             console.print(words.printable(group.title), style="bold")
         for number in itertools.islice(numbers, group.rows):
-            form.print(lambda each, number=number: each.cells[number], styles[number])
+            form.print([each.cells[number] for each in form.filled], styles[number])
     if form.hidden:
         hidden = words.counted(form.hidden, "column")
         console.print(f"{hidden} hidden: widen the terminal or use --format=csv", style="yellow")
@@ -202,18 +202,20 @@ class _Form:
         if self._note:
             self.width = max(self.width, self._note_start + self._note.width)
 
-    def print(self, cell: Callable[[_Filled], str], style: str) -> None:
-        """Prints the row in which `cell` returns the text of a column."""
-        for line in self._texts(cell):
+    def print(self, texts: Sequence[str], style: str) -> None:
+        """Prints a row that has these texts, one per column."""
+        for line in self._texts(dict(zip(map(id, self.filled), texts))):
             self._console.print(rich_text.Text(line.rstrip()), style=style, overflow="fold")
 
-    def _texts(self, cell: Callable[[_Filled], str]) -> Iterator[str]:
-        notes = self._wrapped(cell(self._note)) if self._note else []
+    def _texts(self, cell: Mapping[int, str]) -> Iterator[str]:
+        notes = self._wrapped(cell[id(self._note)]) if self._note else []
         for line in self._lines:
             indent, columns = line
             # A line that is too wide even so is folded; spaces would only make it longer.
             has_room = self._line_width(line) <= self._console.width
-            text = indent + self._gap.join(each.padded(cell(each)) if has_room else cell(each) for each in columns)
+            text = indent + self._gap.join(
+                each.padded(cell[id(each)]) if has_room else cell[id(each)] for each in columns
+            )
             if len(self._lines) == 1 and notes:
                 text += self._gap + notes.pop(0)
             yield text

@@ -1,11 +1,11 @@
-"""What a report says of a run: gathered while its records go by."""
+"""Facts of a run for a report, gathered while its records are read."""
 
 from tileops.perf.runs import reader as runfile
 from tileops.proto import benchmark_pb2, roofline_pb2
 
 
 class RunFacts:
-    """What a report says of one run, gathered while its records go by."""
+    """Facts of one run for a report, gathered while its records are read."""
 
     def __init__(self, reader: runfile.RunReader):
         self._reader = reader
@@ -27,10 +27,10 @@ class RunFacts:
             self._throttled += 1
 
     def summary(self, *notes: str) -> roofline_pb2.RunSummary:
-        """Returns what is to be said, once the run was read to its end.
+        """Returns the summary of the run, once it was read to its end.
 
         Args:
-          notes: Told with the problems; those that say nothing are not.
+          notes: Added to the problems; empty ones are left out.
         """
         reader = self._reader
         header = reader.header

@@ -1,8 +1,7 @@
 """The report as JSON and as CSV, for other programs.
 
-Both have one row a line, made as its record goes by (`json_row`, `csv_row`) and
-put in order by `store`; `write_json` and `write_csv` add what stands around
-the rows.
+Both have one row per line. `json_row` and `csv_row` make it when its record is read,
+`store` puts the rows in order, and `write_json` and `write_csv` add the rest.
 """
 
 import json
@@ -18,8 +17,8 @@ from tileops.perf.roof import pricing
 from tileops.proto import benchmark_pb2, roofline_pb2
 from tileops.tools.cli import csv_text
 
-# Fields of a row, in the order of `_values`; a CSV cell holds one value, so that it
-# has no place for the last ones.
+# Fields of a row, in their order. A CSV cell holds one value, so CSV leaves out the last
+# three.
 _NAMES = ("op", "family", "case_id", "label", "implementation", "roof_key")
 _FIELDS = (
     *_NAMES,
@@ -41,8 +40,8 @@ _JSON_VERDICTS, _JSON_BOUNDS, _JSON_BLANK_REASONS = (
     {number: json.dumps(name) for number, name in names.items()} for names in (_VERDICTS, _BOUNDS, _BLANK_REASONS)
 )
 
-# Readings are written with more digits than any clock has, and fewer than tell one
-# float from the next: those take twice the time.
+# Readings are written with more digits than any clock has. Enough digits for every float
+# would take twice the time.
 _NUMBER = "%.12g"
 _NUMBERS = frozenset(pricing.Readings._fields[3:-1])
 
@@ -109,7 +108,7 @@ def csv_row(
 
 
 def write_json(head: roofline_pb2.Report, rows: Iterable[bytes], out: TextIO) -> None:
-    """Writes the report with one row a line, so that two can be compared.
+    """Writes the report with one row per line, so that two reports can be compared.
 
     Args:
       head: The report but for its rows.

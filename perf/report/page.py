@@ -14,7 +14,7 @@ import jinja2
 from tileops.tools.cli import paths, words
 
 # How each kind of row is marked: an SVG path about (0, 0), and whether it is hollow.
-# No two are told apart by colour alone.
+# No two differ by colour only.
 SHAPES: dict[str, tuple[str, bool]] = {
     "at_ceiling": ("M-4,0a4,4 0 1,0 8,0a4,4 0 1,0 -8,0z", False),
     "below": ("M-4.5,-3.5h9L0,4.5z", False),
@@ -25,7 +25,7 @@ SHAPES: dict[str, tuple[str, bool]] = {
     "predicted": ("M-4,0a4,4 0 1,0 8,0a4,4 0 1,0 -8,0z", True),
 }
 
-# The same for what became of a row between two runs.
+# The same for the verdicts of a comparison.
 CHANGES: dict[str, tuple[str, bool]] = {
     "lost": ("M-4.5,-4.5L4.5,4.5M-4.5,4.5L4.5,-4.5", True),
     "slower": ("M-4.5,-3.5h9L0,4.5z", False),

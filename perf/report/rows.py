@@ -40,13 +40,12 @@ SORT_KEYS: dict[str, tuple[str | None, bool]] = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Query:
-    """What a report is of.
+    """Which records a report is made of, and how.
 
     Attributes:
       selection: Which records.
-      profile: What they are read against; None where no profile has the device.
-      is_prediction: Whether times are left out and bounds given instead; needs a
-        profile.
+      profile: The profile that prices them; None if no profile has the device.
+      is_prediction: Whether bounds are given instead of times; needs a profile.
       sort: One of `SORT_KEYS`.
       duplicates: One of `duplicates.CHOICES`; None to refuse a run file that has a
         row twice.
@@ -65,7 +64,7 @@ class Collected:
 
     Attributes:
       head: The report but for its rows.
-      store: What holds them; closed by whoever made it.
+      store: Holds the rows; its maker closes it.
       best: Whether there is one row of each case, beside formula errors.
     """
 
@@ -85,16 +84,16 @@ class Collected:
 def collect(
     readers: Sequence[runfile.RunReader], query: Query, encode: Encoder, store: report_store.RowStore
 ) -> Collected:
-    """Reads runs of one device; a later start, or a later place, is newer.
+    """Reads runs of one device and returns their report.
 
-    The newest record of a case and implementation counts. With `BEST` there is
-    one row a case, the fastest correct one, and beside it every row that is a
-    formula error. A prediction with `BEST` has one row a case, of no
+    The newest record of a case and implementation counts: the record of the run that
+    began last, or was given last. With `BEST` there is one row per case, the fastest correct
+    one, and every formula error. A prediction with `BEST` has one row per case, without an
     implementation: the bound is the algorithm's.
 
     Args:
       readers: The runs, one or more.
-      query: What the report is of.
+      query: Which records, and how.
       encode: Makes the texts.
       store: An empty store, for the rows.
 
@@ -115,7 +114,7 @@ def collect(
     for order, reader in enumerate(runs.oldest_first(readers)):
         place = places[id(reader)]
         is_foreign = runs.lacks_device(reader) and not all(map(runs.lacks_device, readers))
-        # A bound is of any device; a time is read against that of its own alone.
+        # A bound may be computed for any device; a time is priced only against its own device's profile.
         asked = dataclasses.replace(query, profile=None) if is_foreign else query
         for record in run_duplicates.records(reader, query.duplicates):
             facts[place].add(record)
@@ -170,8 +169,8 @@ def message_text(
 class _Histories:
     """The times of each case and implementation, run after run.
 
-    A course is of one clock, that of the newest time; a time that a later record of
-    the same run took back is none of its points.
+    A course has one clock, that of the newest time. A time that a later record of the
+    same run replaces is not in it.
     """
 
     def __init__(self):
@@ -200,9 +199,9 @@ def _put_time(
         group = 2
         record.message = record.message or measured_time.defect(record)
     else:
-        # A time by another clock than CUPTI, or with warm caches, is none to choose by.
+        # A time by another clock than CUPTI, or with warm caches, is chosen only if there is no other.
         group = int(readings.blank_reason in _NOT_CHOSEN)
-    # Of records without a time, one that says why goes before a silent one.
+    # Among records without a time, a record with a message is preferred.
     subgroup = 2 * (record.status != benchmark_pb2.STATUS_OK) + (not record.message)
     store.put(
         (record.op, record.case_id, record.implementation),
@@ -210,7 +209,7 @@ def _put_time(
         readings.verdict,
         report_store.Rank(group, readings.actual_time_s or 0.0, subgroup),
         _order(readings, query.sort),
-        # What a newer schema calls a status is none that is counted.
+        # A status of a newer schema is not counted.
         record.status if record.status in _FAILED else benchmark_pb2.STATUS_UNSPECIFIED,
     )
 
@@ -230,8 +229,8 @@ def _put_bound(
         key,
         encode(record, readings, ()),
         readings.verdict,
-        # Today's price is that of the newest run. A record that failed before it was
-        # priced must not hide one that was, nor within a run one that has none.
+        # Today's price is that of the newest run. A record that failed before it was priced
+        # must not hide a priced one, nor may a record without a bound within one run.
         report_store.Rank(
             int(has_failed and readings.sol_time_s is None), -float(order), int(readings.sol_time_s is None)
         ),
@@ -240,10 +239,10 @@ def _put_bound(
 
 
 def _order(readings: pricing.Readings, sort: str) -> report_store.Order:
-    """Returns where a row stands.
+    """Returns the place of a row in the order of the report.
 
-    Rows without the reading go by SOL time, so that predictions, too, have the
-    largest rows first.
+    Rows without the reading are ordered by SOL time, so predictions have the largest rows
+    first, too.
     """
     field, is_descending = SORT_KEYS[sort]
     sol_time_s, time_s = readings.sol_time_s, readings.actual_time_s

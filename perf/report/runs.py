@@ -1,4 +1,4 @@
-"""Which runs, in which order, and which of their records a report is of."""
+"""Which runs a report reads, in which order, and which of their records."""
 
 import dataclasses
 import pathlib
@@ -16,15 +16,15 @@ ALL = "all"
 
 
 class MixedDevicesError(errors.UserError):
-    """Runs of several devices, which cannot be read as one report."""
+    """Runs of several devices, which cannot make one report."""
 
 
 class NothingSelectedError(errors.UserError):
-    """A filter that no record passes; the message lists what there is."""
+    """No record to report: a filter that no record passes, or runs without records."""
 
 
 class NoRecordedRunsError(errors.UserError):
-    """The user names no run, and the project has none recorded."""
+    """The user names no run, and the project has no recorded run."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -32,7 +32,7 @@ class Selection:
     """Which records a report is about.
 
     Attributes:
-      ops: Globs of op names; a record passes if one matches, or if there is none.
+      ops: Globs of op names; a record passes if one matches, or without globs.
       families: The same, of families.
       implementation: `BEST`, `ALL`, or the name of one.
     """
@@ -43,11 +43,11 @@ class Selection:
 
     @property
     def is_filter(self) -> bool:
-        """Whether there are records that do not pass."""
+        """Returns whether some records may not pass."""
         return bool(self.ops or self.families or self.implementation not in (BEST, ALL))
 
     def admits(self, record: benchmark_pb2.BenchmarkRecord) -> bool:
-        """Whether the record passes, all implementations counting for BEST."""
+        """Returns whether the record passes; for BEST every implementation does."""
         return (
             self.implementation in (BEST, ALL, record.implementation)
             and (not self.ops or globs.fits(record.op, *self.ops))
@@ -56,9 +56,9 @@ class Selection:
 
 
 def run_paths(named: Sequence[str]) -> list[pathlib.Path]:
-    """Returns the runs that a user named; every recorded H200 run if none.
+    """Returns the runs that a user named; if there are none, every recorded H200 run.
 
-    A file that is named twice, under whatever names, is one run.
+    A file that is named twice, even under two names, is one run.
 
     Raises:
       NoRecordedRunsError: Nothing was named and nothing is recorded.
@@ -79,15 +79,15 @@ def run_paths(named: Sequence[str]) -> list[pathlib.Path]:
 
 
 def lacks_device(reader: runfile.RunReader) -> bool:
-    """Whether a run says nothing of what it measured: its header was lost."""
+    """Returns whether a run does not say what it measured, because its header was lost."""
     return not reader.header.HasField("environment")
 
 
 def device_name(readers: Sequence[runfile.RunReader], profile: profiles.Profile | None = None) -> str:
-    """Returns the device that the runs measured; empty where they name none.
+    """Returns the device that the runs measured; "" if they do not name it.
 
-    Runs that lack their header are left out of account. Names that one profile has,
-    `profile` or one of the project's own, are one device.
+    Runs without a header do not count. Names of one profile, `profile` or one of the
+    project's own, are one device.
 
     Raises:
       MixedDevicesError: The runs are of several devices.
@@ -101,7 +101,7 @@ def device_name(readers: Sequence[runfile.RunReader], profile: profiles.Profile 
     if len(named) > 1 and not _are_one_model([name for name, _ in named], profile):
         (name_a, path_a), (name_b, path_b) = named[:2]
         raise MixedDevicesError(
-            f"runs of several devices cannot be read as one: {path_a} is of {name_a!r}, {path_b} of {name_b!r}"
+            f"runs of several devices cannot make one report: {path_a} is of {name_a!r}, {path_b} of {name_b!r}"
         )
     return named[0][0] if named else ""
 
@@ -112,11 +112,10 @@ def _are_one_model(names: Sequence[str], profile: profiles.Profile | None) -> bo
 
 
 def oldest_first(readers: Iterable[runfile.RunReader]) -> list[runfile.RunReader]:
-    """Returns the runs in the order of their start; of equals, as they were given.
+    """Returns the runs in the order of their start; equal ones as they were given.
 
-    A run that does not say when it began is taken as newer than those given before
-    it. One that lost its header goes first: what is not known to be of the device must
-    not stand in for what is.
+    A run without a start counts as newer than the runs given before it. A run without a
+    header comes first: it may be of another device, so it must not replace a known row.
     """
     latest = (0, 0)
     keys = []
@@ -131,20 +130,20 @@ def oldest_first(readers: Iterable[runfile.RunReader]) -> list[runfile.RunReader
 
 
 def place_in_words(reader: runfile.RunReader, readers: Sequence[runfile.RunReader]) -> str:
-    """Returns why a run has the place that `oldest_first` gave it; "" where it says so itself."""
+    """Returns why `oldest_first` put a run in its place; "" if the run itself says when it began."""
     if len(readers) == 1:
         return ""
     if lacks_device(reader):
         if all(map(lacks_device, readers)):
             return ""
-        return "not known to be of the same device: read as the oldest run, and its rows have no profile"
+        return "it may be of another device: it counts as the oldest run, and its rows have no profile"
     if not reader.header.HasField("started_at"):
-        return "does not say when it began: taken as newer than the runs named before it"
+        return "does not say when it began: it counts as newer than the runs named before it"
     return ""
 
 
 def newest_run(readers: Sequence[runfile.RunReader]) -> runfile.RunReader:
-    """Returns the run that began last; of equals, the last one given."""
+    """Returns the run that began last; among equal ones, the last that was given."""
     return oldest_first(readers)[-1]
 
 
@@ -168,7 +167,7 @@ def newest_records(
     lost = [reader for reader in readers if lacks_device(reader)]
     if 0 < len(lost) < len(readers):
         problems = "; ".join(map(str, lost[0].problems)) or "its header names no device"
-        raise MixedDevicesError(f"{lost[0].path} is not known to be of the others' device: {problems}")
+        raise MixedDevicesError(f"{lost[0].path} may be of another device than the others: {problems}")
     newest = {}
     for reader in oldest_first(readers):
         for record in run_duplicates.records(reader, duplicates):
@@ -177,7 +176,7 @@ def newest_records(
 
 
 class Names:
-    """The names in the records read, for a user whose filter has none of them."""
+    """The names in the records, for the message about a filter that no record passes."""
 
     def __init__(self):
         self._of_flag: dict[str, set[str]] = {"op": set(), "family": set(), "implementation": set()}
@@ -191,8 +190,8 @@ class Names:
     def refuse_empty(self, selection: Selection) -> None:
         """Raises NothingSelectedError if there is a filter.
 
-        The message lists the names that the first flag without a match could have
-        had; where each flag alone has one, those of them all.
+        The message lists the names for the first flag without a match. If each flag
+        matches by itself, it lists the names for all flags.
         """
         asked = {"op": selection.ops, "family": selection.families}
         if selection.implementation not in (BEST, ALL):
@@ -209,4 +208,4 @@ class Names:
             f"of --{flag} {nearest.instead(' '.join(wanted), self._of_flag[flag], nearest.REPORTED)}"
             for flag, wanted in asked.items()
         )
-        raise NothingSelectedError(f"no record passes {flags}; {there}")
+        raise NothingSelectedError(f"no record matches {flags}; {there}")

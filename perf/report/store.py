@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from tileops.proto import benchmark_pb2, roofline_pb2
 from tileops.tools.cli import errors
 
-# Where a row stands that lacks what rows are sorted by.
+# The place of a row without the reading that rows are sorted by.
 LAST = math.inf
 
 _CREATE = """CREATE TABLE rows (
@@ -34,7 +34,7 @@ _ORDER = "ORDER BY reading, sol_time, op, case_id, time, implementation"
 
 
 class StoreError(errors.UserError):
-    """The temporary file cannot be written; the message says where and why."""
+    """The temporary file cannot be written; the message says in which folder and why."""
 
 
 class Rank(NamedTuple):
@@ -52,7 +52,7 @@ class Rank(NamedTuple):
 
 
 class Order(NamedTuple):
-    """Where a row stands in a report: the smallest first, `LAST` last.
+    """The place of a row in a report: the smallest first, `LAST` last.
 
     Rows that are equal in `reading` and `sol_time` go by op, case, time and implementation.
     """

@@ -1,4 +1,4 @@
-"""What many rows come to: by family, by op, and where the most time is to win."""
+"""Totals of many rows, by family and by op, and which ops have the most time to win."""
 
 import array
 import collections
@@ -8,28 +8,26 @@ import statistics
 from tileops.perf.report import text
 from tileops.proto import roofline_pb2
 
-# Rows whose efficiency says something about their kernel: an impossible row does
-# not, and launch overhead hides what a faster kernel would win of a latency-bound
-# one.
+# Rows whose efficiency says something about their kernel. An impossible row does not, and
+# in a latency-bound row launch overhead hides what a faster kernel would win.
 _TELLING = frozenset((roofline_pb2.VERDICT_AT_CEILING, roofline_pb2.VERDICT_BELOW, roofline_pb2.VERDICT_ANOMALY))
 
 
 @dataclasses.dataclass
 class Totals:
-    """What the rows of one op, or of one family, come to.
+    """Totals of the rows of one op or of one family.
 
     Attributes:
       name: The op or the family.
       rows: How many there are.
       at_ceiling: How many of them are at the ceiling.
-      counted: How many the headroom is the sum of.
-      headroom_s: What perfect kernels would save, one call of each row. Seconds;
-        None where no row tells.
-      to_win_s: The same of the rows below the ceiling, whose kernels are not done.
+      counted: How many of them `headroom_s` sums.
+      headroom_s: What perfect kernels would save, one call per counted row; None without
+        a counted row. Seconds.
+      to_win_s: The same, only of rows below the ceiling. Seconds.
+      bounded: How many of them `sol_time_s` sums.
+      sol_time_s: SOL time of one call of each row that has one; None if no row has one.
         Seconds.
-      bounded: How many the SOL time is the sum of.
-      sol_time_s: SOL time of one call of each row that has one. Seconds; None
-        where none has.
     """
 
     name: str
@@ -59,7 +57,7 @@ class Totals:
 
     @property
     def median_efficiency(self) -> float | None:
-        """The median over the rows that tell; None where there is none."""
+        """Returns the median of the counted rows; None without any."""
         return statistics.median(self._efficiencies) if self._efficiencies else None
 
 
@@ -97,6 +95,6 @@ class Summaries:
         return sorted(self._families.values(), key=lambda totals: totals.name)
 
     def most_to_win(self, count: int) -> list[Totals]:
-        """Returns the ops with the most time to win, at most `count`, the first first."""
+        """Returns the ops with the most time to win, at most `count`, the most first."""
         winnable = [totals for totals in self._ops.values() if totals.to_win_s > 0]
         return sorted(winnable, key=lambda totals: (-totals.to_win_s, totals.name))[:count]

@@ -20,7 +20,7 @@ _TOTALS = (
 
 _BARS = "\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588"
 _MOST_BARS = 12
-# Decimal places of a percentage that lies beside a line between verdicts.
+# The most decimal places of a percentage; a ratio near a line between verdicts needs more than one.
 _MOST_DIGITS = 6
 
 _STYLES = {
@@ -67,10 +67,10 @@ def write_table(
     Args:
       head: The report but for its rows.
       rows: The rows, in order; no more than `columns.MOST_ROWS` of them are kept.
-      out: Where to; colours go to terminals alone.
+      out: Where to; only terminals get colours.
       top: How many rows to show; None for all. Sums and counts are of all rows.
-      winnable_first: Whether rows below the ceiling come first, for a report by headroom. The kernels of the others are
-        done, or too short to judge.
+      winnable_first: Whether rows below the ceiling come first, for a report by headroom. The other kernels are done, or
+        their times too short to judge.
     """
     is_cut = top is not None and top < head.summary.rows
     winnable_first = winnable_first and is_cut and not head.is_prediction
@@ -146,7 +146,7 @@ def _head(report: roofline_pb2.Report) -> list[str]:
         lines.append(f"priced against the profile of {profile.gpu}")
     elif report.runs and all(run.device_kind == "meta" for run in report.runs):
         lines.append(
-            'prices alone, nothing was measured: add --predict --profile="NVIDIA H200"'
+            'only prices, nothing was measured: add --predict --profile="NVIDIA H200"'
             " for each row's SOL time on that GPU"
         )
     else:
@@ -227,7 +227,7 @@ def _time(row: roofline_pb2.Row, field: str) -> str:
 def _course(history: Sequence[roofline_pb2.HistoryPoint]) -> str:
     """Returns a row's times over several runs, and how the last one changed.
 
-    The least of them is the lowest bar; "" where there is one time alone.
+    The least time is the lowest bar; "" for a single time.
     """
     times = [point.actual_time_s for point in history]
     if len(times) < 2:
@@ -251,8 +251,8 @@ def microseconds(seconds: float | None) -> str:
 def percent(ratio: float | None) -> str:
     """Returns a ratio in per cent; "" for an absent one.
 
-    With one decimal place, and with more beside the lines between verdicts: what is
-    below one does not read as on it.
+    With one decimal place. Near a line between verdicts it has more, so that a ratio below
+    the line is not shown as on it.
     """
     if ratio is None:
         return ""

@@ -1,4 +1,4 @@
-"""How reports put things in words: enum values, counts, rows, untrusted text."""
+"""Words of reports: enum values, rows, reasons, hints."""
 
 import functools
 from collections.abc import Iterable, Mapping
@@ -13,7 +13,7 @@ def enum_name(message, field: str) -> str | None:
     """Returns an enum field's value as reports write it.
 
     In lower case and without the enum's prefix: VERDICT_AT_CEILING is
-    "at_ceiling". None where the field is unspecified.
+    "at_ceiling". None for an unspecified value.
     """
     names = enum_names(message.DESCRIPTOR.fields_by_name[field].enum_type)
     return names[getattr(message, field)]
@@ -27,12 +27,12 @@ def enum_names(enum: descriptor.EnumDescriptor) -> dict[int, str | None]:
 
 
 def row_name(row: roofline_pb2.Row) -> str:
-    """Returns which row it is: op, case and, where it has one, implementation."""
+    """Returns the name of a row: op, case and, if it has one, implementation."""
     return " ".join(part for part in (row.op, row.case_id, row.implementation) if part)
 
 
 def breach(exceeded: roofline_pb2.Breach) -> str:
-    """Returns what is impossible about a rate."""
+    """Returns which rate is impossible, and which ceiling it exceeds."""
     unit = "TB/s" if exceeded.roof == "hbm" else "TFLOP/s"
     return (
         f"implies {exceeded.implied_per_s / 1e12:.4g} {unit} of {exceeded.roof}, whose"
@@ -43,7 +43,7 @@ def breach(exceeded: roofline_pb2.Breach) -> str:
 def note(row: roofline_pb2.Row) -> str:
     """Returns what the record says of itself, or else why its row is blank: which roof is missing, or warm caches."""
     if row.blank_reason == roofline_pb2.BLANK_REASON_WARM_CACHE and not row.message:
-        return "no flush, or a clean one, came before the calls: their data may have been in the L2"
+        return "no flush, or only a clean one, came before the calls, so their data may have been in the L2"
     if row.message or row.blank_reason != roofline_pb2.BLANK_REASON_NO_ROOF:
         return row.message
     if row.roof_key:
@@ -52,7 +52,7 @@ def note(row: roofline_pb2.Row) -> str:
 
 
 # What a user can do about blank rows, by reason.
-_HINTS = {
+_HINTS: dict[int, str] = {
     roofline_pb2.BLANK_REASON_NO_CUPTI: "only times of the GPU's activity records count: measure with CUPTI, on a GPU",
     roofline_pb2.BLANK_REASON_WARM_CACHE: "measure from cold caches: flush before each call",
     roofline_pb2.BLANK_REASON_ZERO_BYTES: "the op's formula gives no bytes: correct its entry in the manifest",
@@ -115,7 +115,7 @@ def health(head: roofline_pb2.Report) -> str:
 
 
 def summing_hint(head: roofline_pb2.Report) -> str:
-    """Returns that sums add the implementations of a case, where they do; else ""."""
+    """Returns a line that says that sums add the implementations of a case; "" if they do not."""
     if not head.adds_implementations:
         return ""
     return "sums add all implementations of a case: --implementation=best counts each case once, by its fastest"
@@ -134,6 +134,6 @@ def kind(row: roofline_pb2.Row) -> str:
 
 
 def is_predicted(row: roofline_pb2.Row) -> bool:
-    """Whether the row has a bound and lacks nothing but a measured time."""
+    """Returns whether the row has a bound and lacks nothing but a measured time."""
     no_time = row.blank_reason == roofline_pb2.BLANK_REASON_NO_TIME
     return no_time and row.HasField("sol_time_s")

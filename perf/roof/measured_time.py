@@ -1,4 +1,4 @@
-"""The time that a benchmark record measured, or why it measured none, and whether its data was in the cache."""
+"""The measured time of a benchmark record, why it has no time, and whether its data was in the cache."""
 
 import math
 
@@ -22,9 +22,8 @@ def actual_time(record: benchmark_pb2.BenchmarkRecord) -> float | None:
     """Returns the measured time of the record's work, by whatever clock.
 
     Returns:
-      Seconds; None where the row did not succeed or its result was found wrong, or
-      where it has no usable time: none at all, or one of which a part is negative or
-      no number.
+      Seconds; None if the row did not succeed, if its result was found wrong, or if its
+      time is absent, negative or not a number.
     """
     timing = record.timing
     if record.status not in SUCCESSFUL_STATUSES or not timing.HasField("device_busy_ns"):
@@ -39,16 +38,16 @@ def actual_time(record: benchmark_pb2.BenchmarkRecord) -> float | None:
 
 
 def defect(record: benchmark_pb2.BenchmarkRecord) -> str:
-    """Returns why a record without an actual time has none, where it does not say so itself.
+    """Returns why a record has no actual time, if it does not say so itself.
 
     Returns:
-      A sentence; "" where the record has a message, or no time was taken.
+      A sentence; "" if the record has a message, or no time was taken.
     """
     timing = record.timing
     if record.message:
         return ""
     if record.status not in benchmark_pb2.Status.values():
-        return f"its status, {record.status}, is none that this program knows"
+        return f"its status, {record.status}, is unknown to this program"
     if record.status not in SUCCESSFUL_STATUSES or not timing.HasField("device_busy_ns"):
         return ""
     if _is_wrong(record):
@@ -56,20 +55,20 @@ def defect(record: benchmark_pb2.BenchmarkRecord) -> str:
     said = f"a device-busy time of {timing.device_busy_ns:g} ns"
     if timing.excluded_copy_ns:
         said += f" with copies of {timing.excluded_copy_ns:g} ns"
-    return f"{said} is no measured time"
+    return f"{said} cannot be a measured time"
 
 
 def is_warm(record: benchmark_pb2.BenchmarkRecord, l2_bytes: int | None) -> bool:
-    """Whether the record says that its data may have been in the L2 when a measured call began.
+    """Returns whether the record says that its data may have been in the L2 when a measured call began.
 
-    A call without a flush finds what the call before left; one behind a clean flush
-    pushes no written lines out. Calls that took input sets in turn found cold caches,
-    unless all sets fit in the L2 together. A record that does not say what came before
-    its calls is taken as cold.
+    A call without a flush finds the data of the call before it. A call after a clean flush
+    need not write lines back. Calls that rotate input sets find cold caches, unless all sets
+    fit in the L2 together. A record that does not say what came before its calls counts as
+    cold.
 
     Args:
       record: One row of one implementation.
-      l2_bytes: The device's last-level cache; None where nobody knows it.
+      l2_bytes: The device's last-level cache; None if unknown.
     """
     prepared = record.device_state.cache_preparation
     if prepared.flush == benchmark_pb2.CACHE_FLUSH_CLEAN:
@@ -81,11 +80,11 @@ def is_warm(record: benchmark_pb2.BenchmarkRecord, l2_bytes: int | None) -> bool
 
 
 def fits_in_cache(record: benchmark_pb2.BenchmarkRecord, l2_bytes: int | None) -> bool:
-    """Whether all data of the record's call fits in the L2; in the largest one there is if `l2_bytes` is None."""
+    """Returns whether all data of the record's call fits in the L2; in the largest one there is if `l2_bytes` is None."""
     return record.bytes <= (_LARGEST_CACHE_BYTES if l2_bytes is None else l2_bytes)
 
 
 def _is_wrong(record: benchmark_pb2.BenchmarkRecord) -> bool:
-    """Whether the record says, beside a success, that the result was compared and differs."""
+    """Returns whether the record says, beside a success, that the result was compared and differs."""
     correctness = record.correctness
     return correctness.checked and bool(correctness.reason)

@@ -5,17 +5,15 @@
     sol_time     = max(memory_time, compute_time)
     efficiency   = sol_time / actual_time
 
-A row that the model cannot price honestly stays blank, with a reason. Reasons
-are looked for in this order, so that what is said first is what the user would
-have to mend first: no_time, no_cupti and warm_cache speak of the measurement,
-no_profile of the device, zero_bytes and no_roof of the op, uncalibrated of the
-profile.
+A row that the model cannot price stays blank, with the first reason of this order:
+no_time, no_cupti and warm_cache concern the measurement, no_profile the device,
+zero_bytes and no_roof the op, uncalibrated the profile. The user has to correct the
+first reason first.
 
-The physics check stands beside all that: whatever has a time and a profile is
-held against the theoretical ceilings, and a row that exceeds one is a formula
-error. Data that may have been in the L2 when the call began, and fits in it, can
-come faster than the memory's bandwidth: such a row is held against its unit's
-peak alone.
+The physics check is independent of the price: each row with a time and a profile is
+compared with the theoretical ceilings, and a row that exceeds one is a formula error.
+Data that may have been in the L2 when the call began, and fits in it, can be read
+faster than the memory's bandwidth: such a row is only compared with its unit's peak.
 """
 
 from typing import NamedTuple
@@ -23,14 +21,14 @@ from typing import NamedTuple
 from tileops.perf.roof import measured_time, profiles
 from tileops.proto import benchmark_pb2, roofline_pb2
 
-# Done: at this efficiency or above. The bandwidth ceiling is an envelope over
+# A kernel is done at this efficiency or above. The bandwidth ceiling is an envelope over
 # access mixes and a kernel's own mix caps below it.
 AT_CEILING_EFFICIENCY = 0.80
 # Above the achievable ceiling by more than the spread of a measurement.
 ANOMALY_EFFICIENCY = 1.05
 
 # Relative error that a handful of float operations may leave. Comparisons allow
-# for it, so that a row exactly on a line in decimal numbers is read as on it.
+# for it, so that a row whose decimal numbers are exactly on a line counts as on it.
 _ROUNDING = 1e-12
 
 _CUPTI = benchmark_pb2.TIMING_SOURCE_CUPTI
@@ -48,7 +46,7 @@ class Breach(NamedTuple):
 
 
 class Readings(NamedTuple):
-    """What a record reads as: the fields of `roofline.Row` that pricing decides.
+    """The fields of `roofline.Row` that pricing decides.
 
     Units are those of the proto; None is an absent reading, and the enums are
     numbers of `roofline_pb2`.
@@ -82,11 +80,11 @@ _NO_SOL_TIMES = _SolTimes()
 
 
 def read(record: benchmark_pb2.BenchmarkRecord, profile: profiles.Profile | None) -> Readings:
-    """Returns what the record reads as against the profile.
+    """Returns the readings of a record: its price against the profile, and its verdict.
 
     Args:
       record: One row of one implementation.
-      profile: The profile of the device that was measured; None where there is
+      profile: The profile of the device that was measured; None if there is
         none.
     """
     # Fields are read once: a million records pass here.
@@ -141,8 +139,8 @@ def read(record: benchmark_pb2.BenchmarkRecord, profile: profiles.Profile | None
 def read_bound(record: benchmark_pb2.BenchmarkRecord, profile: profiles.Profile) -> Readings:
     """Returns the record's SOL time on the profile's device, and no measured time.
 
-    It is a bound that any device's record can be asked for, not a measurement;
-    the reading says `no_time`, or why not even the bound can be given.
+    It is a bound, not a measurement, and the record may be of any device. The blank
+    reason is `no_time`, or why there is no bound.
     """
     flops, traffic = record.flops, record.bytes
     unit = profile.units.get(record.roof_key)
@@ -161,7 +159,7 @@ def read_bound(record: benchmark_pb2.BenchmarkRecord, profile: profiles.Profile)
 
 
 def row_of(record: benchmark_pb2.BenchmarkRecord, readings: Readings) -> roofline_pb2.Row:
-    """Returns the row of a report: what the record says, and what it reads as."""
+    """Returns the row of a report that a record and its readings make."""
     values = readings._asdict()
     breaches = values.pop("breaches")
     return roofline_pb2.Row(
@@ -198,7 +196,7 @@ def _breach(name: str, implied_per_s: float, roof: profiles.Roof) -> tuple[Breac
 
 
 def _time_blank_reason(record: benchmark_pb2.BenchmarkRecord, actual_time_s: float | None) -> int:
-    """Returns why the time cannot be priced; 0 where it can."""
+    """Returns why the time cannot be priced; 0 if it can."""
     if actual_time_s is None and (
         record.status not in measured_time.SUCCESSFUL_STATUSES or not record.HasField("timing")
     ):
@@ -211,12 +209,12 @@ def _time_blank_reason(record: benchmark_pb2.BenchmarkRecord, actual_time_s: flo
 
 
 def _price_blank_reason(traffic: int, unit: profiles.Roof | None, profile: profiles.Profile | None) -> int:
-    """Returns why a record has no SOL time on the profile; 0 where it has.
+    """Returns why a record has no SOL time on the profile; 0 if it has.
 
     Args:
       traffic: Bytes that the record moves at least.
-      unit: The roof of its key; None where the profile has none.
-      profile: The profile; None where there is none.
+      unit: The roof of its key; None if the profile has none.
+      profile: The profile; None if there is none.
     """
     if profile is None:
         return roofline_pb2.BLANK_REASON_NO_PROFILE
@@ -255,5 +253,5 @@ def _verdict(sol_time_s: float, actual_time_s: float, efficiency: float, profile
 
 
 def _exceeds(value: float, limit: float) -> bool:
-    """Whether `value` is above `limit` by more than rounding."""
+    """Returns whether `value` is above `limit` by more than rounding."""
     return value > limit * (1 + _ROUNDING)

@@ -37,15 +37,15 @@ _ENVELOPE_TOLERANCE = 1e-6
 _COUNTS_AGREE_WITHIN = 0.03
 # Figures are rounded each on its own: twice 362.05 is printed as 733.
 _MULTIPLES_AGREE_WITHIN = 0.02
-# Two figures that should be equal and are farther apart than this are not of one
-# kind: one is sparse, or counts a multiply-add as one. A ratio.
+# Figures that should be equal and are farther apart than this differ in kind: one of them
+# includes sparsity, or counts a multiply-add as one operation. A ratio.
 _ANOTHER_KIND = 1.9
 # Within this of a factor of 2, the factor names its cause.
 _TWICE = (1.9, 2.1)
 
-# Boost clocks of an architecture's parts, MHz: each stated one, and the one that a
-# figure implies where none is stated. A sparse figure implies twice such a clock, one
-# that counts a multiply-add as one half of it: no range spans a factor of 2.
+# Boost clocks of an architecture's parts, MHz: stated, or implied by a figure. A sparse
+# figure implies twice such a clock, and a figure that counts a multiply-add as one operation
+# half of it: no range spans a factor of 2.
 PLAUSIBLE_CLOCK_MHZ = {
     "7.0": (1200, 1700),
     "7.5": (1350, 1900),
@@ -69,7 +69,7 @@ _PLAUSIBLE_SHARE_OF_FP32 = (0.8, 1.05)
 _POSSIBLE_SHARE_OF_FP32 = 1.5
 
 # Bandwidth of an architecture's parts, bytes per second. A figure in bits is eight
-# times one of these; within them, datasheets alone can tell.
+# times one of these; a smaller error only a datasheet can show.
 PLAUSIBLE_BANDWIDTH = {
     "7.0": (8.5e11, 1.2e12),
     "7.5": (3e11, 7e11),
@@ -109,7 +109,7 @@ def _tensor(tf32: int, fp16: int, fp8: int, int8: int, **more: int) -> dict[str,
     return {f"tensor_core.{kind}": count for kind, count in counts.items() if count}
 
 
-# Operations a clock and multiprocessor (AMD: compute unit), a multiply-add being
+# Operations per clock and multiprocessor (AMD: compute unit), a multiply-add being
 # two, dense, with fp32 accumulation, by compute capability: lanes and tensor
 # instructions as the vendors' architecture papers count them. GeForce boards do
 # half of their siblings' floating-point tensor rate.
@@ -137,8 +137,8 @@ OPERATIONS = {
     "gfx950": {"cuda_core.fp32": 256, "cuda_core.fp64": 128, **_tensor(0, 4096, 8192, 8192, fp64=128, fp4=16384)},
 }
 
-# Parts with units switched off, whose figures relate to none of the counts above;
-# nothing but their sources speaks for these figures.
+# Parts with units switched off, whose figures follow from none of the counts above:
+# only their sources support these figures.
 CUT_DOWN = frozenset(("NVIDIA H20",))
 
 
@@ -250,7 +250,7 @@ class Finding(NamedTuple):
 
     Attributes:
       text: What is wrong, and what to do.
-      is_impossible: Whether no GPU can be so; otherwise none that is known is.
+      is_impossible: Whether no GPU can reach it; if not, no known GPU does.
     """
 
     text: str
@@ -258,7 +258,7 @@ class Finding(NamedTuple):
 
 
 def find(profile: gpu_profile_pb2.GpuProfile) -> list[Finding]:
-    """Returns what speaks against a profile's theoretical figures.
+    """Returns which theoretical figures of a profile are impossible or unlikely.
 
     Args:
       profile: One without a defect (`profile_checks.validate`).
@@ -314,13 +314,13 @@ def _magnitudes(rates: dict[str, float]) -> list[Finding]:
     for name, rate in rates.items():
         low, high = PLAUSIBLE.get(name, (0.0, float("inf")))
         if not low <= rate <= high:
-            text = f"{name} is {rate:g}, outside of {low:g} to {high:g} a second, which all known GPUs have"
-            found.append(Finding(text + "; check its unit (FLOPs and bytes per second) and which unit it is of", False))
+            text = f"{name} is {rate:g}, outside of {low:g} to {high:g} per second, the range of all known GPUs"
+            found.append(Finding(text + "; check its unit (FLOPs or bytes per second) and its key", False))
     return found
 
 
 def _multiples(rates: dict[str, float], counts: dict[str, int] | None) -> list[Finding]:
-    """Checks what follows from bf16's rate on every GPU that has these units."""
+    """Compares peaks with the multiple of bf16's peak that they are on every GPU."""
     bf16 = rates.get("tensor_core.bf16")
     if bf16 is None:
         return []
@@ -341,7 +341,7 @@ def _multiples(rates: dict[str, float], counts: dict[str, int] | None) -> list[F
 
 
 def _sixteen_bits(bf16: float, fp16: float, is_known: bool) -> list[Finding]:
-    """Holds the two 16-bit peaks against each other: the same units do both."""
+    """Compares the two 16-bit peaks: the same units compute both."""
     if _agree(fp16, bf16, _MULTIPLES_AGREE_WITHIN):
         return []
     key, larger, other, smaller = "bf16", bf16, "fp16", fp16
@@ -354,21 +354,21 @@ def _sixteen_bits(bf16: float, fp16: float, is_known: bool) -> list[Finding]:
         text += ", accumulated in fp32" if key == "fp16" else ""
     else:
         text = (
-            f"tensor_core.fp16 and tensor_core.bf16 differ, {fp16:g} and {bf16:g}; units of both do the same: give"
+            f"tensor_core.fp16 and tensor_core.bf16 differ, {fp16:g} and {bf16:g}, though the same units compute both: give"
             " the dense figure of each, from this product's own datasheet"
         )
-    # Some older parts do bf16 at half of fp16's rate; none does more of it.
+    # On some older parts bf16 has half of fp16's rate; on no part does it have more.
     return [Finding(text, _is_another_kind(ratio) and (is_known or key == "bf16"))]
 
 
 def _counts(profile: gpu_profile_pb2.GpuProfile) -> dict[str, int] | None:
-    """Returns the operations a clock of the profile's architecture; None where they are not known."""
+    """Returns the operations per clock of the profile's architecture; None if they are not known."""
     family = GEFORCE if "GeForce" in profile.gpu else ""
     return OPERATIONS.get(family + profile.compute_capability)
 
 
 def _clocks(profile: gpu_profile_pb2.GpuProfile, rates: dict[str, float]) -> list[Finding]:
-    """Holds each figure against unit counts and clock, or what is known of these."""
+    """Compares each figure with unit counts and clock, or with fp32's figure if these are missing."""
     counts = _counts(profile)
     if counts is None:
         return []
@@ -377,25 +377,25 @@ def _clocks(profile: gpu_profile_pb2.GpuProfile, rates: dict[str, float]) -> lis
     for unit in profile.unit:
         count, rate = counts.get(unit.key), unit.theoretical_flops_per_s
         if count is None:
-            text = f"{unit.key}: units of {profile.compute_capability} do no such thing, as far as is known"
+            text = f"{unit.key}: no known unit of {profile.compute_capability} does this"
             found.append(Finding(f"{text}; leave it out, or correct compute_capability", False))
             continue
         if profile.multiprocessors:
             found += _of_counts(unit, rate, profile.multiprocessors, count, clocks_mhz)
         if unit.clock_mhz and not _within(unit.clock_mhz, clocks_mhz):
-            text = f"{unit.key} is at {unit.clock_mhz:g} MHz, no clock of {profile.compute_capability}"
+            text = f"{unit.key} is at {unit.clock_mhz:g} MHz, not a clock of {profile.compute_capability}"
             found.append(Finding(f"{text}, {clocks_mhz[0]} to {clocks_mhz[1]}; give the boost clock in MHz", False))
-        # Also where the multiprocessors are known: what more is known never checks less.
+        # Also if the multiprocessors are known: a profile that says more must not be checked less.
         if not unit.clock_mhz and profile.gpu not in CUT_DOWN and rates.get("cuda_core.fp32"):
             share = rate / rates["cuda_core.fp32"] * counts["cuda_core.fp32"] / count
             if not _within(share, _PLAUSIBLE_SHARE_OF_FP32):
-                text = f"{unit.key} is {rate:g}, {share:.2f} of what its units would do at cuda_core.fp32's clock"
+                text = f"{unit.key} is {rate:g}, {share:.2f} times what its units would reach at cuda_core.fp32's clock"
                 found.append(Finding(text + _share_cause(unit.key, share), share > _POSSIBLE_SHARE_OF_FP32))
     return found
 
 
 def _of_counts(unit, rate: float, multiprocessors: int, count: int, clocks_mhz: tuple[int, int]) -> list[Finding]:
-    """Holds a figure against what so many multiprocessors do at its clock, or in any clock of the architecture."""
+    """Compares a figure with what the multiprocessors reach at its clock, or at any clock of the architecture."""
     if unit.clock_mhz:
         expected = multiprocessors * unit.clock_mhz * 1e6 * count
         if _agree(rate, expected, _COUNTS_AGREE_WITHIN):
@@ -406,7 +406,9 @@ def _of_counts(unit, rate: float, multiprocessors: int, count: int, clocks_mhz: 
     if _within(clock_mhz, clocks_mhz):
         return []
     low, high = clocks_mhz
-    text = f"{unit.key} is {rate:g}, which implies {clock_mhz:.0f} MHz, and its architecture has {low} to {high}"
+    text = (
+        f"{unit.key} is {rate:g}, which implies {clock_mhz:.0f} MHz; clocks of its architecture are {low} to {high} MHz"
+    )
     cause = _cause(unit.key, 2 if clock_mhz > high else 0.5)
     return [Finding(text + cause, clock_mhz > high * _CLOCK_HEADROOM)]
 
@@ -425,7 +427,7 @@ def _bandwidth(profile: gpu_profile_pb2.GpuProfile) -> list[Finding]:
         return []
     low, high = bounds
     text = (
-        f"hbm is {rate:g}; parts of {profile.compute_capability} have {low:g} to {high:g} bytes a second: give bytes,"
+        f"hbm is {rate:g}; parts of {profile.compute_capability} have {low:g} to {high:g} bytes per second: give bytes,"
         " not bits or GiB, of this product"
     )
     return [Finding(text, rate > _POSSIBLE_BANDWIDTH * high)]
@@ -436,7 +438,7 @@ def _sources(profile: gpu_profile_pb2.GpuProfile) -> list[Finding]:
     found = []
     for unit in profile.unit:
         if "sparsity" in unit.source and "halved" not in unit.source:
-            text = f"{unit.key}'s source prints a sparse figure, and was not halved"
+            text = f"{unit.key}'s source prints a sparse figure, and it was not halved"
             found.append(Finding(f"{text}; give the dense one, and say 'halved'", False))
         if "spars" in unit.condition.lower() and "dense" not in unit.condition.lower():
             text = f"{unit.key} is a sparse figure by its condition, {unit.condition!r}"

@@ -1,8 +1,8 @@
 """GPU profiles: loaded, validated, and selected by device name.
 
 A profile (`profiles/*.textproto`, schema in `proto/gpu_profile.proto`) states
-theoretical figures and calibration factors. What prices a row is their product,
-computed here and stored nowhere.
+theoretical figures and calibration factors. Rows are priced against their product, which
+is computed here and stored nowhere.
 """
 
 import dataclasses
@@ -19,7 +19,7 @@ from tileops.tools.cli import errors, nearest, paths
 
 
 class ProfileError(errors.UserError):
-    """A profile that cannot be used; the message says which and why."""
+    """A profile that cannot be used; the message says which profile and why."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Roof:
 
     Attributes:
       theoretical_per_s: The datasheet's figure.
-      calibration: The measured fraction of it; None where not measured.
+      calibration: The measured fraction of it; None if not measured.
     """
 
     theoretical_per_s: float
@@ -36,7 +36,7 @@ class Roof:
 
     @property
     def effective_per_s(self) -> float | None:
-        """What is achievable; None where not measured."""
+        """Returns the achievable rate; None if it was not measured."""
         if self.calibration is None:
             return None
         return self.theoretical_per_s * self.calibration
@@ -51,11 +51,11 @@ class Profile:
       names: `gpu` and its aliases, normalized for comparison.
       bandwidth: Ceiling of the device memory. Bytes per second.
       units: Ceiling of each unit by roof key. FLOPs per second.
-      latency_floor_s: Time under which launch overhead dominates; None where
+      latency_floor_s: Time under which launch overhead dominates; None if
         not measured. Seconds.
-      l2_bytes: Last-level cache; None where the profile does not state it. Bytes.
+      l2_bytes: Last-level cache; None if the profile does not state it. Bytes.
       message: The profile as it was read, with sources and provenance.
-      warnings: What is unlikely about its figures, in words; users must hear of it.
+      warnings: What is unlikely about its figures, in words; the command prints it.
     """
 
     gpu: str
@@ -68,7 +68,7 @@ class Profile:
     warnings: tuple[str, ...] = ()
 
     def matches(self, device_name: str) -> bool:
-        """Whether the profile names this device: exactly, but for case and spaces."""
+        """Returns whether the profile names this device: exactly, but for case and spaces."""
         return _normalized(device_name) in self.names
 
 
@@ -104,7 +104,7 @@ def load_profiles() -> list[Profile]:
 
 
 def select(profiles: Iterable[Profile], device_name: str) -> Profile | None:
-    """Returns the profile that names the device; None where there is none.
+    """Returns the profile that names the device; None if there is none.
 
     Raises:
       ProfileError: Several do.
@@ -119,18 +119,18 @@ def select(profiles: Iterable[Profile], device_name: str) -> Profile | None:
 
 
 def assume(profile: Profile, calibration: float) -> Profile:
-    """Returns the profile with one assumed factor wherever none was measured.
+    """Returns the profile with an assumed factor for each figure without a measured one.
 
     Args:
       profile: Not changed. What it has measured stays.
       calibration: A fraction of each theoretical figure, in (0, 1].
 
     Raises:
-      ProfileError: `calibration` is no such fraction.
+      ProfileError: `calibration` is not such a fraction.
     """
     if not 0 < calibration <= 1:
         raise ProfileError(
-            f"{calibration:g} is no fraction of a theoretical figure: it has to be above 0 and at most 1"
+            f"{calibration:g} is not a fraction of a theoretical figure: give a number above 0 and at most 1"
         )
 
     if not _uncalibrated(profile.message):
@@ -160,7 +160,7 @@ def assumption_in_words(message: gpu_profile_pb2.GpuProfile) -> str:
     what = "every figure" if len(names) > len(message.unit) else ", ".join(names)
     words = (
         f"ASSUMED, not measured: {message.assumed_calibration:g} of the theoretical value"
-        f" of {what}; readings against it are no better than that guess"
+        f" of {what}; readings against it are as rough as that guess"
     )
     if not message.HasField("latency_floor_s"):
         words += ", and without a latency floor no row is called latency bound"
@@ -202,7 +202,7 @@ def find_profile(name_or_file: str) -> Profile:
 def candidates(profiles: Iterable[Profile], name: str) -> str:
     """Returns which profiles a user may have meant: those that share a word, else the nearest names.
 
-    For a message alone: what shares a word is never taken for the device.
+    For messages only: a profile that shares a word is never taken for the device.
     """
     words = set(_words(_normalized(name))) - {"nvidia", "amd"}
     sharing = [p for p in profiles if any(words & set(_words(each)) for each in p.names)]

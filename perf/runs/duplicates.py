@@ -1,10 +1,10 @@
-"""Rows that one run file says were measured twice with success: refused, or chosen among as the user says.
+"""Rows with two successful records in one run file: refused, unless the user says which record counts.
 
 Example: records 3 and 9 of a file are both of SiluFwdOp, case a, by triton, and both
-STATUS_OK. Which of them counts would decide what a report says of the row, so readers
-refuse the file and name both places; with --duplicates=fastest the faster one counts.
+STATUS_OK. The report of the row would depend on which record counts, so readers refuse
+the file and name both places; with --duplicates=fastest the faster record counts.
 
-An error followed by a success is what `--resume` writes, and no duplicate.
+An error followed by a success is what `--resume` writes: these are not duplicates.
 """
 
 import array
@@ -20,7 +20,7 @@ from tileops.proto import benchmark_pb2
 from tileops.tools.cli import words
 
 HELP = (
-    "Which counts of several successful records that one file has of a case and implementation. Default: such a file"
+    "Which record counts if one file has several successful records of a case and implementation. Default: such a file"
     " is refused."
 )
 
@@ -38,7 +38,7 @@ class _Found(NamedTuple):
     Attributes:
       number: Its place among the records of the file, from 1.
       place: Where it begins.
-      time_s: Its measured time; infinite where it has none. Seconds.
+      time_s: Its measured time; infinite if it has no time. Seconds.
     """
 
     number: int
@@ -51,10 +51,10 @@ class _Found(NamedTuple):
 
 _Key = tuple[str, str, str]
 
-# By name, what is chosen; of equal times the later record, as of any two records.
+# What is chosen, by name; of equal times the later record, as of any two records.
 _CHOICES: dict[str, Callable[[list[_Found]], _Found]] = {
     "fastest": lambda found: min(reversed(found), key=lambda each: each.time_s),
-    # A record without a time is not the slowest one: it says nothing of the row's speed.
+    # A record without a time does not count as the slowest.
     "slowest": lambda found: max(reversed(found), key=lambda each: (each.time_s < math.inf, each.time_s)),
     "first": lambda found: found[0],
     "last": lambda found: found[-1],
@@ -93,7 +93,7 @@ def records(reader: runfile.RunReader, choice: str | None = None) -> Iterator[be
         if number not in left_out:
             yield record
     if left_out:
-        what = f"{words.counted(len(left_out), 'record')} of rows that were measured twice left out"
+        what = f"{words.counted(len(left_out), 'record')} of rows that were measured twice are left out"
         reader.problems.append(runfile.Problem(None, f"{what} (--duplicates={choice})"))
 
 

@@ -1,14 +1,13 @@
-"""The bytes of a run file: varint-delimited entries, and what is left of damage.
+"""The bytes of a run file: varint-delimited entries, and whole entries behind damage.
 
 A whole entry is a varint length and a `RunEntry` of that many bytes: a checksum,
 then the one member of the entry, which is one tag, one length and the rest. The
-second length must agree with the first, and the checksum with everything behind
-it. That redundancy is what tells an entry from garbage, finds the next whole entry
-behind damage, and lets no damaged number pass for a measured one.
+second length must agree with the first, and the checksum with everything behind it.
+So a reader recognises an entry, finds the next whole entry behind damage, and never
+takes a damaged number for a measured one.
 
-Entries without a checksum, and those that other programs wrote from parsed
-messages, with the checksum last, are read as they are: only the lengths vouch
-for them.
+Entries without a checksum are read as they are, and so are entries whose checksum
+comes last, as other programs write them: only their lengths are checked.
 """
 
 import struct
@@ -44,8 +43,8 @@ class Whole(NamedTuple):
       start: Byte offset of the first.
       end: Byte offset behind the last.
       entry: What it says, without its checksum.
-      is_checked: Whether a checksum vouches for it.
-      note: What had to be put right to read it; "" for nothing.
+      is_checked: Whether it has a checksum that fits.
+      note: What was corrected to read it; "" for nothing.
       line: Its number in a file of lines, from 1; None in a binary file.
     """
 
@@ -82,7 +81,7 @@ def place(start: int, line: int | None) -> str:
 
 
 def frame(entry: benchmark_pb2.RunEntry) -> bytes:
-    """Returns the entry as it stands in a run file: its length, its checksum, its member."""
+    """Returns the entry as a run file holds it: its length, its checksum, its member."""
     bare = benchmark_pb2.RunEntry()
     bare.CopyFrom(entry)
     bare.ClearField("checksum")
@@ -126,7 +125,7 @@ def _encode_varint(value: int) -> bytes:
 
 
 def _decode_varint(buffer, position: int, size: int) -> tuple[int, int] | None:
-    """Returns (value, offset behind it); None where the bytes end too early.
+    """Returns (value, offset behind it); None if the bytes end too early.
 
     Raises:
       ValueError: No varint: too long.
@@ -185,15 +184,15 @@ def _read_entry(buffer, start: int, size: int) -> Whole | Broken:
 
 
 def _is_checksum_last(buffer, inner_end: int, end: int, size: int) -> bool:
-    """Whether a checksum stands between a member and the end of its entry."""
+    """Returns whether a checksum is between a member and the end of its entry."""
     return inner_end + _CHECKSUM.size == end and inner_end < size and buffer[inner_end] == _CHECKSUM_TAG
 
 
 def _mended_header(stretch: bytes) -> Whole | None:
-    """Returns the header that a damaged stretch of bytes was, with one byte put right.
+    """Returns the header that a damaged stretch of bytes was, with one byte corrected.
 
-    Without it no row of a run would have a device. A checksum tells which byte had
-    which value: None where none fits, or, as chance can have it, more than one.
+    Without its header no row of a run has a device. The checksum shows which byte had
+    which value. None if no correction fits, or more than one.
     """
     size = len(stretch)
     found = {}
@@ -208,7 +207,7 @@ def _mended_header(stretch: bytes) -> Whole | None:
     (((position, _), piece),) = found.items()
     if not piece.entry.HasField("header"):
         return None
-    note = f"byte {position} of the header was damaged, and is put right by its checksum"
+    note = f"byte {position} of the header was damaged, and was corrected by its checksum"
     return piece._replace(note=note)
 
 
@@ -236,9 +235,9 @@ def _find_next_entry(buffer, position: int, size: int, is_checked: bool) -> int 
     """Returns the offset of the first whole entry from `position` on.
 
     A candidate counts if it is a record of a named op or a footer, and if its
-    checksum fits. Where there is none with a checksum, and none was seen before
-    (`is_checked`), one without counts if an entry or the end of the file follows
-    it: bytes within a record can look like one entry, hardly like two.
+    checksum fits. If no candidate has a checksum, and no entry before it had one
+    (`is_checked`), a candidate counts if an entry or the end of the file follows it:
+    bytes within a record can look like one entry, but hardly like two.
     """
     bare = None
     for candidate in range(position, size):

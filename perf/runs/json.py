@@ -1,7 +1,7 @@
 """Run files as JSON lines: one entry a line, in protobuf's JSON mapping.
 
-It is the form for people and for other tools, which may edit it: it carries no
-checksums, and damage that leaves a line well-formed is not told.
+It is the form for people and for other tools, which may edit it. It has no checksums,
+so damage that leaves a line well-formed is not found.
 """
 
 import codecs
@@ -15,7 +15,7 @@ from google.protobuf import json_format
 from tileops.perf.runs import framing
 from tileops.proto import benchmark_pb2
 
-# How much of a file tells its form. Bytes.
+# How much of a file is read to know its form. Bytes.
 HEAD_BYTES = 64
 # No binary file begins so: it has a tag of `RunEntry` behind its first length.
 _JSON_HEAD = re.compile(rb'(\xef\xbb\xbf)?\s*\{[ \t]*"')
@@ -26,7 +26,7 @@ _ENTRY = re.compile(rb'\{"(?:header|record|footer)":')
 def wrong_ending(path: pathlib.Path) -> str:
     """Returns what is wrong with the name of a run file that is to be written; "" for nothing.
 
-    The ending tells its readers the form; a name without any says nothing, and is one of the binary form.
+    Readers know the form by the ending; a name without an ending is that of a binary file.
     """
     if path.suffix in ("", ".binpb", ".jsonl"):
         return ""
@@ -34,12 +34,12 @@ def wrong_ending(path: pathlib.Path) -> str:
 
 
 def is_json(path: pathlib.Path) -> bool:
-    """Whether a file of this name is written as JSON lines."""
+    """Returns whether a file of this name is written as JSON lines."""
     return path.suffix == ".jsonl"
 
 
 def holds_json(path: pathlib.Path, head: bytes) -> bool:
-    """Whether a run file is JSON: by its name, or where that says nothing, its head.
+    """Returns whether a run file is JSON: by its name, or if that says nothing, by its head.
 
     A binary file has a tag of `RunEntry` where a JSON line has a quote.
     """
@@ -55,7 +55,7 @@ def line(entry: benchmark_pb2.RunEntry) -> bytes:
 
 
 def scan(file) -> Iterator[framing.Whole | framing.Broken]:
-    """Yields the entries of an open file of JSON lines, and the stretches that are none."""
+    """Yields the entries of an open file of JSON lines, and the stretches that are not entries."""
     start = 0
     for number, text in enumerate(file, 1):
         if not text.isspace():

@@ -78,7 +78,8 @@ class JUnitReader:
         """
         self.path = path
         self.header = benchmark_pb2.RunHeader()
-        self.footer = benchmark_pb2.RunFooter()
+        self._counts = benchmark_pb2.RunFooter()
+        self.footer: benchmark_pb2.RunFooter | None = self._counts
         self.problems: list[reader.Problem] = []
         self._suite = suite
         self._suites: list[str] = []
@@ -161,7 +162,7 @@ class JUnitReader:
                 self._check_alone(("row", *key), title, f"two tests are of {' '.join(filter(None, key))}")
             if defect:
                 self.problems.append(reader.Problem(None, f"{title}: {defect}; its row is an error without a time"))
-            writer.count_record(self.footer, record)
+            writer.count_record(self._counts, record)
             self._kept.append(record)
 
     def _properties(self, elements: Iterable[ElementTree.Element], title: str) -> dict[str, str]:

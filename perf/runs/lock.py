@@ -1,4 +1,4 @@
-"""One writer a run file: a lock that the system takes back when its holder ends, however that ends."""
+"""One writer per run file: a lock that the system releases when its holder ends, in whatever way."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class Lock:
     """The right to write a run file, held until `release`, or until this process ends."""
 
     def __init__(self, path: pathlib.Path) -> None:
-        """Take the lock. A file that is not there yet is made, and stays empty; nothing in one that is there changes.
+        """Takes the lock. A missing file is made, and stays empty; an existing file is not changed.
 
-        What is no plain file (a device, a pipe) is not locked. Where the file system keeps no locks, that is said on
-        stderr: two runs are not kept apart then.
+        A device or a pipe is not locked. If the file system has no locks, a line on stderr says so: then nothing keeps
+        two runs from writing one file.
 
         Raises:
-          RunFileError: another process is writing the file, or it cannot be opened.
+          RunFileError: Another process is writing the file, or it cannot be opened.
         """
         self._file: io.FileIO | None = None
         if path.exists() and not path.is_file():
@@ -46,13 +46,13 @@ class Lock:
                 if not isinstance(error, BlockingIOError):
                     raise RunFileError(f"cannot lock {path}: {error.strerror}") from error
                 raise RunFileError(
-                    f"{path} is being written by {_holder(path, held)}; wait for its end, or write to another file"
+                    f"{path} is being written by {_holder(path, held)}; wait until it ends, or write to another file"
                 ) from error
             if not _is_at(path, self._file):  # it was moved aside, or removed, between the two calls
                 self.release()
 
     def release(self) -> None:
-        """Let others write the file. Releasing twice does nothing."""
+        """Lets others write the file. Releasing twice does nothing."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -60,7 +60,7 @@ class Lock:
 
 def _opened(path: pathlib.Path) -> io.FileIO:
     try:
-        return open(path, "ab", buffering=0)  # makes the file where there is none, and leaves alone what is in one
+        return open(path, "ab", buffering=0)  # makes a missing file, and changes nothing in an existing file
     except OSError as error:
         raise RunFileError(f"cannot write {path}: {error.strerror}") from error
 
@@ -73,9 +73,9 @@ def _is_at(path: pathlib.Path, file: io.FileIO) -> bool:
 
 
 def _holder(path: pathlib.Path, held: os.stat_result) -> str:
-    """Who holds the lock, as far as this machine can tell: its process, and the run that the file says it is of."""
+    """Returns who holds the lock, as far as this machine can see: its process, and the run in the file."""
     pids = ", ".join(map(str, _pids(held)))
-    who = f"process {pids} of this machine" if pids else "a process that cannot be seen from here"
+    who = f"process {pids} of this machine" if pids else "a process that this machine cannot see"
     try:
         header = reader.read_run(path).header
     except RunFileError:  # it holds no header yet
@@ -89,7 +89,7 @@ def _holder(path: pathlib.Path, held: os.stat_result) -> str:
 
 
 def _pids(held: os.stat_result) -> list[int]:
-    """Processes of this machine that hold a lock of a file, as Linux tells; empty where it does not."""
+    """Returns the processes of this machine that hold a lock of a file, by /proc; empty without /proc."""
     try:
         lines = _LOCKS.read_text(encoding="ascii").splitlines()
     except OSError:
@@ -104,7 +104,7 @@ def _pids(held: os.stat_result) -> list[int]:
 
 
 def _has_open(pid: int, held: os.stat_result) -> bool:
-    """Whether a process has the file open: inode numbers alone are those of several file systems."""
+    """Returns whether a process has the file open: several file systems may use one inode number."""
     try:
         return any(_leads_to(entry, held) for entry in os.scandir(f"/proc/{pid}/fd"))
     except OSError:  # of another user, or ended since

@@ -1,8 +1,8 @@
 """Several runs as one: the shards of a run that was spread over machines.
 
 They must have measured the same device model with the same software, sources and
-plugins, and no row twice; the machines may differ. Those that say which part of the
-whole they are must be all of them.
+plug-ins, and no row twice; the machines may differ. If runs say which part of the whole
+they are, all parts must be there.
 """
 
 import dataclasses
@@ -18,17 +18,17 @@ from tileops.tools.cli import errors
 
 
 class MergeError(errors.UserError):
-    """Runs that are no shards of one; the message says which and why."""
+    """Runs that are not shards of one run; the message says which and why."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Allowed:
-    """What is refused unless the user takes it upon themselves; the merged run says so.
+    """What is refused unless the user allows it; then the merged run says so.
 
     Attributes:
-      unknown_revision: Runs that do not tell their sources, or whose sources differed
-        from the revision that they name.
-      missing_parts: Some parts of the whole alone.
+      unknown_revision: Runs that do not name their revision, or whose sources differed
+        from it.
+      missing_parts: Only some parts of the whole.
     """
 
     unknown_revision: bool = False
@@ -51,8 +51,8 @@ def merged_header(readers: Sequence[Reader], allowed: Allowed = Allowed()) -> be
     """Returns the header of the runs as one: begun when the first of them began.
 
     Raises:
-      MergeError: They are of different devices, software, sources or plugins, are not
-        all parts of the whole, or do not tell enough to know.
+      MergeError: They are of different devices, software, sources or plug-ins, are not
+        all parts of the whole, or do not say enough to decide.
     """
     first = readers[0]
     _refuse_repeated([reader.path for reader in readers])
@@ -65,12 +65,12 @@ def merged_header(readers: Sequence[Reader], allowed: Allowed = Allowed()) -> be
         other = reader.header.environment
         for name, ours, theirs in headers.differing_fields(environment, other, headers.MACHINE_FIELDS):
             raise MergeError(
-                f"{first.path} and {reader.path} are no shards of one run: their {name} is {ours!r} and {theirs!r}"
+                f"{first.path} and {reader.path} are not shards of one run: their {name} is {ours!r} and {theirs!r}"
             )
         plugins = headers.plugin_difference(header.plugins, reader.header.plugins)
         if plugins is not None:
             raise MergeError(
-                f"{first.path} and {reader.path} are no shards of one run: {plugins}; measure one of them again"
+                f"{first.path} and {reader.path} are not shards of one run: {plugins}; measure one of them again"
             )
         environment.device_count += other.device_count
         if other.hostname_hash != environment.hostname_hash:
@@ -86,7 +86,7 @@ def merged_header(readers: Sequence[Reader], allowed: Allowed = Allowed()) -> be
 
 
 def _check_revision(header: benchmark_pb2.RunHeader, count: int, allowed: Allowed) -> None:
-    """Raises MergeError where the runs need not be of the same sources; notes it where that is allowed."""
+    """Raises MergeError if the runs may be of different sources; if that is allowed, adds a note."""
     environment = header.environment
     if environment.project_revision and not environment.project_dirty:
         return
@@ -97,18 +97,18 @@ def _check_revision(header: benchmark_pb2.RunHeader, count: int, allowed: Allowe
     )
     if not allowed.unknown_revision:
         raise MergeError(
-            f"the {count} runs are of {doubt}, which need not be the same: measure from a commit or a zip, or tell"
-            " TILEOPS_REVISION; if you know that they are the same, say --allow_unknown_revision"
+            f"the {count} runs are of {doubt}, which may differ: measure from a commit or a zip, or set"
+            " TILEOPS_REVISION; if you know that they are the same, give --allow_unknown_revision"
         )
     header.notes.append(f"merged of {count} runs of {doubt}: that they are the same was not checked")
 
 
 def _merge_parts(header: benchmark_pb2.RunHeader, readers: Sequence[Reader], allowed: Allowed) -> None:
-    """Sets which parts the merged run holds: none to speak of where they are all there, or no run says so.
+    """Sets which parts the merged run holds; leaves them out if all are there, or if no run names its part.
 
     Raises:
-      MergeError: They are of wholes that were dealt out differently, one is there
-        twice, or one is missing and that is not allowed.
+      MergeError: The wholes were divided differently, a part is there twice, or a part
+        is missing and that is not allowed.
     """
     header.ClearField("parts")
     owners: dict[int, pathlib.Path] = {}
@@ -118,7 +118,7 @@ def _merge_parts(header: benchmark_pb2.RunHeader, readers: Sequence[Reader], all
         if parts.count != said[0].header.parts.count:
             raise MergeError(
                 f"{said[0].path} is {headers.parts_in_words(said[0].header.parts)} and {reader.path} is"
-                f" {headers.parts_in_words(parts)}: no shards of one run"
+                f" {headers.parts_in_words(parts)}: they are not shards of one run"
             )
         for index in parts.indices:
             if owners.setdefault(index, reader.path) != reader.path:
@@ -135,8 +135,8 @@ def _merge_parts(header: benchmark_pb2.RunHeader, readers: Sequence[Reader], all
         silent = [str(reader.path) for reader in readers if reader not in said]
         hint = f" ({', '.join(silent)} does not say which part it is)" if silent else ""
         raise MergeError(
-            f"missing: {lack}{hint}; name the files of all parts with --in, or say --allow_missing_parts for a run"
-            " that is known to be no whole"
+            f"missing: {lack}{hint}; name the files of all parts with --in, or give --allow_missing_parts to merge"
+            " what is there"
         )
 
 
@@ -154,7 +154,7 @@ def merged_records(readers: Sequence[Reader], duplicates: str | None = None) -> 
     """
     owners: dict[tuple[str, str, str], pathlib.Path] = {}
     for reader in readers:
-        # A form that is no run file refuses such rows itself.
+        # A JUnit reader refuses such rows itself.
         if duplicates is not None and isinstance(reader, runfile.RunReader):
             records = run_duplicates.records(reader, duplicates)
         else:
@@ -163,14 +163,14 @@ def merged_records(readers: Sequence[Reader], duplicates: str | None = None) -> 
             key = (record.op, record.case_id, record.implementation)
             owner = owners.setdefault(key, reader.path) if len(readers) > 1 else reader.path
             if owner != reader.path:
-                raise MergeError(f"{owner} and {reader.path} both hold {' '.join(key)}: no shards of one run")
+                raise MergeError(f"{owner} and {reader.path} both hold {' '.join(key)}: they are not shards of one run")
             yield record
 
 
 def merged_footer(readers: Sequence[Reader]) -> benchmark_pb2.RunFooter | None:
     """Returns the footer of the runs as one but for its counts, once all were read.
 
-    None where one of them was interrupted: then so was the whole.
+    None if a run was interrupted: then the whole was interrupted.
     """
     footers = [reader.footer for reader in readers if reader.footer is not None]
     if len(footers) < len(readers):
@@ -183,11 +183,11 @@ def merged_footer(readers: Sequence[Reader]) -> benchmark_pb2.RunFooter | None:
 
 
 def _refuse_repeated(files: Sequence[pathlib.Path]) -> None:
-    """Raises MergeError where one file is named twice, under whatever names."""
+    """Raises MergeError if a file is named twice, even under two names."""
     for place, file in enumerate(files):
         for earlier in files[:place]:
             if file.is_file() and file.samefile(earlier):
-                raise MergeError(f"{earlier} and {file} are one file, and no shards of a run; name it once")
+                raise MergeError(f"{earlier} and {file} are one file; name it once")
 
 
 def _moment(timestamp) -> tuple[int, int]:

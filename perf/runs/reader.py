@@ -1,10 +1,10 @@
-"""Run files, read as a stream. `writer` writes them.
+"""Run files, read as a stream (`writer` writes them).
 
 A run file holds a header, records, and a footer (`proto/benchmark.proto`), as
 varint-delimited messages in `*.binpb`, or as protobuf's JSON mapping, one
-entry a line, in `*.jsonl`. What has another name (`/dev/stdin`) is told by its
-content. A run that was interrupted leaves a file without a
-footer; what is whole in it is read, and what is not is named with its offset.
+entry per line, in `*.jsonl`. The form of a file with another name (`/dev/stdin`) is
+known by its content. An interrupted run leaves a file without a footer; its whole
+entries are read, and the rest is named with its place.
 """
 
 import dataclasses
@@ -26,10 +26,10 @@ _NAME_IT = "//perf:records --device_name=NAME makes a run file that names it"
 
 @dataclasses.dataclass(frozen=True)
 class Problem:
-    """Something in a run file that its reader must hear of.
+    """Something in a run file that the user must know.
 
     Attributes:
-      offset: Where in the file; None where it is of the file as a whole. Bytes.
+      offset: Where in the file; None if it concerns the whole file. Bytes.
       message: What it is, in words.
       remedy: What the user can do about it; "" if there is nothing to say.
       line: The line that `offset` is in, from 1; None in a binary file.
@@ -59,14 +59,14 @@ class RunReader:
 
     Attributes:
       path: The file.
-      header: Its header; an empty one where the file has none.
+      header: Its header; an empty one if the file has no header.
       has_header: Whether it has one that could be read.
-      footer: Its footer. None before the entries were read to the end, and where
-        the run was interrupted.
+      footer: Its footer. None before the entries were read to the end, and if the run
+        was interrupted.
       problems: What was wrong, complete once the entries were read to the end.
 
-    Every iteration reads the file anew; what can be read once alone, a pipe, is
-    kept in memory.
+    Every iteration reads the file again; a pipe is kept in memory, as it can be read only
+    once.
     """
 
     def __init__(self, path: pathlib.Path, is_json: bool | None = None):
@@ -118,10 +118,10 @@ class RunReader:
                 self._report(piece.start, piece.note)
             kind = piece.entry.WhichOneof("entry")
             if kind == "header" and piece.start > 0:
-                self._report(piece.start, "a second header: what follows belongs to another run and is not read")
+                self._report(piece.start, "a second header: the rest belongs to another run and is not read")
                 return
             if self.footer is not None:
-                self._report(piece.start, f"a {kind} behind a footer; read all the same")
+                self._report(piece.start, f"a {kind} behind a footer; it is read nevertheless")
                 self.footer = None
             if kind == "header":
                 self._take_header(piece.entry.header)
@@ -139,7 +139,7 @@ class RunReader:
             self._report(end, f"no footer: the run was interrupted after {records_counted(self._count)}")
 
     def records(self) -> Iterator[benchmark_pb2.BenchmarkRecord]:
-        """Yields the records alone."""
+        """Yields the records."""
         for entry in self:
             if entry.HasField("record"):
                 yield entry.record
@@ -165,19 +165,19 @@ class RunReader:
             self._report(
                 0,
                 f"written with schema version {header.schema_version}; this program"
-                f" knows {SCHEMA_VERSION}, newer fields are not read",
+                f" knows {SCHEMA_VERSION}, newer fields are ignored",
             )
 
     def _check_time(self, offset: int, entry, field: str) -> None:
-        """Takes out a time that no calendar has; what reads the entry need not guard against it."""
+        """Removes a time that no calendar has, so that no reader of the entry must check it."""
         if not entry.HasField(field):
             return
         time = getattr(entry, field)
         try:
             time.ToJsonString()
         except ValueError:
-            said = f"{field} is no time ({time.seconds} s and {time.nanos} ns since 1970)"
-            self._report(offset, f"{said}; read as if it were not there")
+            said = f"{field} is not a time ({time.seconds} s and {time.nanos} ns since 1970)"
+            self._report(offset, f"{said}; it is ignored")
             entry.ClearField(field)
 
     def _check_count(self, offset: int) -> None:

@@ -15,7 +15,7 @@ _WINDOW_BYTES = 16 * 2**20
 
 
 class RunFileError(errors.UserError):
-    """A run file that cannot be read or written; the message says which and why."""
+    """A run file that cannot be read or written; the message says which file and why."""
 
 
 def scan(path: pathlib.Path, is_json: bool | None = None) -> Iterator[framing.Whole | framing.Broken]:
@@ -42,7 +42,7 @@ def scan(path: pathlib.Path, is_json: bool | None = None) -> Iterator[framing.Wh
 
 
 def scan_bytes(path: pathlib.Path, content: bytes, is_json: bool | None) -> Iterator[framing.Whole | framing.Broken]:
-    """Yields the pieces of a run that was read already; `path` is where from."""
+    """Yields the pieces of a run that was read already, from `path`."""
     yield from _scan_open(path, io.BytesIO(content), content, is_json)
 
 
@@ -57,10 +57,10 @@ def _scan_open(path: pathlib.Path, file, buffer, is_json: bool | None) -> Iterat
 
 
 def _give_back(buffer: mmap.mmap, start: int, end: int) -> int:
-    """Lets go of the memory behind a part of a mapped file that was read.
+    """Frees the memory behind a part of a mapped file that was read.
 
-    Returns the end of what was let go: the last page boundary. Where the system
-    cannot be told, it keeps the pages until it needs them.
+    Returns the end of the freed part: the last page boundary. A system without madvise
+    keeps the pages until it needs them.
     """
     end -= end % mmap.PAGESIZE
     if hasattr(mmap, "MADV_DONTNEED"):
@@ -69,7 +69,7 @@ def _give_back(buffer: mmap.mmap, start: int, end: int) -> int:
 
 
 def read_pipe(path: pathlib.Path) -> bytes | None:
-    """Returns what comes out of a pipe; None where `path` is none."""
+    """Returns the content of a pipe; None if `path` is not a pipe."""
     try:
         return path.read_bytes() if path.is_fifo() or path.is_char_device() else None
     except OSError as error:

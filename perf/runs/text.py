@@ -37,7 +37,7 @@ _CSV_FIELDS = (*_RECORD_FIELDS, "status", "source", *_TIMING_FIELDS, "checked", 
 
 
 def write_jsonl(entries: Iterable[benchmark_pb2.RunEntry], out: TextIO) -> None:
-    """Writes one entry a line, in protobuf's JSON mapping."""
+    """Writes one entry per line, in protobuf's JSON mapping."""
     out.writelines(run_json.line(entry).decode() for entry in entries)
 
 
@@ -51,7 +51,7 @@ def write_textproto(entries: Iterable[benchmark_pb2.RunEntry], out: TextIO) -> N
 
 
 def write_csv(entries: Iterable[benchmark_pb2.RunEntry], out: TextIO) -> None:
-    """Writes the records alone, one a line; maps as JSON, absent values as nothing."""
+    """Writes only the records, one per line: maps as JSON, absent values as empty cells."""
     out.write(csv_text.line(_CSV_FIELDS))
     for record in records(entries):
         values = _csv_values(record)

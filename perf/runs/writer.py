@@ -1,4 +1,4 @@
-"""Run files, written entry by entry, so that nothing ends more than the entry in flight."""
+"""Run files, written entry by entry, so that an interruption costs one entry at most."""
 
 import contextlib
 import dataclasses
@@ -26,12 +26,12 @@ _COUNTER_OF_STATUS = {
 
 @dataclasses.dataclass(frozen=True)
 class Damage:
-    """What a run file that is continued has lost.
+    """What is lost in a run file that is continued.
 
     Attributes:
-      places: Where it holds no whole entry, with the reason.
-      records: How many records its footer counts and nobody can read. None where that
-        is not known, since it has no footer.
+      places: Where it has no whole entry, with the reason.
+      records: How many records its footer counts and nobody can read; None if it has no
+        footer.
     """
 
     places: tuple[runfile.Problem, ...]
@@ -41,13 +41,13 @@ class Damage:
 class RunWriter:
     """Writes a run file, each entry on disk before the next is made.
 
-    Used as a context manager it closes the file with a footer when the block
-    ends by itself, and leaves a readable, interrupted file when it raises.
+    As a context manager it closes the file with a footer if the block ends normally,
+    and leaves a readable, interrupted file if the block raises.
 
     Attributes:
       path: The file.
       counts: What the footer will say so far.
-      damage: What was lost of the run that is continued; None where nothing was.
+      damage: What is lost of the run that is continued; None for nothing.
     """
 
     def __init__(
@@ -65,8 +65,8 @@ class RunWriter:
             `started_at` the footer carries no time either.
           append: Continue the run in `path`, if there is one: its torn end is cut
             off, its footer rewritten at the end. Otherwise it is overwritten.
-          lock: That of `path`, where the caller has taken it. It is the writer's from
-            here on, who gives it back with the file.
+          lock: The lock of `path`, if the caller has taken it. The writer releases it with
+            the file.
 
         Raises:
           RunFileError: The file cannot be written, another process writes it, or the
@@ -161,24 +161,24 @@ class RunWriter:
         self._end += len(data)
 
     def _cut(self) -> None:
-        """Leaves the whole entries alone; a part of one is of no use."""
+        """Cuts off a part of an entry at the end of the file."""
         self._file.truncate(self._end)
         self._file.seek(self._end)
 
     def _end_line(self) -> None:
-        """Ends the last line, where a writer stopped just before its end."""
+        """Ends the last line, if a writer stopped just before its end."""
         self._file.seek(self._end - 1)
         if self._is_json and self._file.read(1) != b"\n":
             self._file.write(b"\n")
         self._end = self._file.seek(0, os.SEEK_END)
 
     def _resume_at(self, header: benchmark_pb2.RunHeader) -> int:
-        """Counts what is whole in the file; returns where to go on. Bytes."""
+        """Counts the whole entries of the file; returns where to continue. Bytes."""
         reader = runfile.read_run(self.path)
         if not reader.has_header:
             raise RunFileError(
-                f"cannot continue {self.path}: {reader.problems[0]}: what its rows were"
-                " measured on is not known; write to another file"
+                f"cannot continue {self.path}: {reader.problems[0]}, so the device of its rows"
+                " is unknown; write to another file"
             )
         _refuse_other_environment(self.path, reader.header, header)
         with open(self.path, "rb") as file:
@@ -188,7 +188,9 @@ class RunWriter:
         footer = None
         for piece in scan.scan(self.path):
             if end < piece.start:
-                raise RunFileError(f"cannot continue {self.path}: there is more behind its footer")
+                raise RunFileError(
+                    f"cannot continue {self.path}: there are entries behind its footer; write to another file"
+                )
             if isinstance(piece, framing.Broken):
                 if piece.torn:
                     break
@@ -225,7 +227,7 @@ def _refuse_other_environment(
     plugins = headers.plugin_difference(there.plugins, here.plugins)
     if plugins is not None:
         raise RunFileError(
-            f"cannot continue {path}: in it and in this run {plugins}; restore what it was measured with, or write to"
+            f"cannot continue {path}: in it and in this run {plugins}; restore the plug-ins that it was measured with, or write to"
             " another file"
         )
     if there.parts != here.parts:

@@ -156,7 +156,7 @@ def test_clocks_and_statuses_of_a_newer_schema_are_told_by_number():
     (row,) = compared([timed(1_000)], [timed(60_000, source=9)])
     assert (row.verdict, row.reason) == (V.NOT_COMPARED, "timed by CUPTI, then by clock 9")
     (row,) = compared([timed(1_000)], [timed(1_000, status=9)])
-    assert (row.verdict, row.reason) == (V.LOST, "its status, 9, is none that this program knows")
+    assert (row.verdict, row.reason) == (V.LOST, "its status, 9, is unknown to this program")
 
 
 @pytest.mark.parametrize("threshold", [0.05, 0.1])

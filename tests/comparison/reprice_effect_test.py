@@ -29,7 +29,7 @@ def test_a_moved_row_says_by_how_much(profile):
     ]
     (line,) = reprice_effect.describe(found(profile, *pairs))
     assert line == (
-        "SiluFwdOp: 2 rows read otherwise: efficiency 0.5 to 1.5 times the recorded one, as b torch: 50.0% -> 25.0%"
+        "SiluFwdOp: 2 rows changed: efficiency 0.5 to 1.5 times the recorded one, for example b torch: 50.0% -> 25.0%"
     )
 
 
@@ -54,7 +54,9 @@ def test_a_row_that_was_impossible_before_is_not_blamed_on_today(profile):
 
 def test_a_row_that_lost_its_reading_says_so(profile):
     effects = found(profile, (builders.record(), builders.record(bytes=0)))
-    assert reprice_effect.describe(effects) == ["SiluFwdOp: 1 row read below -> blank: zero_bytes: a-float16 torch"]
+    assert reprice_effect.describe(effects) == [
+        "SiluFwdOp: 1 row changed (below -> blank: zero_bytes): a-float16 torch"
+    ]
     assert [effect.is_lost for effect in effects] == [True]
 
 
@@ -68,9 +70,9 @@ def test_rows_that_lost_their_reading_are_named_beside_those_that_moved(profile)
     ]
     effects = found(profile, *pairs)
     (line,) = reprice_effect.describe(effects)
-    assert "1 row read otherwise: efficiency 1.1 times the recorded one, as a-float16 torch" in line
+    assert "1 row changed: efficiency 1.1 times the recorded one, for example a-float16 torch" in line
     assert line.endswith(
-        "; 7 rows read below -> blank: no_roof: c0 torch, c1 torch, c2 torch, c3 torch, c4 torch and 2 more"
+        "; 7 rows changed (below -> blank: no_roof): c0 torch, c1 torch, c2 torch, c3 torch, c4 torch and 2 more"
     )
     assert [effect.is_lost for effect in effects] == [False] + [True] * 7
 

@@ -60,7 +60,7 @@ def test_cases_that_vanished_appeared_or_fail_are_told():
     assert joined.appeared == [("SiluFwdOp", "new")]
     assert joined.unpriced == [(("SiluFwdOp", "broken"), "no values on meta")]
     text = "\n".join(reprice_join.describe(joined))
-    assert "SiluFwdOp: recorded, and no workload row of today, left out: gone" in text
+    assert "SiluFwdOp: recorded, but not among today's workload rows; left out: gone" in text
     assert "1 workload row was not recorded: SiluFwdOp new" in text
     assert "broken: cannot be priced today: no values on meta" in text
 
@@ -68,7 +68,7 @@ def test_cases_that_vanished_appeared_or_fail_are_told():
 def test_changes_are_told_by_op_and_field_with_an_example():
     recorded = [builders.record(case_id=f"case-{i}", flops=10) for i in range(3)]
     joined = reprice_join.join(recorded, [priced(case_id=f"case-{i}", flops=20) for i in range(3)])
-    assert reprice_join.describe(joined) == ["SiluFwdOp: flops changed in 3 cases, as in case-0: 10 -> 20"]
+    assert reprice_join.describe(joined) == ["SiluFwdOp: flops changed in 3 cases, for example case-0: 10 -> 20"]
 
 
 def test_an_op_that_never_was_is_told_apart_from_a_row_that_went():
@@ -76,8 +76,8 @@ def test_an_op_that_never_was_is_told_apart_from_a_row_that_went():
     joined = reprice_join.join(recorded, [priced(case_id="kept")])
     assert joined.unknown == [("NoSuchOp", "a-float16")] and joined.vanished == [("SiluFwdOp", "gone")]
     assert reprice_join.describe(joined) == [
-        "SiluFwdOp: recorded, and no workload row of today, left out: gone",
-        "NoSuchOp: recorded, and no op of this project, left out: a-float16",
+        "SiluFwdOp: recorded, but not among today's workload rows; left out: gone",
+        "NoSuchOp: recorded, but not an op of this project; left out: a-float16",
     ]
 
 
@@ -85,7 +85,7 @@ def test_many_rows_of_which_there_is_nothing_to_say_are_counted():
     recorded = [builders.record(), *[builders.record(case_id=f"gone-{i}") for i in range(7)]]
     new = [priced(op=op, case_id=f"new-{i}") for op in ("AddFwdOp", "SumFwdOp") for i in range(3)]
     assert reprice_join.describe(reprice_join.join(recorded, [priced(), *new])) == [
-        "SiluFwdOp: recorded, and no workload row of today, left out: gone-0, gone-1, gone-2, gone-3, gone-4 and 2 more",
+        "SiluFwdOp: recorded, but not among today's workload rows; left out: gone-0, gone-1, gone-2, gone-3, gone-4 and 2 more",
         "6 workload rows were not recorded, of 2 ops: AddFwdOp 3, SumFwdOp 3",
     ]
 
@@ -94,7 +94,7 @@ def test_where_nothing_is_priced_a_line_says_what_rows_are_known_by():
     joined = reprice_join.join([builders.record(case_id="test_silu")], [priced()])
     assert joined.records == []
     assert reprice_join.describe(joined)[-1].startswith(
-        "no recorded row could be priced: rows are known by op and case id"
+        "no recorded row could be priced: rows are found by op and case id"
     )
 
 

@@ -106,7 +106,9 @@ def test_a_run_tells_nothing_of_itself_under_whatever_name(tmp_path):
     ):
         for more in ([], ["--allow_unlike"]):
             status, out, err = run(tmp_path, "--base=a.binpb", f"--new={other}", *more)
-            assert (status, out) == (2, "") and f"are {how}: it takes two runs" in err and len(err.splitlines()) == 1
+            assert (
+                (status, out) == (2, "") and f"are {how}: name two different runs" in err and len(err.splitlines()) == 1
+            )
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ def test_a_line_shows_signature_and_price_as_the_manifest_writes_them():
 def test_the_best_row_is_one_that_the_ceiling_judges():
     page = ops_page.page(ENTRIES, {}, REPORT)
     assert "91% (a-float16, triton); 1 of 2 rows at the ceiling" in _line(page, "AddFwdOp")
-    assert "latency-bound rows alone" in _line(page, "AbsFwdOp")
+    assert "only latency-bound rows" in _line(page, "AbsFwdOp")
     assert "not recorded" in _line(page, "NegFwdOp")
 
 

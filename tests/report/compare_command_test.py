@@ -182,7 +182,7 @@ def test_times_that_no_calendar_has_are_told_and_the_rest_compared(tmp_path, com
     write(tmp_path, [builders.record()], [builders.record()])
     builders.write_run(tmp_path / "new.binpb", builders.record(), started_s=10**15)
     status, out, _ = compare()
-    assert status == 0 and "new.binpb: at byte 0: started_at is no time" in out and "1 row, 1 same" in out
+    assert status == 0 and "new.binpb: at byte 0: started_at is not a time" in out and "1 row, 1 same" in out
 
 
 def test_a_lost_header_is_told_and_the_rows_compared(tmp_path, compare):

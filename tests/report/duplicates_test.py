@@ -73,7 +73,7 @@ def test_a_choice_leaves_one_and_says_so(tmp_path, name, choice):
     reader = runfile.read_run(builders.write_run(tmp_path / name, *TWICE))
     assert _times(reader, choice) == [CHOSEN_NS[choice]]
     (problem,) = reader.problems
-    assert str(problem) == f"2 records of rows that were measured twice left out (--duplicates={choice})"
+    assert str(problem) == f"2 records of rows that were measured twice are left out (--duplicates={choice})"
 
 
 @pytest.mark.parametrize("choice", [None, *duplicates.CHOICES])

@@ -225,7 +225,7 @@ def test_nothing_is_assumed_of_a_profile_that_is_wholly_measured(tmp_path):
 
 @pytest.mark.parametrize("fraction", [0, -0.5, 1.01, 85, float("nan")])
 def test_an_assumed_factor_has_to_be_a_fraction(tmp_path, fraction):
-    with pytest.raises(profiles.ProfileError, match="no fraction"):
+    with pytest.raises(profiles.ProfileError, match="not a fraction"):
         profiles.assume(builders.profile(tmp_path), fraction)
 
 
@@ -273,12 +273,12 @@ IMPOSSIBLE = {
     "all sparse": (
         _sparse("tf32", "bf16", "fp16", "fp8", "int8"),
         'compute_capability: "9.0"',
-        "tensor_core.int8 is 3.026e+15, 1.85 of what its units would do at cuda_core.fp32's clock: a figure with sparsity;",
+        "tensor_core.int8 is 3.026e+15, 1.85 times what its units would reach at cuda_core.fp32's clock: a figure with sparsity;",
     ),
     "all sparse, counts known": (
         _sparse("tf32", "bf16", "fp16", "fp8", "int8"),
         'compute_capability: "9.0" multiprocessors: 114',
-        "tensor_core.bf16 is 1.512e+15, which implies 3238 MHz, and its architecture has 1400 to 2050: a figure with sp",
+        "tensor_core.bf16 is 1.512e+15, which implies 3238 MHz; clocks of its architecture are 1400 to 2050 MHz: a figure with sp",
     ),
     "sparse fp8": (
         _sparse("fp8"),
@@ -288,7 +288,7 @@ IMPOSSIBLE = {
     "bandwidth in bits": (
         None,
         'compute_capability: "9.0"',
-        "hbm is 1.6e+13; parts of 9.0 have 1.9e+12 to 5e+12 bytes a s",
+        "hbm is 1.6e+13; parts of 9.0 have 1.9e+12 to 5e+12 bytes per s",
     ),
 }
 
@@ -304,7 +304,11 @@ def test_figures_that_no_gpu_has_are_refused_with_the_remedy(tmp_path, figures, 
 
 UNLIKELY = {
     "fp16 twice bf16, of whatever architecture": (_sparse("fp16"), "", "twice tensor_core.bf16, 7.56e+14"),
-    "16 bits that differ": ({"tensor_core.bf16": 800e12}, "", "differ, 7.56e+14 and 8e+14; units of both do the same"),
+    "16 bits that differ": (
+        {"tensor_core.bf16": 800e12},
+        "",
+        "differ, 7.56e+14 and 8e+14, though the same units compute both",
+    ),
     "fp8 as fast as bf16, architecture unknown": (
         {"tensor_core.fp8": 756e12},
         "",
@@ -313,12 +317,12 @@ UNLIKELY = {
     "a unit that is not there": (
         {"tensor_core.fp4": 3e15},
         'compute_capability: "9.0"',
-        "fp4: units of 9.0 do no such thing",
+        "fp4: no known unit of 9.0 does this",
     ),
     "much less than its units": (
         {"cuda_core.fp32": 66.9e12},
         'compute_capability: "9.0"',
-        "tensor_core.bf16 is 7.56e+14, 0.71 of what its units",
+        "tensor_core.bf16 is 7.56e+14, 0.71 times what its units",
     ),
     "another unit": ({"cuda_core.fp64": 4e11}, "", "cuda_core.fp64 is 4e+11, outside of 5e+11 to 1e+14"),
 }

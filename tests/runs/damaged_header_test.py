@@ -50,8 +50,8 @@ def test_a_start_that_no_calendar_has_is_told_and_read_as_none(tmp_path, seconds
     reader, records, (start, end) = read(path)
     assert len(records) == 1
     assert not reader.header.HasField("started_at") and not reader.footer.HasField("finished_at")
-    assert f"started_at is no time ({seconds} s and {nanos} ns" in start
-    assert "finished_at is no time" in end
+    assert f"started_at is not a time ({seconds} s and {nanos} ns" in start
+    assert "finished_at is not a time" in end
 
 
 @pytest.mark.parametrize("name", ["run.jsonl", "run"])

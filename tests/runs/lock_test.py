@@ -28,11 +28,13 @@ def test_the_holder_is_told_with_its_run_and_without_what_nobody_knows(tmp_path,
     path = tmp_path / "run.binpb"
     lock = run_lock.Lock(path)
     monkeypatch.setattr(run_lock, "_LOCKS", tmp_path / "missing")  # as on another system, or another machine's lock
-    with pytest.raises(reader.RunFileError, match="a process that cannot be seen from here; wait for its end"):
+    with pytest.raises(reader.RunFileError, match="a process that this machine cannot see; wait until it ends"):
         run_lock.Lock(path)
     lock.release()
     writer = run_writer.RunWriter(path, builders.header())
-    with pytest.raises(reader.RunFileError, match=r"seen from here \(a run begun 1970-01-01T00:16:40Z on host def\)"):
+    with pytest.raises(
+        reader.RunFileError, match=r"machine cannot see \(a run begun 1970-01-01T00:16:40Z on host def\)"
+    ):
         run_lock.Lock(path)
     writer.close()
 

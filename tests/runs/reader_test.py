@@ -173,7 +173,7 @@ def test_a_damaged_byte_in_the_header_is_put_right_and_told(tmp_path):
         assert reader.header == header
         assert list(reader.records()) == records
         assert [problem.message for problem in reader.problems] == [
-            f"byte {position} of the header was damaged, and is put right by its checksum"
+            f"byte {position} of the header was damaged, and was corrected by its checksum"
         ]
 
 
@@ -212,7 +212,7 @@ def test_a_header_damaged_beyond_repair_is_told_and_not_continued(tmp_path):
     reader = runfile.read_run(path)
     assert list(reader.records()) == records and not reader.has_header
     assert "checksum does not fit" in reader.problems[0].message
-    with pytest.raises(runfile.RunFileError, match="what its rows were measured on is not known"):
+    with pytest.raises(runfile.RunFileError, match="so the device of its rows is unknown"):
         run_writer.RunWriter(path, builders.header(), append=True)
     assert path.read_bytes() == data
 

@@ -303,7 +303,7 @@ def test_a_run_with_a_time_that_is_none_converts(tmp_path, convert):
     builders.write_run(tmp_path / "run.binpb", builders.record(), started_s=10**15)
     status, out, err = convert("--in=run.binpb")
     assert status == 0 and out.count("\n") == 3
-    assert "started_at is no time" in err and "finished_at is no time" in err
+    assert "started_at is not a time" in err and "finished_at is not a time" in err
 
 
 # What a nightly job records of a benchmark: the op, and four properties for each implementation.
