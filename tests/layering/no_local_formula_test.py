@@ -43,7 +43,6 @@ SETS_OTHER_THINGS = {
     ("perf/harness/records.py", "_set_reading"),
     ("perf/harness/run.py", "_outcome"),
     ("perf/harness/session.py", "_measure"),
-    ("perf/report/facts.py", "fill"),
     ("perf/report/facts.py", "summary"),
     ("perf/report/store.py", "summarize"),
     ("perf/roof/profiles.py", "load_profile"),
