@@ -97,6 +97,12 @@ class Writer:
         output.write(str(self._path), lambda file: file.write(text))
 
 
+def is_saved(path: pathlib.Path) -> bool:
+    """Returns whether a file holds saved counters, which another audit may replace."""
+    with open(path, "rb") as file:
+        return file.readline().startswith(_MARK.encode())
+
+
 def read(path: pathlib.Path) -> Saved:
     """The calls of a file.
 

@@ -1,4 +1,8 @@
-"""//codegen:emit: analyse spec files and write the generated op modules."""
+"""Checks spec files and writes the generated op modules.
+
+Exit status: 0 if the modules were written (with --check: if there is no defect), 1 if the manifest has defects, 2 if a flag
+or file is wrong.
+"""
 
 from __future__ import annotations
 
@@ -11,18 +15,18 @@ from tileops.codegen.pipeline import Analysed, analyse_files, chosen_spec_files
 from tileops.manifest.reading.loader import FAMILIES
 from tileops.tools.cli import command, nearest, paths, words
 
-_SPEC = flags.DEFINE_multi_string("spec", [], "a spec file; repeat for the shards of one family")
-_SPEC_DIR = flags.DEFINE_multi_string("spec_dir", [], "folder of spec files (default: the project's); one alone")
-_FAMILY = flags.DEFINE_string("family", None, "emit this family alone")
-_OUT = flags.DEFINE_string("out", None, "write the one family's module to this file")
-_OUT_DIR = flags.DEFINE_string("out_dir", None, "write each family's module, and families.py, into this folder")
-_CHECK = flags.DEFINE_bool("check", False, "analyse only, write nothing")
+_SPEC = flags.DEFINE_multi_string("spec", [], "Spec file to read; several files of one family are its shards")
+_SPEC_DIR = flags.DEFINE_multi_string("spec_dir", [], "Folder of spec files, at most one. Default: the project's")
+_FAMILY = flags.DEFINE_string("family", None, "Write only the module of this family.")
+_OUT = flags.DEFINE_string("out", None, "File to write: the module of one family.")
+_OUT_DIR = flags.DEFINE_string("out_dir", None, "Folder to write: one module per family, and families.py.")
+_CHECK = flags.DEFINE_bool("check", False, "Only check; write nothing.")
 
 
 def main(argv: Sequence[str]) -> int:
-    """Exit status: 0 emitted (or clean), 1 the manifest has defects, 2 bad usage."""
+    """Writes the modules; returns the exit status."""
     if sum(bool(flag.value) for flag in (_OUT, _OUT_DIR, _CHECK)) != 1:
-        raise app.UsageError("say where to write with --out or --out_dir, or --check to write nothing")
+        raise app.UsageError("give exactly one of --out, --out_dir and --check (which writes nothing)")
     # A build action names its files by paths that its defects should show: they are taken as they are.
     analysed = analyse_files(list(_SPEC.value) or chosen_spec_files(_SPEC_DIR.value), complete=not _SPEC.value)
     for diagnostic in analysed.diagnostics:

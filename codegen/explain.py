@@ -1,4 +1,7 @@
-"""//codegen:explain: what the analysis decided for one op, and the class that emission writes from it."""
+"""Prints how the calls of one op are checked and priced, and the class that is generated for it.
+
+Exit status: 0 if the op is explained, 1 if it has defects, 2 if a flag is wrong or there is no such op.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +27,12 @@ from tileops.tools.cli import command, nearest
 
 T = TypeVar("T")
 
-_OP = flags.DEFINE_string("op", None, "the op to explain", required=True)
-_SPEC_DIR = flags.DEFINE_multi_string("spec_dir", [], "folder of spec files (default: the project's); one alone")
+_OP = flags.DEFINE_string("op", None, "Name of the op.", required=True)
+_SPEC_DIR = flags.DEFINE_multi_string("spec_dir", [], "Folder of spec files, at most one. Default: the project's")
 
 
 def main(argv: Sequence[str]) -> int:
-    """Exit status: 0 explained, 1 the op has defects, 2 no such op or bad usage."""
+    """Explains the op; returns the exit status."""
     analysed = analyse_files(chosen_spec_files(_SPEC_DIR.value))
     if _OP.value not in analysed.entries:
         instead = nearest.instead(_OP.value, analysed.entries, nearest.rows(spec_dir=_SPEC_DIR.value))

@@ -1,4 +1,7 @@
-"""//manifest:validate: every defect of the manifest, positioned and coded."""
+"""Prints every defect of the manifest, with its file, line and code.
+
+Exit status: 0 if there is no defect, 1 if there is a defect, 2 if a flag is wrong, such as an --op that fits no op.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,13 @@ from tileops.codegen.func_paths import check_func
 from tileops.codegen.pipeline import analyse_files, chosen_spec_files
 from tileops.tools.cli import command, globs, nearest, paths, words
 
-_SPEC_DIR = flags.DEFINE_multi_string("spec_dir", [], "folder of spec files (default: the project's); one alone")
-_FORMAT = flags.DEFINE_enum("format", "text", ["text", "json"], "how to print the diagnostics")
-_OP = flags.DEFINE_string("op", "*", "print the diagnostics of ops that match this glob alone")
+_SPEC_DIR = flags.DEFINE_multi_string("spec_dir", [], "Folder of spec files, at most one. Default: the project's")
+_FORMAT = flags.DEFINE_enum("format", "text", ["text", "json"], "Form of the output.")
+_OP = flags.DEFINE_string("op", "*", "Print only defects of ops that match this glob.")
 
 
 def main(argv: Sequence[str]) -> int:
-    """Exit status: 0 clean, 1 defects, 2 bad usage, such as an `--op` that fits no entry."""
+    """Prints the defects; returns the exit status."""
     files = chosen_spec_files(_SPEC_DIR.value)
     if _SPEC_DIR.value:
         paths.make_user_modules_importable()

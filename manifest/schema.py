@@ -1,29 +1,28 @@
-"""//manifest:schema: writes the JSON Schema that lets an editor complete and check spec files."""
+"""Writes the JSON Schema with which an editor completes and checks spec files.
+
+Exit status: 0, or 2 if a flag is wrong or the file cannot be written.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
 
-from absl import app, flags
+from absl import flags
 
 from tileops.manifest.reading.json_schema import spec_schema, types_schema
-from tileops.tools.cli import command, paths
+from tileops.tools.cli import command, output
 
-_OF = flags.DEFINE_enum("of", "spec", ["spec", "types"], "the schema of spec files, or of types.yaml")
-_OUT = flags.DEFINE_string("out", None, "file to write (default: stdout)")
+_OF = flags.DEFINE_enum(
+    "of", "spec", ["spec", "types"], "spec: the schema of spec files. types: the schema of types.yaml."
+)
+_OUT = flags.DEFINE_string("out", None, "File to write. Default: stdout.")
 
 
 def main(argv: Sequence[str]) -> None:
-    """Write one schema."""
+    """Writes one schema."""
     text = json.dumps(spec_schema() if _OF.value == "spec" else types_schema(), indent=2) + "\n"
-    if _OUT.value is None:
-        print(text, end="")
-        return
-    try:
-        paths.user_path(_OUT.value).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise app.UsageError(f"{_OUT.value}: cannot be written: {error.strerror}") from None
+    output.write(_OUT.value, lambda out: out.write(text))
 
 
 if __name__ == "__main__":

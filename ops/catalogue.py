@@ -10,16 +10,24 @@ import types
 import zlib
 from collections.abc import Iterable
 
-from tileops.ops.errors import OpError
+from tileops.ops.errors import OpError, UnknownOpError
 from tileops.ops.op import Op
+from tileops.tools.cli import nearest
 
 
-def load(generated_dir: str | None = None) -> dict[str, type[Op]]:
-    """Every op class by entry name, in family then file order.
+class Classes(dict[str, type[Op]]):
+    """Op classes by entry name. An unknown name raises UnknownOpError."""
+
+    def __missing__(self, name: str) -> type[Op]:
+        raise UnknownOpError(f"no op {name!r}; {nearest.instead(name, self, nearest.ROWS)}")
+
+
+def load(generated_dir: str | None = None) -> Classes:
+    """Returns every op class by entry name, by family and then in the order of the file.
 
     Args:
-      generated_dir: folder of modules that `//codegen:emit` wrote for a manifest outside the project; their entries
-        replace the project's. Their implementations come from plugins.
+      generated_dir: folder of modules that `//codegen:emit` wrote for a manifest outside the project. Their entries
+        replace the project's; their implementations come from plug-ins.
 
     Raises:
       OpError: `generated_dir` holds no generated module.
@@ -36,20 +44,20 @@ def load(generated_dir: str | None = None) -> dict[str, type[Op]]:
 
 
 def generated_files(generated_dir: str) -> list[pathlib.Path]:
-    """The modules of families that `//codegen:emit` wrote into a folder. Raises OpError where there is none."""
+    """Returns the modules of families that `//codegen:emit` wrote into a folder. Raises OpError if there is none."""
     files = sorted(path for path in pathlib.Path(generated_dir).glob("*.py") if path.name != "families.py")
     if not files:
-        raise OpError(f"{generated_dir}: no generated module; make them with //codegen:emit --out_dir={generated_dir}")
+        raise OpError(f"{generated_dir}: no generated module; write them with //codegen:emit --out_dir={generated_dir}")
     return files
 
 
 def import_generated(path: pathlib.Path) -> types.ModuleType:
-    """The generated module of a family outside the project, under the name by which plugins import it."""
+    """Imports the generated module of a family outside the project, under the name by which plug-ins import it."""
     return import_file(path, f"tileops_generated_{path.stem}")
 
 
 def import_plugin(plugin: str) -> types.ModuleType:
-    """The module that a plugin names: by its dotted name, or by the absolute path of a .py file."""
+    """Imports a plug-in: a module by its dotted name, or a .py file by its absolute path."""
     if plugin.endswith(".py"):
         # Two plugins may have one file name; their modules need two.
         return import_file(
@@ -59,7 +67,7 @@ def import_plugin(plugin: str) -> types.ModuleType:
 
 
 def import_file(path: pathlib.Path, name: str) -> types.ModuleType:
-    """Import a .py file under a module name of its own; once a process."""
+    """Imports a .py file under a module name of its own, once per process."""
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, path)
@@ -71,9 +79,9 @@ def import_file(path: pathlib.Path, name: str) -> types.ModuleType:
     return module
 
 
-def classes_of(modules: Iterable[types.ModuleType]) -> dict[str, type[Op]]:
-    """The op classes that modules define under their entry's name, by that name; a later module's stands."""
-    found: dict[str, type[Op]] = {}
+def classes_of(modules: Iterable[types.ModuleType]) -> Classes:
+    """Returns the op classes that modules define under their entry's name, by that name. Later modules replace earlier."""
+    found = Classes()
     for module in modules:
         for value in vars(module).values():
             if isinstance(value, type) and issubclass(value, Op) and value.ENTRY and value.__name__ == value.ENTRY:

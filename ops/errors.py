@@ -16,4 +16,10 @@ class OpCallError(OpError, ValueError):
 
 
 class OpNotAvailableError(OpError, RuntimeError):
-    """A fact was asked for that does not exist: no completed call, no values on meta, no implementation that serves."""
+    """A fact does not exist: there is no completed call, no value on meta, or no implementation that serves the call."""
+
+
+class UnknownOpError(OpError, KeyError):
+    """No op has this name; the message suggests names."""
+
+    __str__ = Exception.__str__  # that of KeyError quotes the message

@@ -1,74 +1,79 @@
-"""Runs workload rows and writes their times to a run file (M4).
+"""Measures workload rows and writes their times to a run file, which //perf:roofline reports.
 
 Without flags the bench measures all rows on the GPU; if there is no GPU, it measures the cheapest row of each op on the
-CPU. `--device=meta` prices every row without a GPU. //perf:roofline reports the file. The exit status is 1 if a row
-failed, gave a wrong result or timed out, if every row was skipped, and if a plug-in's implementations serve no row.
+CPU. `--device=meta` prices every row without a GPU.
+
+Exit status: 0 if every row was measured; 1 if a row failed, gave a wrong result or timed out, if every row was skipped,
+or if a plug-in's implementations serve no row; 2 if a flag or file is wrong.
 """
 
-# ruff: noqa: E402  Ctrl-C is heard before the imports, which take a while.
+# ruff: noqa: E402  The handler of Ctrl-C comes before the imports, which take a while.
 from __future__ import annotations
 
 import math
 import os
+import pathlib
 import signal
 from collections.abc import Sequence
-from typing import NoReturn
-
-# The status that shells give a program ended by Ctrl-C.
-_EXIT_INTERRUPTED = 130
 
 
 def _leave(number: int, frame: object) -> None:
-    """Handles Ctrl-C where there is nothing to put away."""
+    """Handles Ctrl-C while there is nothing to put away."""
     del number, frame
     os.write(2, b"bench: interrupted\n")
-    os._exit(_EXIT_INTERRUPTED)
+    os._exit(130)
 
 
 if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-    # Until torch is imported: that takes seconds, and an exception in the midst of it can become any other.
+    # Importing torch takes seconds, and libraries may replace an exception raised meanwhile by another.
     signal.signal(signal.SIGINT, _leave)
 
-from absl import app, flags
+from absl import flags
 
 from tileops.ops import row_index
 from tileops.perf.harness import devices
 from tileops.perf.harness import rows as bench_rows
-from tileops.perf.roof import profiles
-from tileops.tools.cli import command, globs, nearest, paths
+from tileops.perf.runs import json as run_json
+from tileops.perf.runs import reader
+from tileops.tools.cli import command, errors, globs, nearest, output, paths
 
 _DEVICE = flags.DEFINE_string(
     "device",
     "auto",
-    "auto (the GPU if there is one, else the CPU), cuda, cuda:N, cpu, or meta (prices, no times). Several GPUs of one"
-    " model share the rows: cuda:all, or by number, as in cuda:0,cuda:2.",
+    "auto (a GPU if there is one, else the CPU), cuda, cuda:N, several GPUs of one model (cuda:all or cuda:0,cuda:2), cpu,"
+    " or meta (prices only).",
 )
-_SPEC_DIR = flags.DEFINE_multi_string("spec_dir", [], "Folder of another manifest to measure instead; repeatable.")
+_SPEC_DIR = flags.DEFINE_multi_string("spec_dir", [], "Folder of a manifest to measure instead of the project's")
 _GENERATED_DIR = flags.DEFINE_string(
-    "generated_dir", None, "Folder of modules that //codegen:emit made of such a manifest."
+    "generated_dir", None, "Folder of modules that //codegen:emit --out_dir wrote, in place of --spec_dir."
 )
-_OP = flags.DEFINE_multi_string("op", [], "Globs of op names, comma-separated; repeatable.")
-_FAMILY = flags.DEFINE_multi_string("family", [], "Globs of families, comma-separated; repeatable.")
-_LABEL = flags.DEFINE_multi_string("label", [], "Globs of workload labels, comma-separated; repeatable.")
+_OP = flags.DEFINE_multi_string("op", [], "Globs of op names, comma-separated")
+_FAMILY = flags.DEFINE_multi_string("family", [], "Globs of families, comma-separated")
+_LABEL = flags.DEFINE_multi_string("label", [], "Globs of workload labels, comma-separated")
 _IMPLEMENTATION = flags.DEFINE_list(
-    "implementation", ["all"], "Names of implementations. all: every one that serves a row."
+    "implementation", ["all"], "Names of implementations. all: every implementation that serves the row."
 )
-_PLUGIN = flags.DEFINE_multi_string("plugin", [], "Module or .py file to import first; repeatable.")
+_PLUGIN = flags.DEFINE_multi_string("plugin", [], "Module or .py file that registers implementations")
 _OUT = flags.DEFINE_string(
     "out",
     None,
-    "Run file to write, .binpb or .jsonl. Measurements that the file already holds are moved aside. Default:"
-    " tileops-run.binpb, or tileops-prices.binpb with --device=meta.",
+    "Run file to write, .binpb or .jsonl. An earlier run is renamed. Default: tileops-run.binpb, or"
+    " tileops-prices.binpb for meta.",
 )
-_RESUME = flags.DEFINE_bool("resume", False, "Continue the run in --out: measure the rows that are missing or failed.")
+_RESUME = flags.DEFINE_bool(
+    "resume",
+    False,
+    "Continue the run in --out: measure only rows that are missing or failed. Refused if device, software or a"
+    " plug-in's source changed.",
+)
 _ROW_TIMEOUT_S = flags.DEFINE_float(
-    "row_timeout_s", 180.0, "Longest time for one implementation on one row. Seconds.", lower_bound=0.1
+    "row_timeout_s", 180.0, "Stop a row with one implementation after this many seconds.", lower_bound=0.1
 )
 flags.register_validator(_ROW_TIMEOUT_S, math.isfinite, message="must be a number of seconds")
 _SHARD = flags.DEFINE_string(
     "shard",
     "1/1",
-    "Measure part i of n of the rows, as in 2/4. The parts are the same on every machine and take about equal time.",
+    "Measure part i of n, as in 2/4. The parts are the same on every machine and take about the same time.",
 )
 _MAX_ROW_SECONDS = flags.DEFINE_float(
     "max_row_seconds",
@@ -86,12 +91,12 @@ _ROWS = flags.DEFINE_enum(
     "rows", None, ["all", "quick"], "quick: the cheapest row of each op. Default: quick on the CPU, all on a GPU."
 )
 _SAMPLES = flags.DEFINE_bool(
-    "samples", True, "Record every sample beside median and spread. --nosamples keeps run files small."
+    "samples", True, "Record every sample, not only median and spread. --nosamples keeps run files small."
 )
 _REPRODUCIBLE = flags.DEFINE_bool(
     "reproducible", False, "With --device=meta: write nothing that differs between two runs."
 )
-_LIST = flags.DEFINE_bool("list", False, "Print the rows and their implementations; run nothing.")
+_LIST = flags.DEFINE_bool("list", False, "Print the rows and their implementations, and measure nothing.")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -101,34 +106,35 @@ def main(argv: Sequence[str]) -> int:
         return _checked()
     except KeyboardInterrupt:
         command.say("interrupted")
-        return _EXIT_INTERRUPTED
+        return command.EXIT_INTERRUPTED
     finally:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the status is settled; the interpreter's own end is short
 
 
 def _checked() -> int:
-    """Checks the flags, and answers by itself what needs no op; the rest is harness/session.py's."""
+    """Checks the flags, and answers what needs no op; harness/session.py does the rest."""
     if _REPRODUCIBLE.value and _DEVICE.value != "meta":
-        raise app.UsageError("--reproducible needs --device=meta: times differ from run to run")
+        raise errors.UserError("--reproducible needs --device=meta: times differ from run to run")
     selection = bench_rows.Selection(
         ops=globs.of_flag(_OP.value), families=globs.of_flag(_FAMILY.value), labels=globs.of_flag(_LABEL.value)
     )
     generated = [] if _GENERATED_DIR.value is None else [_GENERATED_DIR.value]
     listed_by = nearest.rows(spec_dir=_SPEC_DIR.value, generated_dir=generated, plugin=_PLUGIN.value)
-    try:
-        devices.check(_DEVICE.value)
-        shard = bench_rows.parse_shard(_SHARD.value)
-        if not (_PLUGIN.value or _SPEC_DIR.value or _GENERATED_DIR.value):
-            rows = bench_rows.select(row_index.load(), selection, listed_by)
-            bench_rows.check_implementations((op for op, _ in rows), _IMPLEMENTATION.value, listed_by)
-            # Which of several named implementations serve a row, their `when` says.
-            if _LIST.value and bench_rows.ALL in _IMPLEMENTATION.value:
-                return _list(bench_rows.part_of_index(rows, _IMPLEMENTATION.value, shard))
-        plugins = _plugins()
-    except (devices.DeviceError, bench_rows.SelectionError) as error:
-        _refuse(error)
+    devices.check(_DEVICE.value)
+    shard = bench_rows.parse_shard(_SHARD.value)
+    if not (_PLUGIN.value or _SPEC_DIR.value or _GENERATED_DIR.value):
+        rows = bench_rows.select(row_index.load(), selection, listed_by)
+        bench_rows.check_implementations((op for op, _ in rows), _IMPLEMENTATION.value, listed_by)
+        # With implementations by name, only a `when` knows which of them serve a row.
+        if _LIST.value and bench_rows.ALL in _IMPLEMENTATION.value:
+            return _list(bench_rows.part_of_index(rows, _IMPLEMENTATION.value, shard))
+    plugins = _plugins()
+    out = _OUT.value or ("tileops-prices.binpb" if _DEVICE.value == "meta" else "tileops-run.binpb")
+    if not _LIST.value:
+        devices.check_driver(_DEVICE.value)
+        _check_out(out)
 
-    from tileops.perf.harness import plan, session  # which import torch: that takes seconds
+    from tileops.perf.harness import plan, session  # imports torch: that takes seconds
 
     _hear_interrupts()
     choice = plan.Choice(
@@ -147,44 +153,49 @@ def _checked() -> int:
         plugin_names=_PLUGIN.value,
         spec_dirs=_SPEC_DIR.value,
         generated_dir=_GENERATED_DIR.value,
-        out=_OUT.value,
+        out=out,
         resume=_RESUME.value,
         samples=_SAMPLES.value,
         reproducible=_REPRODUCIBLE.value,
         lists_only=_LIST.value,
     )
-    try:
-        return session.perform(request)
-    except (*session.ERRORS, profiles.ProfileError) as error:
-        _refuse(error)
+    return session.perform(request)
 
 
-def _refuse(error: Exception) -> NoReturn:
-    """Raises an error as bad usage, whose message is the last of its lines."""
-    *lines, last = str(error).splitlines()
-    for line in lines:
-        command.say(line)
-    raise app.UsageError(last) from error
+def _check_out(out: str) -> None:
+    """Raises UserError if a run cannot be written to a file of this name, or continued in it."""
+    path = paths.user_path(out)
+    wrong = run_json.wrong_ending(path)
+    if wrong and not (_RESUME.value and path.exists()):
+        raise errors.UserError(f"--out={out}: {wrong}")
+
+    def is_run(path: pathlib.Path) -> bool:
+        if _RESUME.value:
+            reader.read_run(path)  # which says what is wrong with the file
+            return True
+        return reader.header(path) is not None
+
+    output.check(out, is_run)
 
 
 def _hear_interrupts() -> None:
     """Makes exceptions of Ctrl-C and SIGTERM, from here on."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ending a run politely is ending it with Ctrl-C
+    signal.signal(signal.SIGTERM, command.interrupt)  # SIGTERM ends a run as Ctrl-C does
     if signal.getsignal(signal.SIGINT) is _leave:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGINT, command.interrupt)
 
 
 def _plugins() -> tuple[str, ...]:
-    """Returns --plugin as they are imported. Raises UsageError if a file is not there."""
+    """Returns the names by which the plug-ins are imported. Raises UserError if the file of one is missing."""
     if _SPEC_DIR.value and _GENERATED_DIR.value:
-        raise app.UsageError("--spec_dir and --generated_dir exclude each other: the first is made into the second")
+        raise errors.UserError("--spec_dir and --generated_dir exclude each other: the second is made from the first")
     return tuple(_plugin(name) for name in _PLUGIN.value)
 
 
 def _plugin(name: str) -> str:
     path = paths.plugin_path(name)
     if name.endswith(".py") and not os.path.isfile(path):
-        raise app.UsageError(f"--plugin={name}: there is no file {path}; a .py file or the name of a module is wanted")
+        raise errors.UserError(f"--plugin={name}: there is no file {path}; name a .py file or a module")
     return path
 
 

@@ -1,87 +1,73 @@
-"""//perf:calibrate: measures the GPU it runs on and writes its profile.
+"""Measures the GPU it runs on and writes its profile.
 
-Bandwidth of four access mixes, the peak of each unit that the base profile has a
-theoretical figure for, and the latency floor: with the bench's own clock, on cold
-caches and random data, repeated until stable. Clocks, power and temperature are
-recorded beside each number and never changed.
+Measures the bandwidth of four access mixes, the peak of each unit that has a theoretical figure in the base profile, and
+the latency floor. It uses the bench's clock, cold caches and random data, and repeats until the result is stable. It
+records clocks, power and temperature beside each number, and never changes them.
+
+Exit status: 0 if a profile was written, 1 if no result could be trusted, 2 if a flag is wrong or there is no GPU.
 """
 
 from __future__ import annotations
 
 import pathlib
 import re
-import tempfile
 from collections.abc import Sequence
 
-from absl import app, flags
+from absl import flags
 
 from tileops.perf.calibration import check, model
 from tileops.perf.calibration import profile as calibrate_profile
 from tileops.perf.roof import profiles
 from tileops.proto import gpu_profile_pb2
-from tileops.tools.cli import command, output, paths
+from tileops.tools.cli import command, errors, gpu_driver, output, paths
 
-_OUT = flags.DEFINE_string(
-    "out", "", "File to write the profile to; by default one named after the GPU, in your directory."
-)
+_OUT = flags.DEFINE_string("out", "", "Profile to write. Default: a file named after the GPU, in the current folder.")
 _BASE = flags.DEFINE_string(
     "base",
     "",
-    "Profile with the theoretical values: a device name or a .textproto file; by"
-    " default the project's profile of this GPU.",
+    "Profile with the theoretical values: a device name or a .textproto file. Default: the project's profile of this"
+    " GPU.",
 )
-_QUICK = flags.DEFINE_bool("quick", False, "Fewer variants and rounds: a minute instead of four.")
+_QUICK = flags.DEFINE_bool("quick", False, "Try fewer variants in fewer rounds: one minute instead of four.")
+_NO_GPU = (
+    "there is no CUDA device here: a calibration measures the GPU that it runs on (//perf:calibrate_zip makes one file to"
+    " copy to a GPU machine)"
+)
 
 
 def find_base(base: str, device_name: str) -> profiles.Profile:
     """Returns the profile whose theoretical values hold for the device.
 
     Raises:
-      UsageError: There is none, it cannot be read, or it is another device's.
+      UserError: There is no such profile, it cannot be read, or it is another device's.
     """
-    try:
-        profile = _named_base(base) if base else profiles.select(profiles.load_profiles(), device_name)
-    except profiles.ProfileError as error:
-        raise app.UsageError(str(error)) from error
+    profile = profiles.find_profile(base) if base else profiles.select(profiles.load_profiles(), device_name)
     if profile is None:
-        raise app.UsageError(
-            f"no profile has the theoretical values of {device_name!r}: write one from"
-            " its datasheet and name it by --base"
+        raise errors.UserError(
+            f"no profile has the theoretical values of {device_name!r}: write one from its datasheet and name it with"
+            " --base"
         )
     for warning in profile.warnings:
         command.say(warning)
     if not profile.matches(device_name):
-        raise app.UsageError(
-            f"--base is the profile of {profile.gpu!r}, but this device is"
-            f" {device_name!r}: its fractions would be of another card's figures"
+        raise errors.UserError(
+            f"--base is the profile of {profile.gpu!r}, but this device is {device_name!r}: its fractions would refer to"
+            " another GPU's figures"
         )
     return profile
 
 
-def _named_base(base: str) -> profiles.Profile:
-    try:
-        return profiles.find_profile(base)
-    except profiles.ProfileError as error:
-        raise app.UsageError(str(error)) from error
-
-
 def find_out(out: str, device_name: str) -> pathlib.Path:
-    """Returns the file to write, found writable before anything is measured.
+    """Returns the file to write.
 
     Raises:
-      UsageError: Its directory is not there or takes no file, or it is no regular
-        file itself.
+      UserError: Its folder takes no file, or something other than a profile has its name.
     """
-    name = re.sub(r"\W+", "_", device_name.strip().lower()) + ".textproto"
-    path = paths.user_path(out or name).resolve()
+    name = out or re.sub(r"\W+", "_", device_name.strip().lower()) + ".textproto"
+    path = paths.user_path(name).resolve()
     if path.exists() and not path.is_file():
-        raise app.UsageError(f"--out: cannot write a file at {path}: there is something else")
-    try:
-        # As the profile will be: beside it first.
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}."):
-            pass
-    except OSError as error:
-        raise app.UsageError(f"--out: cannot write a file at {path}: {error.strerror}") from error
+        raise errors.UserError(f"--out={name}: cannot write {path}: it is no regular file")
+    output.check(name, "profile")
     return path
 
 
@@ -89,20 +75,22 @@ def main(argv: Sequence[str]) -> int:
     """Runs the command; returns its exit status."""
     del argv
     if _BASE.value:
-        _named_base(_BASE.value)
+        profiles.find_profile(_BASE.value)
+    if _OUT.value:
+        find_out(_OUT.value, "")
+    if not gpu_driver.is_present():
+        raise errors.UserError(_NO_GPU)
+
     import torch  # after what is known without it: it takes seconds
 
     from tileops.perf.calibration import session
 
     if not torch.cuda.is_available():
-        raise app.UsageError(
-            "no CUDA device here: a calibration measures the GPU that it runs on"
-            " (//perf:calibrate_zip makes one file to take to it)"
-        )
+        raise errors.UserError(_NO_GPU)
     if torch.version.hip:
-        raise app.UsageError(
-            "the calibration's kernels are CUDA C++ with PTX: there is no method for"
-            " AMD GPUs yet; their profiles stay uncalibrated"
+        raise errors.UserError(
+            "AMD GPUs cannot be calibrated yet: the calibration's kernels are CUDA C++ with PTX; an AMD profile stays"
+            " uncalibrated"
         )
     device = torch.device("cuda", torch.cuda.current_device())
     device_name = torch.cuda.get_device_name(device)
@@ -119,7 +107,6 @@ def main(argv: Sequence[str]) -> int:
         print(session.line(outcome))
     _tell(outcomes, profile, base)
     _write(profile, out)
-    command.say(f"wrote {out}")
     return command.EXIT_OK
 
 
@@ -127,9 +114,9 @@ def _write(profile: gpu_profile_pb2.GpuProfile, out: pathlib.Path) -> None:
     try:
         calibrate_profile.write(profile, out)
     except output.OutputError as error:
-        # Minutes of measuring are not lost to a disk that filled up meanwhile.
+        # A disk that filled up meanwhile must not lose minutes of measuring.
         print(calibrate_profile.to_text(profile))
-        raise app.UsageError(f"{error}; the profile is on stdout") from error
+        raise errors.UserError(f"{error}; the profile is on stdout") from error
 
 
 def _tell(outcomes: Sequence[model.Outcome], profile: gpu_profile_pb2.GpuProfile, base: profiles.Profile) -> None:

@@ -1,8 +1,10 @@
-"""What the project's ops would cost at best on a GPU: a bound for every workload row.
+"""Reports what the project's ops would cost at best on a GPU: a bound for every workload row.
 
-`//perf:predict -- --profile="NVIDIA B200"` is //perf:roofline with --predict, on the
-prices of every row instead of a measured run; it takes the same flags. A profile that
-was never calibrated needs --assume_calibration=0.85, too, or the like.
+`//perf:predict -- --profile="NVIDIA B200"` does what //perf:roofline does with --predict, for the prices of all rows
+instead of a measured run. It takes the same flags. A profile without calibration also needs --assume_calibration=0.85 or
+the like.
+
+Exit status: 0, or 2 if a flag or file is wrong.
 """
 
 from collections.abc import Sequence
@@ -17,7 +19,7 @@ flags.adopt_module_key_flags(roofline)
 
 
 def main(argv: Sequence[str]) -> int:
-    """Makes the report, of the priced rows unless the user names a run; returns the exit status."""
+    """Reports the priced rows, or the run that the user names; returns the exit status."""
     if not flags.FLAGS["run"].present:
         try:
             flags.FLAGS.run = [str(paths.data_path("perf", "price_run.binpb"))]
@@ -28,5 +30,5 @@ def main(argv: Sequence[str]) -> int:
 
 if __name__ == "__main__":
     flags.FLAGS.set_default("predict", True)
-    flags.FLAGS["run"].help = "Run file, .binpb or .jsonl; repeatable. Default: the prices of every workload row."
+    flags.FLAGS["run"].help = "Run file, .binpb or .jsonl. Default: the prices of every workload row"
     command.run(main)

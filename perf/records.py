@@ -1,8 +1,9 @@
-"""Converts run files: between the binary and the JSON form, to CSV and text, from JUnit.
+"""Converts run files: between the binary and the JSON form, to CSV and text, and from JUnit.
 
-Several --in files are one run's shards, and are merged: same device, software,
-sources and plugins, no row twice, no part missing. What is damaged in a file is said on stderr, and the rest
-converted.
+Several --in files are the parts of one run, which are merged: they have the same device, software, sources and plug-ins, no
+row twice and no part missing. Stderr names damage in a file; the rest of that file is converted.
+
+Exit status: 0, or 2 if a flag or file is wrong or the parts do not fit together.
 """
 
 import dataclasses
@@ -17,48 +18,41 @@ from tileops.perf.runs import reader as runfile
 from tileops.proto import benchmark_pb2
 from tileops.tools.cli import command, errors, output, paths
 
-_IN = flags.DEFINE_multi_string("in", [], "File to convert; several are merged.")
-_OUT = flags.DEFINE_string("out", None, "File to write. Default: stdout.")
+_IN = flags.DEFINE_multi_string("in", None, "File to convert. Several files are merged", required=True)
+_OUT = flags.DEFINE_string("out", None, "File to write. Default: stdout. A file of another run is not replaced.")
 _FROM = flags.DEFINE_enum(
-    "from", None, ["run", "jsonl", "junit"], "Form of the input. Default: junit for .xml, otherwise what the file is."
+    "from", None, ["run", "jsonl", "junit"], "Form of the input. Default: junit for .xml, otherwise by its content."
 )
 _TO = flags.DEFINE_enum(
     "to",
     None,
     ["jsonl", "csv", "textproto", "run"],
-    "Form of the output; csv and textproto cannot be read back. Default: by the ending"
-    " of --out (.jsonl, .csv, .textproto, .binpb); jsonl without one.",
+    "Form of the output. Default: by the ending of --out, else jsonl. csv and textproto cannot be read back.",
 )
 _DEVICE_NAME = flags.DEFINE_string(
-    "device_name", None, "Device that was measured, as its driver names it, where the input does not say (JUnit)."
+    "device_name", None, "Name of the measured device, as its driver gives it. For inputs that do not name it (JUnit)."
 )
-
 _SUITE = flags.DEFINE_string(
-    "suite",
-    None,
-    "JUnit: the one suite to convert, by its name or its number from 1. Default: all, which must be of one device.",
+    "suite", None, "JUnit: convert only this suite, by its name or its number from 1. Default: all, of one device."
 )
 _ALLOW_UNKNOWN_REVISION = flags.DEFINE_bool(
     "allow_unknown_revision",
     False,
-    "Merge runs that do not tell their sources (of a copy without git or"
-    " TILEOPS_REVISION) or that were made from modified ones; the merged run says so.",
+    "Merge runs whose sources were modified or have no known revision. The merged run says so.",
 )
 _ALLOW_MISSING_PARTS = flags.DEFINE_bool(
     "allow_missing_parts",
     False,
-    "Merge some parts of a run alone; the merged run says which, and can be merged with the others later.",
+    "Merge only some parts of a run. The merged run names them, and takes the others later.",
 )
-
 _DUPLICATES = flags.DEFINE_enum(
     "duplicates",
     None,
     duplicates.CHOICES,
-    "Which stays of several successful records that one file has of a case and"
-    " implementation. Default: all, and reports refuse what was written.",
+    "Which record to keep if a file has several successful ones of one row. Default: all.",
 )
 
-_FORM_OF_ENDING = {".jsonl": "jsonl", ".csv": "csv", ".textproto": "textproto", ".binpb": "run"}
+_FORM_OF_ENDING = {"": "jsonl", ".jsonl": "jsonl", ".csv": "csv", ".textproto": "textproto", ".binpb": "run"}
 _WRITERS = {
     "jsonl": text.write_jsonl,
     "csv": text.write_csv,
@@ -70,21 +64,23 @@ _WRITERS = {
 def main(argv: Sequence[str]) -> int:
     """Converts; returns the exit status."""
     del argv
-    if not _IN.value:
-        raise errors.UserError("--in names no file")
-    form = _form_of_output(_OUT.value)
+    form = output.form(_OUT.value, _TO.value, _FORM_OF_ENDING, None, "to")
     files = [paths.user_path(path) for path in _IN.value]
-    output.refuse_input(_OUT.value, files)
     readers = [_read(path) for path in files]
     allowed = merge.Allowed(unknown_revision=_ALLOW_UNKNOWN_REVISION.value, missing_parts=_ALLOW_MISSING_PARTS.value)
     header = merge.merged_header(readers, allowed)
     _name_device(header)
     doubt_of_device = _doubt_of_device(header, readers)
+
+    def is_earlier(path: pathlib.Path) -> bool:
+        return runfile.is_earlier_output(path, header, readers)
+
+    output.check(_OUT.value, is_earlier if form in ("jsonl", "run") else form, files)
     write = _WRITERS[form]
     output.write(_OUT.value, lambda out: write(_entries(header, readers), out), binary=form == "run")
     for reader in readers:
         for problem in reader.problems:
-            # Of a device that was just named nobody needs to hear how to name it.
+            # The remedy would be to name the device, which --device_name does.
             told = problem if _DEVICE_NAME.value is None else dataclasses.replace(problem, remedy="")
             command.say(f"{reader.path.name}: {told}")
     for note in header.notes:
@@ -96,28 +92,11 @@ def main(argv: Sequence[str]) -> int:
     return command.EXIT_OK
 
 
-def _form_of_output(name: str | None) -> str:
-    """Returns the form that --to names, or else the ending of --out.
-
-    Raises:
-      errors.UserError: The ending is no form's.
-    """
-    ending = pathlib.Path(name or "").suffix
-    if _TO.value:
-        return _TO.value
-    if ending and ending not in _FORM_OF_ENDING:
-        raise errors.UserError(
-            f"--out={name}: {ending} is the ending of no form; there are {', '.join(_FORM_OF_ENDING)}, and --to names"
-            " one whatever the ending"
-        )
-    return _FORM_OF_ENDING.get(ending, "jsonl")
-
-
 def _read(path: pathlib.Path) -> merge.Reader:
     if _FROM.value == "junit" or (_FROM.value is None and path.suffix == ".xml"):
         return junit.JUnitReader(path, _SUITE.value)
     if _SUITE.value is not None:
-        raise errors.UserError(f"--suite={_SUITE.value}: {path} is no JUnit XML, which alone has suites")
+        raise errors.UserError(f"--suite={_SUITE.value}: {path} is no JUnit XML, and only JUnit has suites")
     is_json = None if _FROM.value is None else _FROM.value == "jsonl"
     return runfile.RunReader(path, is_json)
 
@@ -127,14 +106,16 @@ def _name_device(header: benchmark_pb2.RunHeader) -> None:
         return
     known = header.environment.device_name
     if known not in ("", _DEVICE_NAME.value):
-        raise errors.UserError(f"--device_name={_DEVICE_NAME.value} is not what was measured: {known!r}")
+        raise errors.UserError(
+            f"--device_name={_DEVICE_NAME.value} contradicts the input, which names the device {known!r}"
+        )
     header.environment.device_name = _DEVICE_NAME.value
 
 
 def _doubt_of_device(header: benchmark_pb2.RunHeader, readers: Sequence[merge.Reader]) -> str:
-    """Returns that no profile will have the device, and a report leave every row blank; "" where one has.
+    """Returns that no profile names the device, so that reports leave every row blank; "" if a profile does.
 
-    Of runs that the bench recorded, which name their device as its driver does, there is nothing to say.
+    Always "" for runs of the bench, which name their device as its driver does.
     """
     is_junit = any(isinstance(reader, junit.JUnitReader) for reader in readers)
     if not is_junit and _DEVICE_NAME.value is None:

@@ -1,11 +1,13 @@
-"""Reads run files against a GPU profile and reports how far from the speed of
-light each row is.
+"""Reports how close each row of run files comes to the speed of light of its GPU.
 
-Without flags: the runs recorded on an H200 in this repository. Exits 1 if a row
-is physically impossible (a formula error), 2 if something cannot be read.
+Without flags it reports the runs of an NVIDIA H200 that this repository holds.
+
+Exit status: 0 if every row is possible; 1 if a row is physically impossible (a formula error); 2 if a flag or file is
+wrong.
 """
 
 import os
+import pathlib
 import sys
 from collections.abc import Sequence
 from typing import TextIO
@@ -25,18 +27,17 @@ from tileops.tools.cli import command, errors, globs, output
 _RUN = flags.DEFINE_multi_string(
     "run",
     [],
-    "Run file, .binpb or .jsonl; repeatable. Default: every recorded H200 file of"
-    " the repository. The newest record of a case and implementation counts.",
+    "Run file, .binpb or .jsonl. The newest record of a row counts. Default: the recorded H200 runs of the repository",
 )
 _PROFILE = flags.DEFINE_string(
-    "profile", None, "GPU profile: a device name or a .textproto file. Default: the one that names the measured device."
+    "profile", None, "GPU profile: a device name or a .textproto file. Default: the profile of the measured device."
 )
-_FORMAT = flags.DEFINE_enum("format", "table", ["table", "json", "csv", "html"], "Form of the report.")
-_OUT = flags.DEFINE_string("out", None, "File to write. Default: stdout.")
-_OP = flags.DEFINE_multi_string("op", [], "Globs of op names, separated by commas; repeatable.")
-_FAMILY = flags.DEFINE_multi_string("family", [], "Globs of families, separated by commas; repeatable.")
+_FORMAT = flags.DEFINE_enum("format", None, ["table", "json", "csv", "html"], output.FORMAT_HELP)
+_OUT = flags.DEFINE_string("out", None, output.HELP)
+_OP = flags.DEFINE_multi_string("op", [], "Globs of op names, comma-separated")
+_FAMILY = flags.DEFINE_multi_string("family", [], "Globs of families, comma-separated")
 _IMPLEMENTATION = flags.DEFINE_string(
-    "implementation", runs.BEST, "An implementation's name, 'all', or 'best': the fastest correct one of each case."
+    "implementation", runs.BEST, "Name of an implementation, all, or best: the fastest correct one of each row."
 )
 _SORT = flags.DEFINE_enum(
     "sort",
@@ -45,23 +46,16 @@ _SORT = flags.DEFINE_enum(
     "headroom: most time to win first. time: slowest first. efficiency: lowest first. op: by name.",
 )
 _TOP = flags.DEFINE_string(
-    "top",
-    "40",
-    "How many rows the table shows: a number, or 'all'. By headroom, rows below the"
-    " ceiling come first. Sums and counts are always of all rows.",
+    "top", "40", "How many rows the table shows: a number or all. Sums and counts include every row."
 )
 _PREDICT = flags.DEFINE_bool(
-    "predict",
-    False,
-    "Leave measured times out and give each row's SOL time on --profile, whatever"
-    " was measured: a bound, not a measurement.",
+    "predict", False, "Ignore measured times and give each row's SOL time on --profile: a bound, not a measurement."
 )
 _ASSUME_CALIBRATION = flags.DEFINE_float(
     "assume_calibration",
     None,
-    "Fraction, in (0, 1], of each theoretical value that the profile has no measured"
-    " fraction for; the report says that it was assumed. Default: such readings stay"
-    " blank (uncalibrated).",
+    "Fraction in (0, 1] of the theoretical value to assume if the profile has no measured fraction. Default: leave such"
+    " rows blank (uncalibrated).",
 )
 _DUPLICATES = flags.DEFINE_enum("duplicates", None, duplicates.CHOICES, duplicates.HELP)
 _REPRODUCIBLE = flags.DEFINE_bool("reproducible", False, "Leave out run id, time, host and revision.")
@@ -80,35 +74,36 @@ _ENCODERS = {
 def main(argv: Sequence[str]) -> int:
     """Makes the report; returns the exit status."""
     del argv
-    top = _top()
+    form = output.form(_OUT.value, _FORMAT.value)
+    top = _top(form)
+    files = runs.run_paths(_RUN.value)
+    output.check(_OUT.value, form, files)
     with report_store.RowStore() as store:
-        collected = _collect(store)
-        if not _is_shown_as_table():
+        collected = _collect(files, form, store)
+        if not _is_shown_as_table(form):
             for run in collected.head.runs:
                 for problem in run.problems:
                     command.say(f"{run.file}: {problem}")
             assumption = profiles.assumption_in_words(collected.head.profile)
             if assumption:
                 command.say(assumption)
-        output.write(_OUT.value, lambda out: _render(collected, top, out))
+        output.write(_OUT.value, lambda out: _render(collected, form, top, out))
     failed = collected.head.health == roofline_pb2.HEALTH_FAILED
     return command.EXIT_FOUND if failed else command.EXIT_OK
 
 
-def _top() -> int | None:
+def _top(form: str) -> int | None:
     """Returns how many rows the table shows; None for all. Raises errors.UserError."""
-    if _FORMAT.value != "table" and flags.FLAGS["top"].present:
-        raise errors.UserError(f"--top is of --format=table; {_FORMAT.value} has every row")
+    if form != "table" and flags.FLAGS["top"].present:
+        raise errors.UserError(f"--top needs --format=table; {form} has every row")
     if _TOP.value == "all":
         return None
     if not (_TOP.value.isascii() and _TOP.value.isdigit() and int(_TOP.value) > 0):
-        raise errors.UserError(f"--top={_TOP.value}: a number above 0 is wanted, or all")
+        raise errors.UserError(f"--top={_TOP.value}: write a number above 0, or all")
     return int(_TOP.value)
 
 
-def _collect(store: report_store.RowStore) -> rows.Collected:
-    files = runs.run_paths(_RUN.value)
-    output.refuse_input(_OUT.value, files)
+def _collect(files: Sequence[pathlib.Path], form: str, store: report_store.RowStore) -> rows.Collected:
     readers = [runfile.read_run(path) for path in files]
     query = rows.Query(
         selection=runs.Selection(
@@ -119,7 +114,7 @@ def _collect(store: report_store.RowStore) -> rows.Collected:
         sort=_SORT.value,
         duplicates=_DUPLICATES.value,
     )
-    collected = rows.collect(readers, query, _ENCODERS[_FORMAT.value], store)
+    collected = rows.collect(readers, query, _ENCODERS[form], store)
     if _REPRODUCIBLE.value:
         for run in collected.head.runs:
             for field in _VARYING_FIELDS:
@@ -127,9 +122,9 @@ def _collect(store: report_store.RowStore) -> rows.Collected:
     return collected
 
 
-def _is_shown_as_table() -> bool:
-    """Whether the table, which names the problems of files itself, is seen by whoever sees stderr."""
-    if _FORMAT.value != "table" or _OUT.value is not None or sys.stdout is None:
+def _is_shown_as_table(form: str) -> bool:
+    """Returns whether the reader of stderr sees the table, which names the problems of files itself."""
+    if form != "table" or _OUT.value is not None or sys.stdout is None:
         return False
     if sys.stdout.isatty():
         return True
@@ -143,7 +138,7 @@ def _profile_for(readers: Sequence[runfile.RunReader]) -> profiles.Profile | Non
         profile = profiles.select(profiles.load_profiles(), device_name)
         if profile is None and _PREDICT.value:
             raise errors.UserError(
-                f"no profile names the device {device_name!r}; say with --profile which GPU to predict for"
+                f"no profile names the device {device_name!r}; name the GPU to predict for with --profile"
             )
         return profile
     profile = profiles.find_profile(_PROFILE.value)
@@ -156,11 +151,11 @@ def _profile_for(readers: Sequence[runfile.RunReader]) -> profiles.Profile | Non
             if reader.problems:
                 damage = "; ".join(map(str, reader.problems))
                 raise errors.UserError(f"{reader.path}: {damage}; {instead}")
-        raise errors.UserError(f"the runs name no device to have been measured on; {instead}")
+        raise errors.UserError(f"the runs do not name the device that they were measured on; {instead}")
     if not _PREDICT.value and not profile.matches(device_name):
         raise errors.UserError(
-            f"--profile={_PROFILE.value} is of {profile.gpu!r}, the run was measured"
-            f" on {device_name!r}; with --predict it gives bounds instead"
+            f"--profile={_PROFILE.value} describes {profile.gpu!r}, but the run was measured on {device_name!r};"
+            " with --predict it gives bounds instead"
         )
     return profile
 
@@ -171,12 +166,12 @@ def _assumed(profile: profiles.Profile | None) -> profiles.Profile | None:
     return profiles.assume(profile, _ASSUME_CALIBRATION.value)
 
 
-def _render(collected: rows.Collected, top: int | None, out: TextIO) -> None:
-    if _FORMAT.value == "table":
+def _render(collected: rows.Collected, form: str, top: int | None, out: TextIO) -> None:
+    if form == "table":
         table.write_table(collected.head, collected.messages(), out, top, winnable_first=_SORT.value == "headroom")
-    elif _FORMAT.value == "json":
+    elif form == "json":
         report_json.write_json(collected.head, collected.texts(), out)
-    elif _FORMAT.value == "csv":
+    elif form == "csv":
         report_json.write_csv(collected.texts(), out)
     else:
         report_html.write_html(collected.head, collected.messages, out)

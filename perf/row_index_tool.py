@@ -1,4 +1,4 @@
-"""Writes row_index_data.py: every op of the project, with its implementations, rows and prices. A step of the build."""
+"""Writes row_index_data.py: every op of the project with its implementations, rows and prices. The build runs it."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""Tells how repeatable the bench is: two runs of the same rows on one device, and what the harness took for a row.
+"""Reports how repeatable the bench is, from two runs of the same rows on one device.
 
-Prints the distribution of the relative difference between the two medians of a row, the rows that are farthest apart,
-and the time from handing a row to its process to having its record. Exits 1 where fewer than --share of the rows are
-within --within of each other. Two runs that measured different things (another device model, revision, driver, plugin),
-or with another clock than CUPTI, say nothing of the bench: they are refused unless --allow_unlike.
+Prints how far the two medians of a row are apart, as a distribution over all rows, and names the rows that differ most.
+Also prints how long the harness took per row. Refuses runs of different devices, revisions, drivers or plug-ins, and times
+of another clock than CUPTI: --allow_unlike compares them nevertheless.
+
+Exit status: 0 if at least --share of the rows agree within --within; 1 if fewer agree; 2 if a flag or file is wrong.
 """
 
 from __future__ import annotations
@@ -17,36 +18,44 @@ from tileops.perf.comparison import rows as compare_rows
 from tileops.perf.comparison import stability_rows
 from tileops.perf.runs import duplicates
 from tileops.perf.runs import reader as runfile
-from tileops.tools.cli import command, errors, output, paths
+from tileops.tools.cli import command, errors, fraction, output, paths
 
-_BASE = flags.DEFINE_string("base", None, "Run file.")
-_NEW = flags.DEFINE_string("new", None, "Run file of the same rows, measured again.")
-_LONGER_THAN_US = flags.DEFINE_float("longer_than_us", 10.0, "Shorter medians are left out.", lower_bound=0.0)
-_WITHIN = flags.DEFINE_float("within", 0.02, "Medians that are no farther apart agree: a fraction.", lower_bound=0.0)
-_SHARE = flags.DEFINE_float("share", 0.95, "The fraction of rows that has to agree.", lower_bound=0.0, upper_bound=1.0)
-_WORST = flags.DEFINE_integer("worst", 10, "Rows to name, the farthest apart first.", lower_bound=0)
+_BASE = flags.DEFINE_string("base", None, "Run file, .binpb or .jsonl.", required=True)
+_NEW = flags.DEFINE_string("new", None, "Run file of the same rows, measured again.", required=True)
+_LONGER_THAN_US = flags.DEFINE_float(
+    "longer_than_us", 10.0, "Leave out rows with a shorter median. Microseconds.", lower_bound=0.0
+)
+_WITHIN = fraction.define("within", 0.02, "Two medians agree if they differ by at most this fraction: 2% or 0.02.")
+_SHARE = fraction.define("share", 0.95, "Exit with 1 if fewer rows agree than this fraction: 95% or 0.95.")
+_WORST = flags.DEFINE_integer("worst", 10, "How many of the rows that differ most to name.", lower_bound=0)
 _ALLOW_UNLIKE = flags.DEFINE_bool(
-    "allow_unlike", False, "Hold runs against each other that differ in more than when they were made; says in what."
+    "allow_unlike", False, "Compare runs of different devices, software or plug-ins; the output names the differences."
 )
 _DUPLICATES = flags.DEFINE_enum("duplicates", None, duplicates.CHOICES, duplicates.HELP)
-_OUT = flags.DEFINE_string("out", None, "File to write. Default: stdout.")
+_OUT = flags.DEFINE_string("out", None, output.HELP)
+
+
+class UnlikeError(errors.UserError):
+    """Two runs that do not show how repeatable the bench is; the message has a line per difference."""
+
+    has_lines = True
 
 
 def main(argv: Sequence[str]) -> int:
-    """Say how far the runs are apart; returns the exit status."""
+    """Reports how far the runs are apart; returns the exit status."""
     del argv
-    for name, value in (("base", _BASE.value), ("new", _NEW.value)):
-        if not value:
-            raise errors.UserError(f"--{name} names no run file; both --base and --new do")
-    base, new = readers = [runfile.read_run(paths.user_path(path)) for path in (_BASE.value, _NEW.value)]
+    files = [paths.user_path(path) for path in (_BASE.value, _NEW.value)]
+    output.check(_OUT.value, "table", files)
+    base, new = readers = [runfile.read_run(path) for path in files]
     stability_rows.refuse_one_run(base, new)
     base_known, new_known = (compare_rows.measured(duplicates.records(reader, _DUPLICATES.value)) for reader in readers)
     unlike = stability_rows.unlike(base, new, base_known, new_known)
     if unlike and not _ALLOW_UNLIKE.value:
-        raise errors.UserError(f"{'; '.join(unlike)}: that tells no repeatability; --allow_unlike goes on anyhow")
+        why = "these runs do not show how repeatable the bench is; --allow_unlike compares them nevertheless"
+        raise UnlikeError("\n".join([*unlike, why]))
     rows = stability_rows.differences(base_known, new_known, _LONGER_THAN_US.value / 1e6)
     if not rows:
-        raise errors.UserError("the two runs have no row in common that both timed and that is long enough")
+        raise errors.UserError(f"no row has a time longer than {_LONGER_THAN_US.value:g} us in both runs")
     left_out = [f"{reader.path.name}: {problem}" for reader in readers for problem in reader.problems]
     told = [*unlike, *stability_rows.unknown(base, new), *left_out]
     output.write(_OUT.value, lambda out: _write(readers, rows, told, out))

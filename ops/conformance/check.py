@@ -1,8 +1,8 @@
-"""Whether the code of ops keeps what the manifest says: the checks that need the ops themselves.
+"""Checks that the code of ops keeps what the manifest promises.
 
-The manifest is judged without torch by //manifest:validate; what is judged here is what stands behind its entries:
-classes, signatures, implementations, roofs, func formulas, read halves and stages. Accumulating (one op's defect hides
-no other's), lossless (a check that could not be made is named with the reason) and deterministic.
+//manifest:validate checks the manifest itself, without torch. This module checks the code behind its entries: classes,
+signatures, implementations, roofs, func formulas, read halves and stages. A defect of one op hides no defect of another,
+and a check that cannot be made is reported with the reason.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from tileops.ops.conformance.signature import check_implementation, check_signat
 from tileops.tools.cli import errors, globs, nearest
 
 
-class NoSuchOp(errors.UserError):
-    """A glob matches no entry; the message has the entries."""
+class NoSuchOpError(errors.UserError):
+    """A glob matches no entry; the message suggests entries."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -28,10 +28,10 @@ class Report:
     """What a check found.
 
     Attributes:
-      findings: the defects, in the order of the manifest; those of modules first.
-      unreached: checks that a missing fact kept from being made, each naming it.
-      no_verdict: ops that declare no read half: no defect, but NO-VERDICT in the bytes audit.
-      entries: names of the entries that were looked at.
+      findings: the defects, in the order of the manifest; defects of modules come first.
+      unreached: checks that could not be made, each with the missing fact.
+      no_verdict: ops that declare no read half. That is no defect, but NO-VERDICT in the bytes audit.
+      entries: names of the checked entries.
     """
 
     findings: tuple[Finding, ...]
@@ -43,7 +43,7 @@ class Report:
 def check(
     generated_dir: str | None = None, plugins: Sequence[str] = (), op: str = "*", listed_by: str = nearest.ROWS
 ) -> Report:
-    """Check the code of every entry that matches a glob.
+    """Checks the code of every entry that matches a glob.
 
     Args:
       generated_dir: folder of modules that //codegen:emit wrote for a manifest outside the project; None: the project.
@@ -52,7 +52,7 @@ def check(
       listed_by: the command that lists the entries, for messages.
 
     Raises:
-      NoSuchOp: no entry matches `op`, though every module could be imported.
+      NoSuchOpError: no entry matches `op`, though every module could be imported.
     """
     found = Findings()
     modules = import_modules(generated_dir, plugins, found)
@@ -61,7 +61,7 @@ def check(
     chosen = {subject.entry: subject for subject in everything if globs.fits(subject.entry, op)}
     if not chosen and complete:
         known = (subject.entry for subject in everything)
-        raise NoSuchOp(f"no entry matches {op!r}; {nearest.instead(op, known, listed_by)}")
+        raise NoSuchOpError(f"--op={op} fits no op; {nearest.instead(op, known, listed_by)}")
     for subject in chosen.values():
         check_subject(subject, found)
     order = {name: position for position, name in enumerate(("", *chosen))}
@@ -74,7 +74,7 @@ def check(
 
 
 def check_subject(subject: Subject, findings: Findings) -> None:
-    """Check one entry whose classes are known."""
+    """Checks one entry whose classes are known."""
     problem = _func_problem(subject.generated.FUNC)
     if problem and subject.generated.STATUS == "implemented":
         findings.add(subject.generated.SPEC, subject.entry, "roofline.func", "C008", problem)
@@ -87,7 +87,7 @@ def check_subject(subject: Subject, findings: Findings) -> None:
 
 
 def _func_problem(path: str) -> str:
-    """Why the path of a func formula names no module-level function of the call alone; "" where it does, or is ""."""
+    """Returns why the path of a func formula names no module-level function of a call; "" if it names one or is empty."""
     if not path:
         return ""
     module_name, _, name = path.rpartition(".")
@@ -96,7 +96,7 @@ def _func_problem(path: str) -> str:
     except (Exception, SystemExit) as error:  # whatever a formula module does on import is this entry's defect
         return f"{module_name} cannot be imported: {describe(error)}"
     if not inspect.isfunction(function):
-        return f"{path} is no function: write `def {name}(call) -> tuple[int, int]` at the top of {module_name}"
+        return f"{path} is not a function: write `def {name}(call) -> tuple[int, int]` at the top of {module_name}"
     try:
         inspect.signature(function).bind("call")
     except TypeError as error:
@@ -105,24 +105,24 @@ def _func_problem(path: str) -> str:
 
 
 def _check_implementations(subject: Subject, findings: Findings) -> bool:
-    """Whether the implementations are there, in order, and take the call; False where none can be called."""
+    """Checks that the implementations are there, in order, and take the call; returns False if a defect prevents calls."""
     entry, status = subject.entry, subject.generated.STATUS
     implementations = subject.public.implementations()
     if not implementations:
         if status == "implemented":
             message = (
-                "the entry is implemented, and its class has no implementation: mark one, or make the entry spec-only"
+                "the entry is implemented, but its class has no implementation: mark one, or make the entry spec-only"
             )
             findings.add(subject.place, entry, "class", "C009", message)
         return False
     if status != "implemented":
         names = ", ".join(one.name for one in implementations)
-        message = f"the entry is {status}, and its class has the implementation {names}: make the entry implemented"
+        message = f"the entry is {status}, but its class has the implementation {names}: make the entry implemented"
         findings.add(subject.place, entry, "class", "C010", message)
     reference = implementations[0]
     if reference.when is not None:
         message = (
-            "stands first, so it is the reference, and has a `when`: the reference serves every call on any device"
+            "comes first, so it is the reference, but has a `when`: the reference must serve every call on any device"
         )
         place = place_of(reference.function) or subject.place
         findings.add(place, entry, f"implementation {reference.name}", "C012", message)

@@ -38,6 +38,8 @@ class Sources:
 class CatalogueError(cli_errors.UserError):
     """Ops could not be loaded; the message says which file or module, and why."""
 
+    has_lines = True  # those of another module's error
+
 
 class SourceChangedError(CatalogueError):
     """A file that ops come from is not what it was when the run began; the message says which."""

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from tileops.ops.cases import WorkloadCase
 from tileops.perf.roof import profiles
 from tileops.proto import benchmark_pb2
-from tileops.tools.cli import errors
+from tileops.tools.cli import errors, gpu_driver
 
 ALL_GPUS = "cuda:all"
 # Several devices are named one by one: each of them gets a worker.
@@ -39,6 +39,12 @@ def check(text: str) -> None:
     gpus = [name for name in names if name.startswith("cuda")]
     if len(set(gpus)) < len(gpus):
         raise DeviceError(f"--device={text}: two rows at once on one GPU would take each other's time")
+
+
+def check_driver(text: str) -> None:
+    """Raises DeviceError if `text`, which `check` accepts, names a GPU and this machine has no GPU driver."""
+    if text.startswith("cuda") and not gpu_driver.is_present():
+        raise DeviceError(f"--device={text}: this machine has no GPU driver; name another device, such as cpu or meta")
 
 
 def expand(text: str, environment: benchmark_pb2.Environment) -> list[str]:

@@ -12,24 +12,19 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from tileops.perf.harness import records as bench_records
 from tileops.perf.harness.records import Key
 from tileops.perf.harness.rows import Shard
-from tileops.perf.runs import json as run_json
 from tileops.perf.runs import lock as run_lock
 from tileops.perf.runs import reader as runfile
 from tileops.perf.runs import writer as run_writer
 from tileops.proto import benchmark_pb2
-from tileops.tools.cli import command
+from tileops.tools.cli import command, words
 
 
 def writer(path: pathlib.Path, header: benchmark_pb2.RunHeader, resume: bool) -> run_writer.RunWriter:
     """Opens a run file. Measurements that are in it are continued, or moved aside.
 
     Raises:
-      runfile.RunFileError: its ending is no run file's, it cannot be written, another process writes it, it is none of
-        this command's, or it was measured elsewhere.
+      runfile.RunFileError: it cannot be written, another process writes it, or the run in it was measured elsewhere.
     """
-    wrong = run_json.wrong_ending(path)
-    if wrong and not (resume and path.exists()):
-        raise runfile.RunFileError(f"--out={path}: {wrong}")
     lock = run_lock.Lock(path)
     try:
         if not resume and path.is_file() and path.stat().st_size and _make_way(path):
@@ -51,7 +46,7 @@ def _tell(path: pathlib.Path, damage: run_writer.Damage) -> None:
     if damage.records is None:
         command.say(f"{path} is damaged: rows whose records are lost are measured again where this run has them")
     else:
-        lost = runfile.records_counted(damage.records)
+        lost = words.counted(damage.records, "record")
         command.say(f"{path} has lost {lost}; the rows are measured again where this run has them")
 
 
@@ -61,12 +56,7 @@ def _make_way(path: pathlib.Path) -> bool:
     Returns:
       Whether the file was moved.
     """
-    try:
-        reader = runfile.read_run(path)
-    except runfile.RunFileError:
-        reader = None
-    if reader is None or not reader.header.schema_version:  # which every writer sets
-        raise runfile.RunFileError(f"--out={path}: is there, and is no run file; it is not overwritten")
+    reader = runfile.read_run(path)
     if reader.header.environment.device_kind == "meta" or next(reader.records(), None) is None:
         return False
     names = (path.with_name(f"{path.stem}.{number}{path.suffix}") for number in itertools.count(1))
@@ -106,6 +96,13 @@ def to_do(wanted: Iterable[Key], outcomes: Mapping[Key, int]) -> set[Key]:
     if failed:
         command.say(f"retrying {len(failed)} that failed or timed out before")
     return failed | {key for key in wanted if key not in outcomes}
+
+
+def say_resumed(outcomes: Mapping[Key, int], left: int) -> None:
+    """Says how many records of a resumed run are kept, and how many the run still has to make."""
+    kept = sum(status not in bench_records.FAILED for status in outcomes.values())
+    if outcomes:
+        command.say(f"resumed: {words.counted(kept, 'record')} kept, {left} to measure")
 
 
 # ---- the end of a run

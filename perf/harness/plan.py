@@ -157,7 +157,9 @@ def serving(op_class: type[Op], case: WorkloadCase, device: str) -> tuple[str, .
             workloads.construct(op_class, case, target=name).select(call)
         except OpNotAvailableError:
             continue
-        except (Exception, SystemExit):
+        except command.UserInterrupt:
+            raise
+        except (Exception, SystemExit, KeyboardInterrupt):  # an author's code may raise anything
             pass
         names.append(name)
     return tuple(names)

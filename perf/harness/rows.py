@@ -6,7 +6,6 @@ This module imports no torch, so that the bench answers wrong flags at once.
 from __future__ import annotations
 
 import dataclasses
-import fnmatch
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from tileops.ops.cases import WorkloadCase
 from tileops.ops.row_index import IndexedCase, IndexedOp
 from tileops.proto import benchmark_pb2
-from tileops.tools.cli import errors, nearest
+from tileops.tools.cli import errors, globs, nearest
 
 if TYPE_CHECKING:
     from tileops.ops.op import Op
@@ -83,17 +82,19 @@ def select(
     Raises:
       SelectionError: a glob fits nothing, or the globs together do.
     """
-    _check_globs("op", selection.ops, classes, listed_by)
-    _check_globs("family", selection.families, {op_class.FAMILY for op_class in classes.values()}, listed_by)
+    check_globs("op", selection.ops, classes, listed_by)
+    check_globs("family", selection.families, {op_class.FAMILY for op_class in classes.values()}, listed_by)
     chosen = [
         op_class
         for name, op_class in classes.items()
-        if _fits(name, selection.ops) and _fits(op_class.FAMILY, selection.families)
+        if globs.fits(name, *selection.ops) and globs.fits(op_class.FAMILY, *selection.families)
     ]
     labels = {case.label for op_class in chosen for case in op_class.CASES}
     every_label = {case.label for op_class in classes.values() for case in op_class.CASES}
-    _check_globs("label", selection.labels, every_label, listed_by, told=labels or every_label)
-    cases = [(op_class, case) for op_class in chosen for case in op_class.CASES if _fits(case.label, selection.labels)]
+    check_globs("label", selection.labels, every_label, listed_by, shown=labels or every_label)
+    cases = [
+        (op_class, case) for op_class in chosen for case in op_class.CASES if globs.fits(case.label, *selection.labels)
+    ]
     if not cases:
         there_are = (
             f"; of the labels of these ops {nearest.instead(' '.join(selection.labels), labels, listed_by)}"
@@ -131,18 +132,14 @@ def implementations(op_class: Named, wanted: Sequence[str]) -> tuple[str, ...]:
     return names if not wanted or ALL in wanted else tuple(name for name in names if name in wanted)
 
 
-def _check_globs(
-    flag: str, globs: Sequence[str], names: Iterable[str], listed_by: str, told: Iterable[str] | None = None
+def check_globs(
+    flag: str, wanted: Sequence[str], names: Iterable[str], listed_by: str, shown: Iterable[str] | None = None
 ) -> None:
-    """Raises SelectionError where a glob fits none of the names; `told` are those that help, all of them by default."""
+    """Raises SelectionError if a glob of a flag fits none of the names; its message suggests `shown` (default: all)."""
     known = sorted(names)
-    for glob in globs:
-        if not any(fnmatch.fnmatchcase(name, glob) for name in known):
-            raise SelectionError(f"--{flag}={glob} fits no {flag}; {nearest.instead(glob, told or known, listed_by)}")
-
-
-def _fits(name: str, globs: Sequence[str]) -> bool:
-    return not globs or any(fnmatch.fnmatchcase(name, glob) for glob in globs)
+    for glob in wanted:
+        if not any(globs.fits(name, glob) for name in known):
+            raise SelectionError(f"--{flag}={glob} fits no {flag}; {nearest.instead(glob, shown or known, listed_by)}")
 
 
 # ---- parts of the rows for several machines: the same wherever they are made, and of about equal length

@@ -18,22 +18,21 @@ from tileops.ops.implementations import Implementation
 from tileops.perf.harness import catalogue, devices, environment, files, plan, pool, records, run
 from tileops.perf.harness import rows as bench_rows
 from tileops.perf.harness import worker as bench_worker
-from tileops.perf.runs import reader
 from tileops.perf.runs import writer as run_writer
 from tileops.proto import benchmark_pb2
-from tileops.tools.cli import command, paths, progress
+from tileops.tools.cli import command, errors, paths, progress, words
 
 Record = benchmark_pb2.BenchmarkRecord
 
-# The status that shells give a program ended by Ctrl-C.
-EXIT_INTERRUPTED = 130
 # The device whose ceilings a priced run is held against by way of example: its profile is calibrated.
 _PREDICTED_DEVICE = "NVIDIA H200"
 _DESCRIBE_TIMEOUT_S = 120.0
 
 
-class RequestError(Exception):
+class RequestError(errors.UserError):
     """The bench cannot do what the flags ask for; the message names the flag."""
+
+    has_lines = True
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -49,7 +48,7 @@ class Request:
       plugin_names: --plugin, as the user gave them, in the same order.
       spec_dirs: --spec_dir.
       generated_dir: --generated_dir; None without.
-      out: --out; None for the default.
+      out: --out.
       resume, samples, reproducible: the flags of these names.
       lists_only: --list.
     """
@@ -58,26 +57,22 @@ class Request:
     selection: bench_rows.Selection
     listed_by: str
     choice: plan.Choice
+    out: str
     plugins: tuple[str, ...] = ()
     plugin_names: Sequence[str] = ()
     spec_dirs: Sequence[str] = ()
     generated_dir: str | None = None
-    out: str | None = None
     resume: bool = False
     samples: bool = True
     reproducible: bool = False
     lists_only: bool = False
 
 
-# What `perform` raises where the user has to change something.
-ERRORS = (RequestError, catalogue.CatalogueError, emitting.EmitError, bench_rows.SelectionError, reader.RunFileError)
-
-
 def perform(request: Request) -> int:
     """Does what the flags ask for; returns the exit status.
 
     Raises:
-      Exception: one of ERRORS; the flags ask for something that is not there, or the ops cannot be loaded.
+      UserError: the flags ask for something that is not there, or the ops cannot be loaded.
     """
     choice = request.choice
     with _sources(request) as sources:
@@ -170,10 +165,11 @@ def _price(request: Request, cases: list[bench_rows.Case], plugins: Sequence[ben
     described = environment.describe_prices(request.reproducible)
     header = environment.header(described, plugins, shard, request.reproducible)
     priced = []
-    with _writer(request, header, "tileops-prices.binpb") as writer:
+    with _writer(request, header) as writer:
         outcomes = files.recorded(writer)
         to_do = files.to_do([(op_class.ENTRY, case.case_id, "") for op_class, case in cases], outcomes)
         cases = [(op_class, case) for op_class, case in cases if (op_class.ENTRY, case.case_id, "") in to_do]
+        files.say_resumed(outcomes, len(cases))
         with progress.bar(len(cases)) as shown:
             for op_class, case in cases:
                 shown.begin(f"{op_class.ENTRY} {case.case_id}")
@@ -210,12 +206,13 @@ def _measure(
     rows = {unit.key[:2] for unit in units}
     measured: list[Record] = []
     began = time.monotonic()
-    with _writer(request, environment.header(machine, plugins, choice.shard), "tileops-run.binpb") as writer:
+    with _writer(request, environment.header(machine, plugins, choice.shard)) as writer:
         outcomes = files.recorded(writer)
         to_do = files.to_do([unit.key for unit in units], outcomes)
         units = [unit for unit in units if unit.key in to_do]
         if outcomes and machine.device_kind == "cpu":
             units = plan.served(units)
+        files.say_resumed(outcomes, len(units))
         try:
             with progress.bar(len(units)) as shown:
                 ended = run.run(
@@ -233,10 +230,10 @@ def _measure(
         except KeyboardInterrupt:
             writer.interrupt()
             command.say(f"interrupted; {writer.path} holds {writer.counts.records} records, --resume continues it")
-            return EXIT_INTERRUPTED
+            return command.EXIT_INTERRUPTED
         except pool.RunEndedError as error:
             writer.interrupt()
-            held = reader.records_counted(writer.counts.records)
+            held = words.counted(writer.counts.records, "record")
             command.say(
                 f"{error}; {writer.path} holds {held}: begin another run, or put the file back and continue this one"
                 " with --resume"
@@ -248,5 +245,5 @@ def _measure(
     return command.EXIT_FOUND if is_idle else status
 
 
-def _writer(request: Request, header: benchmark_pb2.RunHeader, default: str) -> run_writer.RunWriter:
-    return files.writer(paths.user_path(request.out or default), header, resume=request.resume)
+def _writer(request: Request, header: benchmark_pb2.RunHeader) -> run_writer.RunWriter:
+    return files.writer(paths.user_path(request.out), header, resume=request.resume)

@@ -50,8 +50,8 @@ class Selection:
         """Returns whether the record passes; for BEST every implementation does."""
         return (
             self.implementation in (BEST, ALL, record.implementation)
-            and (not self.ops or globs.fits(record.op, *self.ops))
-            and (not self.families or globs.fits(record.family, *self.families))
+            and globs.fits(record.op, *self.ops)
+            and globs.fits(record.family, *self.families)
         )
 
 

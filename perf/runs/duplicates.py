@@ -19,10 +19,7 @@ from tileops.perf.runs import reader as runfile
 from tileops.proto import benchmark_pb2
 from tileops.tools.cli import words
 
-HELP = (
-    "Which record counts if one file has several successful records of a case and implementation. Default: such a file"
-    " is refused."
-)
+HELP = "Which record counts if a file has several successful ones of one row. Default: refuse such a file."
 
 # Python's hashes are signed; the table has them without a sign.
 _HASH_MASK = 2**64 - 1
@@ -93,7 +90,7 @@ def records(reader: runfile.RunReader, choice: str | None = None) -> Iterator[be
         if number not in left_out:
             yield record
     if left_out:
-        what = f"{words.counted(len(left_out), 'record')} of rows that were measured twice are left out"
+        what = f"{words.counted(len(left_out), 'record')} of rows that were measured twice left out"
         reader.problems.append(runfile.Problem(None, f"{what} (--duplicates={choice})"))
 
 

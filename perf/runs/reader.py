@@ -10,7 +10,8 @@ entries are read, and the rest is named with its place.
 import dataclasses
 import os
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Protocol
 
 from tileops.perf.runs import framing, scan
 from tileops.perf.runs.scan import RunFileError
@@ -52,6 +53,31 @@ def read_run(path: str | os.PathLike) -> "RunReader":
       RunFileError: The file cannot be opened, or holds no entry at all.
     """
     return RunReader(pathlib.Path(path))
+
+
+def header(path: pathlib.Path) -> benchmark_pb2.RunHeader | None:
+    """Returns the header of a run file; None if the file is no run file."""
+    try:
+        found = RunReader(path).header
+    except RunFileError:
+        return None
+    return found if found.schema_version else None  # which every writer sets
+
+
+class _Records(Protocol):
+    """A run, in whatever form of file."""
+
+    def records(self) -> Iterator[benchmark_pb2.BenchmarkRecord]:
+        """Yields the records."""
+
+
+def is_earlier_output(path: pathlib.Path, run: benchmark_pb2.RunHeader, inputs: Iterable[_Records]) -> bool:
+    """Returns whether a file holds this run, and no more records than the inputs that are converted: none is lost."""
+    found = header(path)
+    if found is None or found.run_id != run.run_id:
+        return False
+    there, read = (sum(1 for reader in readers for _ in reader.records()) for readers in ([RunReader(path)], inputs))
+    return there <= read
 
 
 class RunReader:
@@ -136,7 +162,7 @@ class RunReader:
                 self._check_count(piece.start)
             yield framing.place(piece.start, piece.line), piece.entry
         if self.footer is None and end:
-            self._report(end, f"no footer: the run was interrupted after {records_counted(self._count)}")
+            self._report(end, f"no footer: the run was interrupted after {words.counted(self._count, 'record')}")
 
     def records(self) -> Iterator[benchmark_pb2.BenchmarkRecord]:
         """Yields the records."""
@@ -185,11 +211,6 @@ class RunReader:
         if self.footer.records != self._count:
             self._report(
                 offset,
-                f"the footer counts {records_counted(self.footer.records)}, and"
-                f" {records_counted(self._count)} could be read",
+                f"the footer counts {words.counted(self.footer.records, 'record')}, and"
+                f" {words.counted(self._count, 'record')} could be read",
             )
-
-
-def records_counted(count: int) -> str:
-    """Returns a count of records in words."""
-    return words.counted(count, "record")

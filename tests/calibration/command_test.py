@@ -6,10 +6,10 @@ import sys
 
 import pytest
 import torch
-from absl import app
 
 from tileops.perf import calibrate
 from tileops.perf.roof import profiles
+from tileops.tools.cli import errors
 
 _NO_GPU = not torch.cuda.is_available()
 _COMMAND = [sys.executable, "-m", "tileops.perf.calibrate"]
@@ -34,18 +34,18 @@ def test_the_base_is_found_by_the_device_or_by_name():
 
 
 def test_a_device_without_a_profile_asks_for_one():
-    with pytest.raises(app.UsageError, match="'NVIDIA H2'.*--base"):
+    with pytest.raises(errors.UserError, match="'NVIDIA H2'.*--base"):
         calibrate.find_base("", "NVIDIA H2")
 
 
 def test_the_profile_of_another_card_is_refused():
-    with pytest.raises(app.UsageError, match="of 'NVIDIA H200', but this device is 'Other'"):
+    with pytest.raises(errors.UserError, match="of 'NVIDIA H200', but this device is 'Other'"):
         calibrate.find_base("NVIDIA H200", "Other")
 
 
 @pytest.mark.parametrize("base", ["missing.textproto", "No Such GPU"])
 def test_a_base_that_is_not_there_is_bad_usage(base):
-    with pytest.raises(app.UsageError):
+    with pytest.raises(errors.UserError):
         calibrate.find_base(base, "NVIDIA H200")
 
 
@@ -55,14 +55,14 @@ def test_out_is_checked_before_measuring(tmp_path, monkeypatch):
     assert calibrate.find_out("x.textproto", "") == tmp_path / "x.textproto"
     os.mkfifo(tmp_path / "fifo")
     for wrong in (".", "missing/x.textproto", "/proc/x.textproto", "/dev/full", "/dev/null", "fifo"):
-        with pytest.raises(app.UsageError, match="cannot write"):
+        with pytest.raises(errors.UserError, match="cannot write"):
             calibrate.find_out(wrong, "NVIDIA H200")
     assert os.listdir(tmp_path) == ["fifo"]
 
 
 def test_a_profile_that_cannot_be_written_after_all_is_not_lost(tmp_path, capsys):
     profile = profiles.find_profile("nvidia_h200").message
-    with pytest.raises(app.UsageError, match="cannot write .*; the profile is on stdout"):
+    with pytest.raises(errors.UserError, match="cannot write .*; the profile is on stdout"):
         calibrate._write(profile, tmp_path / "gone" / "x.textproto")
     out = tmp_path / "kept.textproto"
     out.write_text(capsys.readouterr().out)
@@ -74,7 +74,7 @@ def test_a_quick_calibration_is_a_profile(tmp_path):
     out = tmp_path / "this.textproto"
     try:
         calibrate.find_base("", torch.cuda.get_device_name())
-    except app.UsageError as error:
+    except errors.UserError as error:
         pytest.skip(f"this GPU: {error}")
     done = subprocess.run([*_COMMAND, "--quick", f"--out={out}"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -76,6 +76,7 @@ def test_resume_retries_what_failed(tmp_path, bench):
     (tmp_path / "cured").touch()
     status, _, err = bench(*flags, "--resume", plugin("moody"))
     assert status == 0 and "retrying 2 that failed or timed out before" in err
+    assert "resumed: 1 record kept, 2 to measure" in err
     assert "3 records: 3 ok, 0 skipped, 0 errors, 0 timeouts" in err
     found = outcomes(tmp_path / "tileops-run.binpb")  # the newest of each
     assert [record.status for record in found.values()] == [OK, OK, OK]
@@ -103,7 +104,11 @@ def test_a_run_is_moved_aside_before_another_takes_its_name(tmp_path, bench):
 def test_a_file_that_is_no_run_is_not_overwritten(tmp_path, bench, text):
     (tmp_path / "notes").write_text(text)
     status, _, err = bench("--device=meta", "--out=notes")
-    assert status == 2 and "no run file" in err and len(err.splitlines()) == 1
+    assert (
+        status == 2
+        and "exists, and this command replaces only its own earlier output" in err
+        and len(err.splitlines()) == 1
+    )
     assert (tmp_path / "notes").read_text() == text
 
 
@@ -220,6 +225,24 @@ def test_globs_may_share_a_flag(bench):
         status, out, err = bench("--list", *flags, plugin("implementations"))
         assert status == 0, err
         assert [line.split("\t")[0] for line in out.splitlines()] == ["ScaleFwdOp", "ScatterCountFwdOp"]
+
+
+def test_a_when_that_raises_keyboard_interrupt_is_an_error_of_its_row_and_does_not_end_the_list(tmp_path, bench):
+    (tmp_path / "mine.py").write_text(
+        """
+from tileops_generated_toy import ScaleFwdOp
+
+
+def when(call):
+    raise KeyboardInterrupt
+
+
+ScaleFwdOp.register("mine", lambda op, call, x: x, when=when)
+"""
+    )
+    flags = ("--op=ScaleFwdOp", "--label=small", plugin("implementations"), "--plugin=mine.py")
+    status, out, err = bench("--list", "--device=cpu", "--implementation=torch,mine", *flags)
+    assert (status, out) == (0, "ScaleFwdOp\tsmall-float32\ttorch,mine\n"), err
 
 
 def test_a_plugin_that_ends_the_program_is_said(tmp_path, bench):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
 import pytest
 
 from tileops.ops import catalogue, row_index
-from tileops.tools.cli import nearest
+from tileops.ops import errors as ops_errors
+from tileops.tools.cli import gpu_driver, nearest
 
 # Runs a module as its command, and says on the last line of stdout whether torch was imported.
 _RUN = """
@@ -67,7 +69,11 @@ def test_help_and_wrong_flags_import_no_torch(command):
     [
         ("perf.bench", ["--op=Gemm"], "--op=Gemm fits no op; the nearest are GemmFwdOp, "),
         ("perf.bench", ["--family=gem"], "--family=gem fits no family; there are: attention, "),
-        ("perf.bench", ["--label=nowhere", "--list"], "--label=nowhere fits no label; the nearest are "),
+        (
+            "perf.bench",
+            ["--label=qqqq", "--list"],
+            "--label=qqqq fits no label; ./bazelw run //perf:bench -- --list lists all",
+        ),
         (
             "perf.bench",
             ["--implementation=tritn"],
@@ -78,20 +84,22 @@ def test_help_and_wrong_flags_import_no_torch(command):
         ("perf.bench", ["--plugin=nowhere.py"], "--plugin=nowhere.py: there is no file"),
         ("perf.bench", ["--spec_dir=a", "--generated_dir=b"], "exclude each other"),
         ("perf.bench", ["--reproducible", "--device=cpu"], "--reproducible needs"),
+        ("perf.bench", ["--device=meta", "--out=nowhere/x.binpb"], "x.binpb: No such file or directory"),
+        ("perf.bench", ["--device=meta", "--out=x.txt"], "--out=x.txt: a run file ends in .binpb or .jsonl"),
+        ("perf.bench", ["--device=meta", "--resume", f"--out={__file__}"], "not a run file"),
+        ("perf.bench", ["--device=meta", f"--out={os.path.realpath(__file__)}"], "a run file ends in .binpb or .jsonl"),
         ("perf.reprice", ["--run=nowhere.binpb"], "nowhere.binpb"),
-        ("perf.calibrate", ["--base=H2OO"], "no profile of that name: 'H2OO' (the nearest are "),
-        ("perf.clock_study", [], "--study=flush or --study=replay is wanted"),
-        ("perf.clock_study", ["--study=flush", "--device=cpu"], "--device=cpu: cuda or cuda:N is wanted"),
+        ("perf.calibrate", ["--base=H20O"], "no profile of that name: 'H20O' (the nearest are "),
+        ("perf.calibrate", ["--out=nowhere/x.textproto"], "x.textproto: No such file or directory"),
+        ("perf.clock_study", [], "--study is required"),
+        ("perf.clock_study", ["--study=flush", "--device=cpu"], "--device=cpu: the experiments need a GPU"),
         ("perf.roofline", ["--op=Gem"], "of --op the nearest are GemmFwdOp, "),
-        ("perf.roofline", ["--profile=H2OO"], "no profile of that name: 'H2OO' (the nearest are "),
+        ("perf.roofline", ["--profile=H20O"], "no profile of that name: 'H20O' (the nearest are "),
+        ("perf.roofline", ["--format=csv", "--out=x.json"], "--format=csv contradicts --out=x.json"),
         ("audit.bytes", ["--op=Gemm"], "--op=Gemm fits no op; the nearest are GemmFwdOp, "),
-        (
-            "audit.bytes",
-            ["--op=Gemm*", "--case=nowhere"],
-            "--case=nowhere fits none of the selected rows; the nearest are ",
-        ),
+        ("audit.bytes", ["--op=Gemm*", "--case=nowhere"], "--case=nowhere fits no case; "),
         ("audit.bytes", ["--device=cpu"], "--device=cpu: "),
-        ("ops.conformance.conformance", ["--op=Gemm"], "no entry matches 'Gemm'; the nearest are GemmFwdOp, "),
+        ("ops.conformance.conformance", ["--op=Gemm"], "--op=Gemm fits no op; the nearest are GemmFwdOp, "),
         ("codegen.explain", ["--op=Gemm"], "no op 'Gemm'; the nearest are GemmFwdOp, "),
         ("codegen.emit", ["--family=gem", "--out=x.py"], "no family 'gem'; there are: attention, "),
         ("codegen.validate", ["--op=Gemm"], "--op=Gemm fits no op; the nearest are GemmFwdOp, "),
@@ -102,7 +110,32 @@ def test_usage_errors_import_no_torch_and_take_one_line(command, flags, said):
     assert (status, lines, imported) == (2, [], "none"), err
     assert said in err and len(err.splitlines()) == 1 and len(err) < 400
     if "the nearest are" in err:
-        assert " lists all " in err and err.partition("the nearest are")[2].partition(";")[0].count(",") == 2
+        assert " lists all " in err and err.partition("the nearest are")[2].partition(";")[0].count(",") <= 2
+
+
+@pytest.mark.skipif(gpu_driver.is_present(), reason="a GPU driver is here, so that torch is asked for the GPU")
+@pytest.mark.parametrize(
+    ("command", "flags", "said"),
+    [
+        ("perf.bench", ["--device=cuda"], "--device=cuda: this machine has no GPU driver"),
+        ("perf.calibrate", [], "there is no CUDA device here"),
+        ("perf.clock_study", ["--study=flush"], "--device=cuda:0: the experiments need a GPU"),
+    ],
+)
+def test_a_gpu_that_is_not_there_is_refused_without_torch(command, flags, said):
+    status, lines, err, imported = run(command, *flags)
+    assert (status, lines, imported) == (2, [], "none") and said in err
+
+
+def test_help_begins_with_what_the_command_does_and_names_no_path():
+    _, lines, _, _ = run("perf.bench", "--help")
+    assert lines[0].startswith("Measures workload rows") and not any("bench.py" in line for line in lines)
+
+
+def test_an_unknown_op_of_the_catalogue_is_named_with_its_nearest():
+    with pytest.raises(KeyError, match="^no op 'GemFwdOp'; the nearest are GemmFwdOp, .* lists all ") as found:
+        catalogue.load()["GemFwdOp"]
+    assert isinstance(found.value, ops_errors.UnknownOpError)
 
 
 def test_the_list_is_what_the_ops_themselves_say():
@@ -135,9 +168,7 @@ def test_names_are_all_told_where_they_are_few_and_the_nearest_where_they_are_ma
     assert nearest.instead("x", [], "CMD") == "there are: none"
     assert nearest.instead("x", ["b", "a"], "CMD") == "there are: a, b"
     many = [f"{word}FwdOp" for word in "Abs Add Gemm GroupedGemm Mul Relu Silu Sub Tanh".split()]
-    assert (
-        nearest.instead("gemm*", many, "CMD")
-        == "the nearest are GemmFwdOp, GroupedGemmFwdOp, MulFwdOp; CMD lists all 9"
-    )
-    assert nearest.instead("Sliu", many, "CMD").startswith("the nearest are SiluFwdOp, ")
+    assert nearest.instead("gemm*", many, "CMD") == "the nearest are GemmFwdOp, GroupedGemmFwdOp; CMD lists all 9"
+    assert nearest.instead("xyzzy", many, "CMD") == "CMD lists all 9"  # nothing is near
+    assert nearest.instead("Sliu", many, "CMD").startswith("the nearest are SiluFwdOp; ")
     assert nearest.rows(spec_dir=["my ops"], plugin=["a.py"]) == f"{nearest.ROWS} '--spec_dir=my ops' --plugin=a.py"

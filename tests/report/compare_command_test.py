@@ -64,7 +64,7 @@ def test_no_regression_exits_0_and_lists_no_row_but_with_all(tmp_path, compare):
     status, out, _ = compare()
     assert status == 0 and "SiluFwdOp" not in out and "1 row, 1 same" in out
     assert "SiluFwdOp" in compare("--all")[1]
-    status, out, _ = compare("--threshold=0.03")
+    status, out, _ = compare("--threshold=3%")
     assert status == 1 and "slower" in out
 
 
@@ -102,11 +102,13 @@ def test_damage_is_told_and_the_rest_compared(tmp_path, compare):
 @pytest.mark.parametrize(
     "named, message",
     [
-        (["--base=base.binpb"], "--new names no run file"),
-        (["--new=new.binpb"], "--base names no run file"),
+        (["--base=base.binpb"], "--new is required"),
+        (["--new=new.binpb"], "--base is required"),
         (["--base=base.binpb", "--new=missing"], "missing: No such file"),
         (["--base=base.binpb", "--new=other.binpb"], "several devices"),
         (["--base=base.binpb", "--new=new.binpb", "--threshold=-1"], "threshold"),
+        (["--base=base.binpb", "--new=new.binpb", "--threshold=5"], "write 5% or 0.05; 5 alone would be 500%"),
+        (["--base=base.binpb", "--new=new.binpb", "--threshold=5 percent"], "write a fraction as 5% or as 0.05"),
         (["--base=base.binpb", "--new=new.binpb", "--threshold=nan"], "--threshold=nan"),
         (["--base=base.binpb", "--new=new.binpb", "--threshold=inf"], "--threshold=inf"),
         (["--base=base.binpb", "--new=new.binpb", "--out=base.binpb"], "--out=base.binpb"),

@@ -75,7 +75,7 @@ def test_a_report_keeps_no_rows_in_memory(tmp_path, form):
     for records in (1_000, 31_000):
         run = tmp_path / f"{records}.binpb"
         report_benchmark.write_run(run, records)
-        flags = [f"--format={form}", "--implementation=all", f"--out={tmp_path}/report"]
+        flags = [f"--format={form}", "--implementation=all", f"--out={tmp_path}/report.{form}"]
         peaks.append(report_benchmark.cost(run, *flags).peak_bytes)
     # Some 300 bytes a row; one row as a message or a line of JSON takes 1,000.
     assert (peaks[1] - peaks[0]) / 30_000 < 500
@@ -86,8 +86,8 @@ def test_the_table_keeps_no_rows_beyond_those_that_it_shows(tmp_path):
     for records in (3_000, 23_000):
         run = tmp_path / f"{records}.binpb"
         report_benchmark.write_run(run, records)
-        flags = ["--implementation=all", "--top=all", f"--out={tmp_path}/report"]
+        flags = ["--implementation=all", "--top=all", f"--out={tmp_path}/report.txt"]
         peaks.append(report_benchmark.cost(run, *flags).peak_bytes)
     # A row as a message takes 1,000 bytes, and laid out in a table ten times that.
     assert (peaks[1] - peaks[0]) / 20_000 < 600
-    assert "21000 more rows left out" in (tmp_path / "report").read_text()
+    assert "21000 more rows left out" in (tmp_path / "report.txt").read_text()

@@ -205,9 +205,9 @@ def test_a_cut_table_without_a_row_below_the_ceiling_promises_no_time_to_win(tmp
 @pytest.mark.parametrize(
     "flags, message",
     [
-        (["--top=0"], "--top=0: a number above 0 is wanted, or all"),
-        (["--top=most"], "--top=most: a number above 0 is wanted, or all"),
-        (["--top=5", "--format=json"], "--top is of --format=table; json has every row"),
+        (["--top=0"], "--top=0: write a number above 0, or all"),
+        (["--top=most"], "--top=most: write a number above 0, or all"),
+        (["--top=5", "--format=json"], "--top needs --format=table; json has every row"),
     ],
 )
 def test_a_wrong_number_of_rows_is_bad_usage(roofline, flags, message):

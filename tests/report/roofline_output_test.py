@@ -59,13 +59,14 @@ def test_a_report_that_cannot_be_written_leaves_the_old_one(tmp_path, start, roo
     flags = ["--run=run.binpb", "--format=json", "--out=report"]
     assert roofline(*flags)[0] == 0
     size = (tmp_path / "report").stat().st_size
-    (tmp_path / "report").write_text("old")
+    old = (tmp_path / "report").read_text()[:100]
+    (tmp_path / "report").write_text(old)
     before = sorted(tmp_path.iterdir())
     command = start(*flags, preexec_fn=limit_files_to(size - 1))
     (line,) = command.stderr.read().splitlines()
     assert b"cannot write" in line and b"report: File too large" in line
     assert command.wait() == 2
-    assert (tmp_path / "report").read_text() == "old"
+    assert (tmp_path / "report").read_text() == old
     assert sorted(tmp_path.iterdir()) == before
 
 
@@ -81,18 +82,32 @@ def test_no_room_for_the_temporary_file_is_one_line(tmp_path, start):
 
 def test_out_keeps_links_and_modes_and_writes_to_pipes(tmp_path, roofline):
     builders.write_run(tmp_path / "run.binpb", builders.record(**POSSIBLE))
-    (tmp_path / "real").write_text("old")
-    (tmp_path / "real").chmod(0o640)
-    (tmp_path / "link").symlink_to("real")
+    (tmp_path / "real.txt").write_text("old")
+    (tmp_path / "real.txt").chmod(0o640)
+    (tmp_path / "link").symlink_to("real.txt")
     assert roofline("--run=run.binpb", "--out=link")[0] == 0
     assert (tmp_path / "link").is_symlink()
-    assert "health: ok" in (tmp_path / "real").read_text()
-    assert (tmp_path / "real").stat().st_mode & 0o777 == 0o640
+    assert "health: ok" in (tmp_path / "real.txt").read_text()
+    assert (tmp_path / "real.txt").stat().st_mode & 0o777 == 0o640
     os.mkfifo(tmp_path / "pipe")
     reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
     assert roofline("--run=run.binpb", "--out=pipe")[0] == 0
     assert b"health: ok" in os.read(reader, 100_000)
     os.close(reader)
+
+
+def test_the_ending_of_out_tells_the_form_and_a_run_file_is_never_overwritten(tmp_path, roofline):
+    run = builders.write_run(tmp_path / "run.binpb", builders.record(**POSSIBLE))
+    other = builders.write_run(tmp_path / "other.binpb", builders.record(**POSSIBLE))
+    before = other.read_bytes()
+    for form, begin in (("json", "{"), ("csv", "op,"), ("html", "<!DOCTYPE html>"), ("txt", "Test GPU")):
+        for _ in range(2):  # an earlier report is replaced
+            status, out, err = roofline("--run=run.binpb", f"--out=report.{form}")
+            assert (status, out) == (0, "") and err.splitlines()[-1] == f"roofline: wrote {tmp_path}/report.{form}"
+        assert (tmp_path / f"report.{form}").read_text().startswith(begin)
+        status, _, err = roofline("--run=run.binpb", f"--format={form if form != 'txt' else 'table'}", f"--out={other}")
+        assert status == 2 and "exists, and this command replaces only its own earlier output" in err
+    assert other.read_bytes() == before != run
 
 
 def _shown(terminal: int) -> bytes:
@@ -140,7 +155,7 @@ def test_a_closed_stdout_is_one_line(tmp_path, roofline, start, form):
     _, err = command.communicate()
     assert (command.returncode, err) == (2, b"roofline: stdout is closed; --out names a file to write\n")
     command = start(*flags, f"--out={tmp_path}/report", preexec_fn=lambda: os.close(1))
-    assert (command.communicate()[1], command.returncode) == (b"", 0)
+    assert (command.communicate()[1], command.returncode) == (f"roofline: wrote {tmp_path}/report\n".encode(), 0)
 
 
 @pytest.mark.parametrize("form", ["table", "csv", "html"])

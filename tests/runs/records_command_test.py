@@ -3,6 +3,7 @@
 import csv
 import io
 import os
+import re
 import subprocess
 import sys
 
@@ -20,7 +21,7 @@ CUPTI = benchmark_pb2.TIMING_SOURCE_CUPTI
 
 @pytest.fixture
 def convert(tmp_path):
-    """Runs the command in `tmp_path`; returns (status, stdout, stderr)."""
+    """Runs the command in `tmp_path`; returns (status, stdout, stderr without the line that names the written file)."""
     environment = dict(os.environ, BUILD_WORKING_DIRECTORY=str(tmp_path))
     environment["PYTHONPATH"] = os.pathsep.join(sys.path)
 
@@ -28,7 +29,12 @@ def convert(tmp_path):
         done = subprocess.run(
             [sys.executable, "-m", "tileops.perf.records", *flags], env=environment, capture_output=True, text=text
         )
-        return done.returncode, done.stdout, done.stderr
+        err = done.stderr
+        return (
+            done.returncode,
+            done.stdout,
+            re.sub(r"^records: wrote .*\n", "", err, flags=re.MULTILINE) if text else err,
+        )
 
     return run
 
@@ -199,7 +205,7 @@ def test_an_ending_that_is_no_forms_is_refused(tmp_path, convert):
     builders.write_run(tmp_path / "run.binpb", builders.record())
     status, out, err = convert("--in=run.binpb", "--out=run.weird")
     assert (status, out) == (2, "") and not (tmp_path / "run.weird").exists()
-    assert "--out=run.weird: .weird is the ending of no form; there are .jsonl, .csv, .textproto, .binpb" in err
+    assert "--out=run.weird: no form has the ending .weird; use .jsonl, .csv, .textproto, .binpb, or" in err
     assert convert("--in=run.binpb", "--out=run.weird", "--to=csv") == (0, "", "")
     assert convert("--in=run.binpb", "--out=lines") == (0, "", "")
 
@@ -239,17 +245,18 @@ def test_shards_of_one_run_are_merged(tmp_path, convert):
 def test_what_are_no_shards_of_one_run_are_refused(tmp_path, convert, difference, message):
     shard(tmp_path, "1.binpb", "x")
     shard(tmp_path, "2.binpb", "x", **difference)
-    (tmp_path / "run.binpb").write_text("old")
+    old = (tmp_path / "1.binpb").read_bytes()  # an earlier conversion of the same run
+    (tmp_path / "run.binpb").write_bytes(old)
     status, _, err = convert("--in=1.binpb", "--in=2.binpb", "--out=run.binpb")
     assert status == 2 and message in err and len(err.splitlines()) == 1
-    assert (tmp_path / "run.binpb").read_text() == "old"
+    assert (tmp_path / "run.binpb").read_bytes() == old
     assert len(list(tmp_path.iterdir())) == 3
 
 
 @pytest.mark.parametrize(
     "flags, message",
     [
-        ([], "--in names no file"),
+        ([], "--in is required"),
         (["--in=missing.xml"], "missing.xml: No such file"),
         (["--in=missing"], "missing: No such file"),
         (["--in=torn.xml"], "torn.xml:2:"),
@@ -274,6 +281,23 @@ def test_out_may_not_be_what_is_read(tmp_path, convert):
         status, _, err = convert("--in=run.binpb", f"--out={out}")
         assert status == 2 and f"--out={out} is a file that this command reads" in err
         assert len(err.splitlines()) == 1 and path.read_bytes() == before
+
+
+def test_a_run_replaces_an_earlier_conversion_and_no_other_run(tmp_path, convert):
+    builders.write_run(tmp_path / "run.binpb", builders.record())
+    builders.write_run(tmp_path / "other.binpb", builders.record(), started_s=5_000)
+    (tmp_path / "notes.jsonl").write_text("mine\n")
+    before = (tmp_path / "other.binpb").read_bytes()
+    for _ in range(2):
+        assert convert("--in=run.binpb", "--out=copy.jsonl")[0] == 0
+    more = [builders.record(), builders.record(case_id="more")]
+    builders.write_run(tmp_path / "longer.binpb", *more)  # the same run, with a record that would be lost
+    for out in ("other.binpb", "notes.jsonl", "longer.binpb"):
+        status, _, err = convert("--in=run.binpb", f"--out={out}")
+        assert status == 2 and f"--out={out} exists, and this command replaces only its own earlier output" in err
+    assert (tmp_path / "other.binpb").read_bytes() == before
+    status, _, err = convert("--in=run.binpb", "--out=x.binpb", "--to=csv")
+    assert status == 2 and "--to=csv contradicts --out=x.binpb" in err
 
 
 def test_a_run_is_no_shard_of_itself(tmp_path, convert):
@@ -462,7 +486,7 @@ def test_each_suite_becomes_a_run_of_its_own(tmp_path, convert):
     status, _, err = convert("--in=nightly.xml", "--suite=three")
     assert status == 2 and "no suite is 'three'; there are: one, two" in err
     status, _, err = convert("--in=one.binpb", "--suite=one")
-    assert status == 2 and "is no JUnit XML, which alone has suites" in err
+    assert status == 2 and "is no JUnit XML, and only JUnit has suites" in err
 
 
 def test_what_is_said_twice_alike_or_of_all_suites_is_clear(tmp_path, convert):

@@ -1,6 +1,7 @@
 """Shards merged by //perf:records: what they must tell of themselves to be one run, and what is missing."""
 
 import os
+import re
 import subprocess
 import sys
 
@@ -13,7 +14,7 @@ from tileops.tests.report import builders
 
 @pytest.fixture
 def merge(tmp_path):
-    """Merges files in `tmp_path` into merged.binpb; returns (status, stderr)."""
+    """Merges files in `tmp_path` into merged.binpb; returns (status, stderr without the line that names the file)."""
     environment = dict(os.environ, BUILD_WORKING_DIRECTORY=str(tmp_path), PYTHONPATH=os.pathsep.join(sys.path))
 
     def run(*files, flags=()):
@@ -24,7 +25,7 @@ def merge(tmp_path):
             capture_output=True,
             text=True,
         )
-        return done.returncode, done.stderr
+        return done.returncode, re.sub(r"^records: wrote .*\n", "", done.stderr, flags=re.MULTILINE)
 
     return run
 

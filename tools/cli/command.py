@@ -1,18 +1,23 @@
-"""How the project's commands start and end: one line on errors, three statuses.
+"""How the project's commands start and end.
 
-0: fine. 1: ran, and found what it exists to find. 2: bad usage, unreadable input
-or unwritable output, with one line on stderr that says what and where. 130: the
-user pressed Ctrl-C.
+| exit status | means |
+| --- | --- |
+| 0 | the command did its work and found nothing wrong |
+| 1 | the command did its work and found what it looks for: a slower row, a defect |
+| 2 | bad usage, unreadable input or unwritable output; stderr says what and where |
+| 130 | the user pressed Ctrl-C |
 
-Ctrl-C is answered with one line from the import of this module on, since the
-imports of a command (torch) take longer than many a run.
+From the import of this module on, Ctrl-C is answered with one line: importing torch takes seconds.
 """
 
+import contextlib
 import errno
+import io
 import os
 import re
 import sys
 from collections.abc import Callable, Sequence
+from typing import NoReturn
 
 from absl import app, flags
 
@@ -23,15 +28,25 @@ EXIT_FOUND = 1
 EXIT_UNUSABLE = 2
 EXIT_INTERRUPTED = 130
 
-# What a full or failing disk says of a write.
+# The error numbers of a full or failing disk.
 _NO_ROOM = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO))
+
+
+class UserInterrupt(KeyboardInterrupt):
+    """Ctrl-C or SIGTERM, told from a KeyboardInterrupt that a plug-in raises."""
+
+
+def interrupt(number: int, frame: object) -> NoReturn:
+    """Handles a signal by raising UserInterrupt."""
+    del number, frame
+    raise UserInterrupt
 
 
 def run(main: Callable[[Sequence[str]], int | None]) -> None:
     """Runs `main` under absl, with the exit statuses of this project.
 
-    `main` returns a status (None is 0), and lets every `errors.UserError` pass: this is the one place that catches
-    it. absl's `app.UsageError` means the same. `main` takes no positional arguments.
+    `main` returns a status (None is 0). Only this function catches `errors.UserError`, and absl's `app.UsageError`,
+    which means the same. The command takes no positional arguments.
     """
     try:
         try:
@@ -44,7 +59,7 @@ def run(main: Callable[[Sequence[str]], int | None]) -> None:
         say("interrupted")
         sys.exit(EXIT_INTERRUPTED)
     except BrokenPipeError:
-        # The reader of our output left (as `head` does); nothing more to say.
+        # The reader of our output left, as `head` does.
         _drop_stdout()
         sys.exit(EXIT_OK)
     except OSError as error:
@@ -56,40 +71,43 @@ def run(main: Callable[[Sequence[str]], int | None]) -> None:
 
 
 def say(message: str) -> None:
-    """Tells the user something on stderr, where it cannot mix with the data.
+    """Prints a message on stderr, apart from the data.
 
-    It takes one line, and nothing in it steers a terminal: names come from files.
+    The message takes one line. Its control characters, which names in files may hold, are escaped.
     """
     if sys.stderr is None:
-        return  # Closed; print would then write to stdout, among the data.
+        return  # Closed: print would then write to stdout, among the data.
     print(f"{_program()}: {words.printable(message)}", file=sys.stderr, flush=True)
 
 
 def _program() -> str:
-    """Returns the command's name: that of its file, but for what tells the file from a library of the same name."""
+    """Returns the command's name: that of its file, without a suffix that tells it from a library of the same name."""
     return os.path.splitext(os.path.basename(sys.argv[0]))[0].removesuffix("_command")
 
 
 def _parse_flags(argv: Sequence[str]) -> list[str]:
+    help_text = io.StringIO()
     try:
-        return flags.FLAGS(argv)
+        with contextlib.redirect_stdout(help_text):
+            return flags.FLAGS(argv)
     except flags.Error as error:
         said = " ".join(str(error).split())
-        # What absl says of a flag that has to be given and was not.
+        # absl's message about a required flag that is missing.
         lacking = re.fullmatch(r"flag --(\w+)=None: Flag --\1 must have a value other than None\.", said)
         if lacking:
-            said = f"--{lacking[1]} has to be given"
+            said = f"--{lacking[1]} is required"
         say(f"{said} (--help lists the flags)")
         sys.exit(EXIT_UNUSABLE)
     except SystemExit:
-        # absl's help flags print and exit with 1; asking for help is no failure.
+        # absl heads the flags with the path of the program, and exits with 1: asking for help is no failure.
+        print(help_text.getvalue().replace(f"\n{argv[0]}:\n", "", 1).rstrip())
         sys.exit(EXIT_OK)
 
 
 def _guarded(main: Callable[[Sequence[str]], int | None], argv: Sequence[str]) -> int | None:
     try:
         if len(argv) > 1:
-            raise errors.UserError(f"unexpected argument {argv[1]!r}: all input is flags")
+            raise errors.UserError(f"unexpected argument {argv[1]!r}: this command takes flags only")
         return main(argv)
     except errors.UserError as error:
         for line in error.lines():
@@ -101,13 +119,13 @@ def _guarded(main: Callable[[Sequence[str]], int | None], argv: Sequence[str]) -
 
 
 def _drop_stdout() -> None:
-    """Sends what stdout still holds nowhere: the interpreter flushes it at exit."""
+    """Discards what stdout still holds, which the interpreter would write at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _tell_uncaught(kind, error, traceback) -> None:
     if issubclass(kind, KeyboardInterrupt):
-        # The interpreter then ends itself by SIGINT, which shells show as 130.
+        # The interpreter then ends itself by SIGINT, which shells show as status 130.
         say("interrupted")
     else:
         sys.__excepthook__(kind, error, traceback)

@@ -1,19 +1,19 @@
-"""One line of CSV, as every command here writes it."""
+"""One line of CSV, as every command writes it."""
 
 import csv
 from collections.abc import Iterable
 
 
 class _Line:
-    """A file whose `write` hands back what it was given."""
+    """A file whose `write` returns the line."""
 
     def write(self, line: str) -> str:
         return line
 
 
 _END = "\r\n"
-# The module quotes what holds a character of its line's end. A lone carriage return
-# within a cell has to be quoted, too: readers take it for an end of the line.
+# Python quotes cells with a character of the line's end. With this end it also quotes a lone
+# carriage return, which readers take for the end of a line.
 _line = csv.writer(_Line(), lineterminator=_END).writerow
 
 
@@ -23,5 +23,5 @@ def line(values: Iterable[object]) -> str:
 
 
 def cells(*values: object) -> str:
-    """Returns values as a part of a line; a single one must not be empty."""
+    """Returns values as a part of a line. A single value must not be empty."""
     return _line(values).removesuffix(_END)

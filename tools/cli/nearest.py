@@ -5,8 +5,10 @@ import shlex
 from collections.abc import Callable, Iterable, Sequence
 
 _NEAREST = 3
-# So many names are shorter than a sentence that says where they are listed.
+# Up to this count, naming all takes less room than the command that lists them.
 _ALL = 8
+# The part of the wanted letters that a near name has, in the same order.
+_SHARED = 2 / 3
 ROWS = "./bazelw run //perf:bench -- --list"
 REPORTED = "./bazelw run //perf:roofline -- --top=all"
 
@@ -21,13 +23,13 @@ def rows(**flags: Sequence[str]) -> str:
 
 
 def instead(name: str, known: Iterable[str], listed_by: str, written: Callable[[str], str] = str) -> str:
-    """Returns which names there are in place of an unknown one, for the end of an error message.
+    """Returns which names exist in place of an unknown one, for the end of an error message.
 
-    All names if they are few; else the three nearest and the command that lists all.
+    Names all of them if they are few. Otherwise names up to three similar ones and the command that lists all.
 
     Args:
       name: What the user wrote, a glob perhaps.
-      known: The names that there are.
+      known: The names that exist.
       listed_by: The command that lists all of them.
       written: Returns a name as the message has it, in quotes perhaps. The order is that of the names alone.
     """
@@ -35,10 +37,16 @@ def instead(name: str, known: Iterable[str], listed_by: str, written: Callable[[
     if len(names) <= _ALL:
         return f"there are: {', '.join(map(written, names)) or 'none'}"
     plain = name.casefold().strip("*?")
+    near = [(likeness, each) for each in names if (likeness := _likeness(plain, each.casefold())) is not None]
+    near.sort(key=lambda found: found[0], reverse=True)
+    listed = f"{listed_by} lists all {len(names)}"
+    if not near:
+        return listed
+    return f"the nearest are {', '.join(written(each) for _, each in near[:_NEAREST])}; {listed}"
 
-    def distance(known_name: str) -> tuple[bool, float]:
-        other = known_name.casefold()
-        return plain not in other, -difflib.SequenceMatcher(None, other, plain).ratio()
 
-    nearest = ", ".join(map(written, sorted(names, key=distance)[:_NEAREST]))
-    return f"the nearest are {nearest}; {listed_by} lists all {len(names)}"
+def _likeness(wanted: str, name: str) -> tuple[bool, float] | None:
+    """Returns how alike two names are, the more the larger; None if they share too few letters in one order."""
+    matcher = difflib.SequenceMatcher(None, name, wanted)
+    shared = sum(block.size for block in matcher.get_matching_blocks())
+    return (wanted in name, matcher.ratio()) if wanted and shared >= _SHARED * len(wanted) else None

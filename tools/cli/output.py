@@ -1,48 +1,128 @@
-"""Where a command's data goes: stdout, or a file that is written whole or not at all."""
+"""Where a command's data goes: stdout, or a file that is written whole or not at all.
+
+A command replaces its own earlier output and no other file. `roofline --format=json --out=report.json` replaces a JSON
+report; it refuses a run file, an HTML page or a program of that name.
+"""
 
 import contextlib
 import io
 import os
 import pathlib
+import re
 import shutil
 import sys
-from collections.abc import Callable, Iterable
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
 from typing import IO, Any
 
-from tileops.tools.cli import errors, paths
+from tileops.tools.cli import command, errors, paths
+
+HELP = "File to write. Default: stdout. A file that is no earlier output of this command is not replaced."
+FORMAT_HELP = "Form of the output. Default: the form of the ending of --out (.txt, .json, .csv, .html), else table."
+FORM_OF_ENDING = {".txt": "table", ".json": "json", ".csv": "csv", ".html": "html"}
+# How a file that a command wrote begins, by form. A table has no such beginning: its file is known by its ending.
+_BEGINNINGS = {
+    "json": rb'\{\s*"(is_prediction|base|device_name)":',
+    "csv": rb"op,(family|case_id),|access,size_mb,",
+    "html": rb'<!DOCTYPE html>\s*<html lang="en"><head><meta charset="utf-8">\s*<meta http-equiv="Content-Security-Policy"',
+    "textproto": rb"# proto-file: proto/benchmark\.proto",
+    "profile": rb"# proto-file: proto/gpu_profile\.proto",
+}
 
 
 class OutputError(errors.UserError):
     """A file that cannot be written; the message says which and why."""
 
 
-def refuse_input(name: str | None, inputs: Iterable[pathlib.Path]) -> None:
-    """Raises OutputError where what is to be written is one of the files to be read.
+def form(
+    name: str | None,
+    chosen: str | None,
+    endings: Mapping[str, str] = FORM_OF_ENDING,
+    default: str | None = "table",
+    flag: str = "format",
+) -> str:
+    """Returns the form of an output: the one that the user chose, or else the one of its file's ending.
 
     Args:
       name: The path of --out, as the user gave it; None is stdout.
+      chosen: The value of the flag of the form; None if the user gave none.
+      endings: The form of each ending.
+      default: The form of any other ending; None refuses another ending.
+      flag: The name of the flag of the form.
+
+    Raises:
+      OutputError: The flag contradicts the ending, or the ending tells no form.
+    """
+    ending = pathlib.PurePath(name or "").suffix
+    told = endings.get(ending)
+    if chosen and ending and told and chosen != told:
+        raise OutputError(f"--{flag}={chosen} contradicts --out={name}: the ending {ending} means {told}")
+    found = chosen or told or default
+    if found is None:
+        raise OutputError(
+            f"--out={name}: no form has the ending {ending}; use {', '.join(filter(None, endings))}, or choose the form by --{flag}"
+        )
+    return found
+
+
+def check(
+    name: str | None, form: str | Callable[[pathlib.Path], bool], inputs: Iterable[pathlib.Path] = (), flag: str = "out"
+) -> None:
+    """Checks that an output can be written, before the command computes it.
+
+    Args:
+      name: The path of --out, as the user gave it; None is stdout.
+      form: The form of the output. Or a function that returns whether the command may replace an existing file.
       inputs: The files that the command reads.
+      flag: The name of the flag.
+
+    Raises:
+      OutputError: The output is one of the inputs, its folder takes no file, or another file has its name.
     """
     if name is None:
         return
-    path = paths.user_path(name)
+    path = paths.user_path(name).resolve()
     for read in inputs:
         if os.path.isfile(path) and os.path.isfile(read) and path.samefile(read):
-            raise OutputError(
-                f"--out={name} is a file that this command reads, {read}, and would be lost; name another one"
-            )
+            raise OutputError(f"--{flag}={name} is a file that this command reads ({read}); name another one")
+    if os.path.isdir(path):
+        raise OutputError(f"--{flag}={name}: cannot write {path}: it is a folder")
+    if os.path.exists(path) and not os.path.isfile(path):
+        return  # a pipe or a device
+    try:
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}."):  # as `write` does
+            pass
+    except OSError as error:
+        raise OutputError(f"--{flag}={name}: cannot write {path}: {error.strerror}") from error
+    if not os.path.exists(path) or not path.stat().st_size:
+        return
+    is_own = form(path) if callable(form) else _is_of_form(path, form)
+    if not is_own:
+        raise OutputError(
+            f"--{flag}={name} exists, and this command replaces only its own earlier output of the same form;"
+            " name another file, or remove that one"
+        )
 
 
-def write(name: str | None, render: Callable[[Any], None], binary: bool = False) -> None:
-    """Has `render` write its data, as a stream, to where the user wants it.
+def _is_of_form(path: pathlib.Path, form: str) -> bool:
+    """Returns whether a file looks like an output of a command in this form."""
+    with open(path, "rb") as file:
+        head = file.read(1024)
+    if form in _BEGINNINGS:
+        return re.match(_BEGINNINGS[form], head) is not None
+    return path.suffix == ".txt" and b"\0" not in head
 
-    On a full disk, and where `render` raises, a file that was there stays as it
-    was. What is no regular file (a pipe, a device) is written to as it is.
+
+def write(name: str | None, render: Callable[[Any], None], binary: bool = False, says: bool = True) -> None:
+    """Has `render` write its data, as a stream, to where the user wants it, and says on stderr which file it wrote.
+
+    On a full disk, and if `render` raises, an existing file stays as it was. A pipe or device is written directly.
 
     Args:
       name: A path as the user gave it; None is stdout.
       render: Writes the data to the file that it is given: a TextIO, or with `binary` a BinaryIO.
       binary: Whether that is a file of bytes, not of text.
+      says: Whether to say which file was written.
 
     Raises:
       OutputError: The file cannot be written, or stdout is closed.
@@ -55,6 +135,8 @@ def write(name: str | None, render: Callable[[Any], None], binary: bool = False)
         _write_file(path.resolve(), render, binary)
     except OSError as error:
         raise OutputError(f"cannot write {path}: {error.strerror}") from error
+    if says:
+        command.say(f"wrote {path}")
 
 
 def _stdout(binary: bool) -> IO:

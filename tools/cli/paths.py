@@ -1,10 +1,8 @@
 """Where a command's files are: the user's paths, and the project's own data.
 
-`bazel run` starts a program inside its runfiles and names the directory that
-the user stands in by `BUILD_WORKING_DIRECTORY`; relative paths on a command
-line mean that one. The project's data (recorded runs, profiles) lies beside the
-sources wherever these were put: a checkout, a runfiles tree, or the directory
-that a Python zip unpacks itself to.
+`bazel run` starts a program in its runfiles and names the user's folder in `BUILD_WORKING_DIRECTORY`. Relative paths of
+flags refer to that folder. The project's data (recorded runs, profiles) is beside the sources: in a checkout, a runfiles
+tree, or the folder that a Python zip unpacks itself to.
 """
 
 import os
@@ -14,15 +12,15 @@ from collections.abc import Sequence
 
 
 def user_path(path: str | os.PathLike) -> pathlib.Path:
-    """Returns `path` as the user meant it: relative to where they stand."""
+    """Returns a path of a flag: a relative path refers to the user's current folder."""
     base = os.environ.get("BUILD_WORKING_DIRECTORY") or os.getcwd()
     return pathlib.Path(base, os.path.expanduser(path))
 
 
 def make_user_modules_importable(plugins: Sequence[str] = ()) -> None:
-    """Lets modules beside plugins' files, then those where the user stands, be imported.
+    """Makes modules beside plug-ins' files and in the user's folder importable, in this order.
 
-    An installed module of the same name comes before either.
+    An installed module of the same name takes precedence.
 
     Args:
       plugins: As `plugin_path` names them.
@@ -34,7 +32,7 @@ def make_user_modules_importable(plugins: Sequence[str] = ()) -> None:
 
 
 def plugin_path(name: str) -> str:
-    """A plugin's .py file by its absolute path, since other processes stand elsewhere; a module by its name."""
+    """Returns the absolute path of a plug-in's .py file, for processes in other folders; the name of a module as it is."""
     return str(user_path(name).absolute()) if name.endswith(".py") else name
 
 
@@ -46,8 +44,7 @@ def data_path(*parts: str) -> pathlib.Path:
         `data_path("perf", "recorded", "h200")`.
 
     Raises:
-      FileNotFoundError: It is not there; the target that runs lacks it in
-        `data`.
+      FileNotFoundError: The file is missing: the Bazel target lacks it in `data`.
     """
     # Not resolved: in a runfiles tree each file is a link to somewhere else.
     root = pathlib.Path(__file__).absolute().parents[2]

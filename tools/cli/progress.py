@@ -1,4 +1,4 @@
-"""The progress of a run on stderr: a display where that is a terminal, a line now and then where it is none."""
+"""The progress of a run on stderr: a live display on a terminal, otherwise a line every 30 seconds."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ from typing import Any
 
 from tileops.tools.cli import command
 
-# How often a line is said where there is no terminal. Seconds.
+# Time between two lines if stderr is no terminal. Seconds.
 _LINE_EVERY_S = 30.0
 
 
 class Progress:
-    """What has been done of a number of steps, what goes on now, and what went wrong so far."""
+    """Counts the steps that are done and the errors so far, and names the current step."""
 
     def __init__(self, total: int, shown: Any = None, task: Any = None) -> None:
-        """`total` steps; `shown` is rich's display and `task` its one task, None where lines are said."""
+        """Begins with `total` steps. `shown` is rich's display and `task` its one task; None if lines are printed."""
         self._shown, self._task = shown, task
         self._total, self._done, self._errors, self._step = total, 0, 0, ""
         self._began = time.monotonic()
 
     def begin(self, text: str) -> None:
-        """A step is begun; `text` says which."""
+        """Begins the step that `text` names."""
         self._step = text
         if self._shown is not None:
-            self._shown.update(self._task, description=text, refresh=True)  # a short step is seen too
+            self._shown.update(self._task, description=text, refresh=True)  # so that a short step shows
 
     def end(self, is_error: bool = False, is_counted: bool = True) -> None:
-        """A step has ended. One that is not counted was none: there is one less to do."""
+        """Marks the current step as done. If `is_counted` is false, lowers the total instead."""
         self._errors += is_error
         if is_counted:
             self._done += 1
         else:
             self._total -= 1
         if self._shown is not None:
-            # By itself the display would forget the pace with each change of the total.
+            # `advance` keeps the pace, which the display forgets if the total changes.
             self._shown.update(self._task, advance=1, counted=f"{self._done}/{self._total}", errors=self._errors)
 
     def line(self) -> str:
-        """Where the run is, in words; the time left as the pace so far tells it."""
+        """Returns the state of the run in words, with the time left at the pace so far."""
         passed_s = time.monotonic() - self._began
         left_s = passed_s * (self._total - self._done) / max(1, self._done)
         left = f"about {left_s / 60:.0f} min" if left_s > 120 else f"about {left_s:.0f} s"
@@ -53,15 +53,15 @@ class Progress:
 
 @contextlib.contextmanager
 def bar(total: int) -> Iterator[Progress]:
-    """A display of `total` steps: done, errors so far, time taken and left, and the current step."""
-    if not sys.stderr.isatty() or importlib.util.find_spec("rich") is None:
+    """Shows the progress of `total` steps: done, errors, time taken, time left, current step."""
+    if not sys.stderr.isatty():
         with _lines(Progress(total)) as told:
             yield told
         return
     from rich import console, progress, table, text  # only a display needs it
 
     class CurrentStep(progress.ProgressColumn):
-        """The current step on one line; the one column that gives way where a terminal is narrow."""
+        """Shows the current step on one line: the only column that a narrow terminal shortens."""
 
         def render(self, task: progress.Task) -> text.Text:
             return text.Text(task.description, no_wrap=True, overflow="ellipsis")
@@ -78,7 +78,7 @@ def bar(total: int) -> Iterator[Progress]:
         progress.TextColumn("left", table_column=whole()),
         CurrentStep(),
     )
-    # The time left is told from the pace of the last minutes: rows differ by two orders of magnitude.
+    # The time left follows the pace of the last minutes: times of rows differ by two orders of magnitude.
     with progress.Progress(
         *columns, console=console.Console(stderr=True), transient=True, speed_estimate_period=300.0
     ) as shown:
@@ -87,7 +87,7 @@ def bar(total: int) -> Iterator[Progress]:
 
 @contextlib.contextmanager
 def _lines(told: Progress) -> Iterator[Progress]:
-    """Says a line of `told` now and then while the block runs: by a thread, since a single step can take minutes."""
+    """Prints a line of `told` regularly while the block runs. A thread does so, since one step can take minutes."""
     ended = threading.Event()
 
     def say() -> None:

@@ -1,0 +1,111 @@
+"""A command replaces its own earlier output and no other file, and says which file it wrote."""
+
+import os
+
+import pytest
+
+from tileops.tools.cli import output
+
+OWN = {
+    "json": b'{\n"is_prediction": false,\n',
+    "csv": b"op,family,case_id\n",
+    "html": b'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">\n<meta http-equiv="Content-Security-Policy" x>',
+    "textproto": b"# proto-file: proto/benchmark.proto\n",
+    "profile": b"# proto-file: proto/gpu_profile.proto\n",
+}
+OTHERS = {
+    "run file": b"\x8a\x02\n\x87\x02\x08\x01",
+    "JSON lines": b'{"header": {"schema_version": 1}}\n',
+    "program": b"def main():\n",
+    "package.json": b'{\n  "name": "mine"\n}\n',
+    "page": b"<!DOCTYPE html><html><body>",
+}
+
+
+@pytest.fixture(autouse=True)
+def _stand_in(tmp_path, monkeypatch):
+    monkeypatch.setenv("BUILD_WORKING_DIRECTORY", str(tmp_path))
+
+
+@pytest.mark.parametrize("form", OWN)
+def test_an_output_replaces_one_of_its_own_form_alone(tmp_path, form):
+    output.check("new", form)
+    (tmp_path / "empty").touch()
+    output.check("empty", form)
+    for found, content in {**OWN, **OTHERS}.items():
+        (tmp_path / "there").write_bytes(content)
+        if found == form:
+            output.check("there", form)
+            continue
+        with pytest.raises(output.OutputError, match="--out=there exists, and this command replaces only its own"):
+            output.check("there", form)
+        assert (tmp_path / "there").read_bytes() == content
+
+
+def test_a_table_replaces_text_in_a_file_of_that_ending(tmp_path):
+    for name, content, is_replaced in (
+        ("report.txt", b"NVIDIA H200  run.binpb\n", True),
+        ("report.txt", b"\x00\x01", False),
+        ("kernels.py", b"import torch\n", False),
+    ):
+        (tmp_path / name).write_bytes(content)
+        if is_replaced:
+            output.check(name, "table")
+        else:
+            with pytest.raises(output.OutputError, match="exists"):
+                output.check(name, "table")
+
+
+def test_a_command_may_decide_by_itself_what_it_replaces(tmp_path):
+    (tmp_path / "there").write_bytes(b"mine")
+    output.check("there", lambda path: path.read_bytes() == b"mine")
+    with pytest.raises(output.OutputError, match="exists"):
+        output.check("there", lambda path: False)
+
+
+def test_an_output_that_cannot_be_written_is_refused_before_the_work(tmp_path):
+    (tmp_path / "in").write_bytes(b"x")
+    (tmp_path / "link").symlink_to("in")
+    os.mkfifo(tmp_path / "pipe")
+    output.check(None, "json")
+    output.check("pipe", "json")
+    output.check("/dev/null", "json")
+    for name, said in (
+        (".", "it is a folder"),
+        ("missing/x.json", "No such file or directory"),
+        ("link", "is a file that this command reads"),
+    ):
+        with pytest.raises(output.OutputError, match=said):
+            output.check(name, "json", [tmp_path / "in"])
+    assert sorted(os.listdir(tmp_path)) == ["in", "link", "pipe"]
+
+
+@pytest.mark.parametrize(
+    ("name", "chosen", "form"),
+    [
+        (None, None, "table"),
+        (None, "csv", "csv"),
+        ("x", None, "table"),
+        ("x.json", None, "json"),
+        ("x.html", "html", "html"),
+        ("x.txt", None, "table"),
+        ("x.log", "json", "json"),
+    ],
+)
+def test_the_ending_tells_the_form(name, chosen, form):
+    assert output.form(name, chosen) == form
+
+
+def test_a_form_that_contradicts_the_ending_is_refused():
+    with pytest.raises(output.OutputError, match="--format=csv contradicts --out=x.json: the ending .json means json"):
+        output.form("x.json", "csv")
+    with pytest.raises(output.OutputError, match="no form has the ending .weird; use .csv, or choose the form by --to"):
+        output.form("x.weird", None, {".csv": "csv"}, None, "to")
+
+
+def test_a_written_file_is_named(tmp_path, capsys):
+    output.write("x.txt", lambda out: out.write("text"))
+    assert (tmp_path / "x.txt").read_text() == "text"
+    assert capsys.readouterr().err.endswith(f": wrote {tmp_path}/x.txt\n")
+    output.write("x.txt", lambda out: out.write("more"), says=False)
+    assert capsys.readouterr().err == ""

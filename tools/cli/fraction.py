@@ -1,0 +1,35 @@
+"""Flags that take a fraction, as 5% or as 0.05."""
+
+import math
+
+from absl import flags
+
+
+class _Parser(flags.ArgumentParser):
+    """Reads 5% and 0.05 alike. A plain 5 would be 500%, which nobody means: it is an error."""
+
+    syntactic_help = "a fraction, as in 5% or 0.05"
+
+    def parse(self, argument: str | float) -> float:
+        """Returns the fraction that a text means. Raises ValueError."""
+        text = str(argument).strip()
+        try:
+            number = float(text.removesuffix("%"))
+        except ValueError:
+            raise ValueError("write a fraction as 5% or as 0.05") from None
+        if not (math.isfinite(number) and number >= 0):
+            raise ValueError("a fraction is finite and not negative; write it as 5% or as 0.05")
+        if text.endswith("%"):
+            return number / 100
+        if number >= 1:
+            raise ValueError(f"write {number:g}% or {number / 100:g}; {number:g} alone would be {number:.0%}")
+        return number
+
+
+def define(name: str, default: float, help: str) -> flags.FlagHolder[float]:
+    """Defines a flag of the calling module that takes a fraction."""
+    return flags.DEFINE(_Parser(), name, default, help, serializer=flags.ArgumentSerializer())
+
+
+# The flag belongs to the module that calls `define`: `--help` lists the flags of that module.
+flags.disclaim_key_flags()
