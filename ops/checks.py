@@ -89,7 +89,7 @@ def algebraic(value: Any) -> AdtValue:
 
 def parameter_error(op: str, name: str, declared: str, found: Any) -> OpConstructionError:
     """A parameter is not of its declared type."""
-    return OpConstructionError(f"{op}: parameter {name!r} is declared {declared}, and {found!r} was passed")
+    return OpConstructionError(f"{op}: parameter {name!r} is declared {declared}, but {found!r} was passed")
 
 
 @contextlib.contextmanager
@@ -120,11 +120,11 @@ def tensor_facts(op: str, name: str, tensor: Any, role: str = "input") -> tuple[
     try:
         if tensor.layout is not _STRIDED:
             raise OpCallError(
-                f"{op}: {role} {name!r} is laid out as {tensor.layout}, and ops take tensors of strides alone"
+                f"{op}: {role} {name!r} is laid out as {tensor.layout}, but ops take only strided tensors"
             )
         return tuple(tensor.shape), NAMES[tensor.dtype]
     except AttributeError:
-        raise OpCallError(f"{op}: {role} {name!r} must be a tensor, and a {type(tensor).__name__} was passed") from None
+        raise OpCallError(f"{op}: {role} {name!r} must be a tensor, but a {type(tensor).__name__} was passed") from None
     except KeyError:
         raise OpCallError(f"{op}: {role} {name!r} has dtype {tensor.dtype}, which no manifest can declare") from None
 
@@ -163,7 +163,7 @@ def call_device(
         if name in on_cpu:
             if tensor.device.type != "cpu":
                 raise OpCallError(
-                    f"{op}: input {name!r} is on {tensor.device}, and it lives on the cpu wherever the call is"
+                    f"{op}: input {name!r} is on {tensor.device}, but must be on the cpu, whatever the device of the call"
                 )
         elif tensor.device != first and not (first.type == "meta" and tensor.device.type == "cpu"):
             raise _device_error(op, name, tensor.device, first_name, first)
@@ -172,7 +172,7 @@ def call_device(
 
 def _device_error(op: str, name: str, found: Any, first_name: str, first: Any) -> OpCallError:
     return OpCallError(
-        f"{op}: input {name!r} is on {found} and {first_name!r} on {first}; all tensors of a call live on one device"
+        f"{op}: input {name!r} is on {found} and {first_name!r} on {first}; all tensors of a call must be on one device"
         " (metadata tensors of a call on meta may hold their values on the cpu)"
     )
 
@@ -181,7 +181,7 @@ def check_contiguous(op: str, name: str, tensor: Any) -> None:
     """Raises OpCallError where a tensor that is declared contiguous is not."""
     if not tensor.is_contiguous():
         raise OpCallError(
-            f"{op}: {name!r} is declared contiguous, and one with strides {list(tensor.stride())} for shape"
+            f"{op}: {name!r} is declared contiguous, but a tensor with strides {list(tensor.stride())} for shape"
             f" {list(tensor.shape)} was passed"
         )
 
@@ -190,7 +190,7 @@ def presence_error(op: str, name: str, condition: str, wanted: bool) -> OpCallEr
     """A tensor is passed where its condition does not hold, or missing where it does."""
     found = "None was passed" if wanted else "a tensor was passed"
     return OpCallError(
-        f"{op}: input {name!r} is present exactly where {condition!r} holds; it {'does' if wanted else 'does not'}, and {found}"
+        f"{op}: input {name!r} must be given if and only if {condition!r} holds; it {'does' if wanted else 'does not'}, but {found}"
     )
 
 
@@ -200,7 +200,7 @@ def combo_error(
     """The dtypes of a call are no combination that the entry accepts."""
     shown = ", ".join(f"{name} = {dtype}" for name, dtype in zip(names, found, strict=True))
     options = "; ".join(", ".join(combo) for combo in allowed)
-    return OpCallError(f"{op}: {shown} is no accepted combination of ({', '.join(names)}); accepted are: {options}")
+    return OpCallError(f"{op}: {shown} is not an accepted combination of ({', '.join(names)}); accepted are: {options}")
 
 
 def split_buffers(op: str, names: tuple[str, ...], out: Any) -> tuple[Any, ...]:
@@ -222,7 +222,7 @@ def check_buffer(op: str, name: str, buffer: Any, record: TensorRecord, device: 
     shape, dtype = tensor_facts(op, name, buffer, "the buffer for output")
     if shape != record.shape or dtype != record.dtype or device_name(buffer.device) != device:
         raise OpCallError(
-            f"{op}: the buffer for {name!r} is {dtype}{list(shape)} on {buffer.device}, and the output is"
+            f"{op}: the buffer for {name!r} is {dtype}{list(shape)} on {buffer.device}, but the output is"
             f" {record.dtype}{list(record.shape)} on {device}"
         )
     if not (buffer.is_contiguous() or lies_apart(buffer)):
@@ -244,7 +244,7 @@ def check_written(op: str, name: str, tensor: Any) -> None:
 def refuse_buffer(op: str, name: str, buffer: Any) -> None:
     """Raises OpCallError where a buffer is passed for an output that the call lacks."""
     if buffer is not None:
-        raise OpCallError(f"{op}: a buffer for output {name!r} was passed, and this call has no such output: pass None")
+        raise OpCallError(f"{op}: a buffer for output {name!r} was passed, but this call has no such output: pass None")
 
 
 def lies_apart(tensor: Any) -> bool:
@@ -268,7 +268,7 @@ def axis_error(op: str, name: str, axis: int, term: str, expected: Any, shape: t
     found = list(shape[axis:][: len(expected)]) if isinstance(expected, (tuple, list)) else shape[axis]
     wanted = list(expected) if isinstance(expected, (tuple, list)) else expected
     return OpCallError(
-        f"{op}: axis {axis} of {name!r} is declared {term!r}, which is {wanted} in this call, and {found} was found"
+        f"{op}: axis {axis} of {name!r} is declared {term!r}, which is {wanted} in this call, but {found} was found"
         f" (shape {list(shape)})"
     )
 
@@ -279,7 +279,7 @@ def check_extents(
     """Raises OpCallError where an output would have an axis of negative length, which its term alone does not rule out."""
     if any(size < 0 for size in shape):
         raise OpCallError(
-            f"{op}: {name!r} is declared {term}, which is {list(shape)} in this call, and no axis is negative{_shown(shapes)}"
+            f"{op}: {name!r} is declared {term}, which is {list(shape)} in this call, but no axis may be negative{_shown(shapes)}"
         )
 
 
@@ -294,7 +294,7 @@ def unsolvable_error(op: str, name: str, axis: int, term: str, index: str, shape
 def dtype_error(op: str, name: str, term: str, allowed: tuple[str, ...], found: str) -> OpCallError:
     """A tensor's dtype is not what its term stands for in this call."""
     meaning = "" if allowed == (term,) else f", which is {' or '.join(allowed)} in this call"
-    return OpCallError(f"{op}: dtype of {name!r} is declared {term!r}{meaning}, and {found} was found")
+    return OpCallError(f"{op}: dtype of {name!r} is declared {term!r}{meaning}, but {found} was found")
 
 
 def rule_error(
@@ -328,9 +328,7 @@ class _NoModule:
         self._name, self._why = name, why
 
     def __getattr__(self, name: str) -> Any:
-        raise OpNotAvailableError(
-            f"{self._name}.{name} is no formula yet: {self._name} cannot be imported: {self._why}"
-        )
+        raise OpNotAvailableError(f"{self._name}.{name} cannot be used: {self._name} cannot be imported: {self._why}")
 
 
 def formula_module(name: str) -> Any:
@@ -355,9 +353,9 @@ def price(op: str, formula: str, value: Any) -> int:
     is_number = isinstance(value, (numbers.Integral, float)) and not isinstance(value, bool)
     whole = is_number and math.isfinite(value)
     if not whole or value < 0 or value != int(value):
-        raise OpCallError(f"{op}: {formula} gave {value!r}, and a price is a finite non-negative integer")
+        raise OpCallError(f"{op}: {formula} gave {value!r}, but a price must be a finite non-negative integer")
     if value > _MAX_PRICE:
-        raise OpCallError(f"{op}: {formula} gave {value!r}, and a price is at most {_MAX_PRICE}")
+        raise OpCallError(f"{op}: {formula} gave {value!r}, but a price must be at most {_MAX_PRICE}")
     return int(value)
 
 
@@ -369,5 +367,5 @@ def price_error(op: str, formula: str, error: Exception) -> OpCallError:
 def price_pair(op: str, formula: str, value: Any) -> tuple[int, int]:
     """What a func formula gave, as (flops, bytes). Raises OpCallError where it is no pair of prices."""
     if not isinstance(value, tuple) or len(value) != 2:
-        raise OpCallError(f"{op}: {formula} gave {value!r}, and a formula gives (flops, bytes)")
+        raise OpCallError(f"{op}: {formula} gave {value!r}, but a formula must return (flops, bytes)")
     return price(op, f"flops of {formula}", value[0]), price(op, f"bytes of {formula}", value[1])

@@ -117,7 +117,7 @@ def _whose(op: BaseOp, name: str, inputs: tuple[Any, ...]) -> str:
     )
     others = ", ".join(repr(other) for other in op.implementation_names() if other != name)
     instead = f"; target= takes another implementation: {others}" if others else ""
-    return f"{op.ENTRY}: implementation {name!r} raised this{' where ' + laid_out if laid_out else ''}{instead}"
+    return f"{op.ENTRY}: implementation {name!r} raised this{' with ' + laid_out if laid_out else ''}{instead}"
 
 
 def _run_in_stages(op: BaseOp, call: CheckedCall, inputs: tuple[Any, ...]) -> Any:

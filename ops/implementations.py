@@ -32,13 +32,13 @@ class Implementation:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
             raise ValueError(
-                f"{self.name!r} cannot name an implementation: a name has letters, digits, '_', and behind the first"
-                " of them '.', '-' and '+'; give it another"
+                f"{self.name!r} cannot name an implementation: a name has letters, digits, '_', and after the first"
+                " character '.', '-' and '+'; choose another name"
             )
         if self.name in _RESERVED:
             raise ValueError(
-                f"{self.name!r} cannot name an implementation: --implementation={self.name} means something else; give"
-                " it another name"
+                f"{self.name!r} cannot name an implementation: --implementation={self.name} has another meaning; choose"
+                " another name"
             )
 
     def serves(self, call: CheckedCall) -> bool:

@@ -51,7 +51,7 @@ def instance(handle: str) -> BaseOp:
     """The op of a handle. Raises OpNotAvailableError where it lives no more, or lived in another process."""
     op = _INSTANCES.get(handle)
     if op is None:
-        raise OpNotAvailableError(f"a graph calls the op {handle}, and no such op lives in this process: construct it")
+        raise OpNotAvailableError(f"a graph calls the op {handle}, but this process has no such op: construct it")
     return op
 
 
@@ -127,7 +127,7 @@ def refuse_gradients(op: str, tensors: Iterable[Any]) -> None:
     for tensor in tensors:
         if tensor is not None and tensor.requires_grad:
             raise OpCallError(
-                f"{op}: a tensor of the call requires a gradient, and ops have no derivative: call it under"
+                f"{op}: a tensor of the call requires a gradient, but ops have no derivative: call it under"
                 " torch.no_grad(), or pass tensor.detach()"
             )
 
@@ -140,12 +140,12 @@ def refuse_transforms(op: str, tensors: Iterable[Any]) -> None:
             continue
         if functorch.is_batchedtensor(tensor):
             raise OpCallError(
-                f"{op}: a tensor of the call is batched by torch.vmap, and ops cannot be: call it on the batch"
+                f"{op}: a tensor of the call is batched by torch.vmap, but ops cannot be: call it on the batch"
             )
         is_dual = forward_ad._current_level >= 0 and forward_ad.unpack_dual(tensor).tangent is not None
         if is_dual or functorch.is_gradtrackingtensor(tensor):
             raise OpCallError(
-                f"{op}: a tensor of the call carries a derivative, and ops have none: pass its primal values alone"
+                f"{op}: a tensor of the call carries a derivative, but ops have none: pass only its primal values"
             )
 
 

@@ -49,7 +49,7 @@ def check_outputs(
     returned = result if isinstance(result, tuple) else (result,)
     if len(returned) != len(names):
         raise OpCallError(
-            f"{call.op}: implementation {implementation!r} returned {len(returned)} outputs, and the signature declares"
+            f"{call.op}: implementation {implementation!r} returned {len(returned)} outputs, but the signature declares"
             f" {len(names)} ({', '.join(names)})"
         )
     outputs, device = call.outputs, call.device
@@ -77,7 +77,7 @@ def check_outputs(
             shape, dtype = checks.tensor_facts(call.op, name, tensor, "output")
             raise OpCallError(
                 f"{call.op}: implementation {implementation!r} returned {name!r} as {dtype}{list(shape)} on"
-                f" {tensor.device}, and the signature declares {record.dtype}{list(record.shape)} on {call.device}"
+                f" {tensor.device}, but the signature declares {record.dtype}{list(record.shape)} on {call.device}"
             )
         if aliases and name in aliases:
             if tensor is not aliases[name]:
@@ -88,7 +88,7 @@ def check_outputs(
         # Asked cheaply first: nobody else holds the storage of a tensor that is new.
         elif (_holders(tensor) > _ALONE or id(tensor) in map(id, given)) and _shares_storage(tensor, given):
             raise OpCallError(
-                f"{call.op}: implementation {implementation!r} returned {name!r} in the storage of an input, and the"
+                f"{call.op}: implementation {implementation!r} returned {name!r} in the storage of an input, but the"
                 " signature declares a tensor of its own: return a copy"
             )
         elif not (tensor.is_contiguous() or checks.lies_apart(tensor)):
@@ -106,7 +106,7 @@ def _shares_storage(tensor: torch.Tensor, given: Iterable[Any]) -> bool:
 
 
 def _storage_error(op: str, implementation: str, name: str, what: str) -> OpCallError:
-    return OpCallError(f"{op}: implementation {implementation!r} returned {name!r} as a tensor of its own, not {what}")
+    return OpCallError(f"{op}: implementation {implementation!r} returned {name!r} as a new tensor, not as {what}")
 
 
 def check_apart(op: str, buffers: Mapping[str, torch.Tensor]) -> None:

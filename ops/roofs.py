@@ -37,5 +37,5 @@ def tensor_core_roof(dtype: str) -> str:
       KeyError: no tensor core takes that dtype, so the op must name another unit.
     """
     if dtype not in _TENSOR_CORE:
-        raise KeyError(f"no tensor core takes {dtype}; those that do: {', '.join(_TENSOR_CORE)}")
+        raise KeyError(f"no tensor core takes {dtype}, only {', '.join(_TENSOR_CORE)}")
     return _TENSOR_CORE[dtype]

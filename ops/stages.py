@@ -68,11 +68,11 @@ class Recording:
             if len(found) != 1:
                 there = f"its stages {' and '.join(found)} are" if found else f"none of its stages ({self._shown()}) is"
                 mend = " name the one meant with `with stage(name):`" if found else " add one to `composition`"
-                raise OpCallError(f"{self.op}: a sub-op {call.op} was called, and {there} of that op;{mend}")
+                raise OpCallError(f"{self.op}: a sub-op {call.op} was called, but {there} of that op;{mend}")
             (name,) = found
         elif self._entries.get(name) != call.op:
             raise OpCallError(
-                f"{self.op}: {call.op} was called as stage {name!r}, and the composition's stages are {self._shown()}"
+                f"{self.op}: {call.op} was called as stage {name!r}, but the composition's stages are {self._shown()}"
             )
         self.calls[name].append(call)
 

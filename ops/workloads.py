@@ -74,7 +74,7 @@ def _build(
         )
         if tuple(array.shape) != tensor.shape:
             raise ValueError(
-                f"{op}: case {case_id}: {tensor.values.name} fills {tensor.name!r} with shape {list(array.shape)}, and"
+                f"{op}: case {case_id}: {tensor.values.name} fills {tensor.name!r} with shape {list(array.shape)}, but"
                 f" the row's is {list(tensor.shape)}"
             )
         # A GPU call holds its metadata on the GPU; a meta call on the CPU, where it keeps its values.

@@ -1,6 +1,6 @@
-"""What only calls can show: roofs, prices, `when`s, and whether the reference runs.
+"""Checks that need calls: roofs, prices, every `when`, and whether the reference runs.
 
-Every row is called on `meta`, which runs no implementation; the cheapest one also runs the reference on the CPU.
+Every row is called on `meta`, which runs no implementation. The cheapest row also runs the reference on the CPU.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from tileops.ops.errors import OpNotAvailableError
 from tileops.ops.op import Op
 from tileops.ops.roofs import ROOF_KEYS
 
-# What the reference's row may take: any machine that builds this project has so much, and so much patience.
+# Limits of the row that runs the reference: any machine that builds this project can run it.
 _MOST_BYTES, _MOST_FLOPS = 1 << 28, 2e10
-# A `when` is asked before every call, wherever it is.
+# A `when` is asked before every call, on any device.
 _DEVICES = ("cpu", "cuda:0")
-# What an op says of its last call, beside the price itself.
+# What an op reports about its last call, beside the price itself.
 _OF_A_CALL = ("roof_key", "eval_roofline_read_bytes", "roofline_data_terms")
 
 
 def check_calls(subject: Subject, no_price: str, findings: Findings) -> None:
-    """Call the public class on every row of its entry, and its reference on the cheapest.
+    """Calls the public class on every row of its entry, and its reference on the cheapest.
 
     Args:
       subject: an entry with a public class and an implementation.
-      no_price: why its calls cannot be priced, which is reported elsewhere; "" where they can.
-      findings: takes what is found.
+      no_price: why its calls cannot be priced, which another check reports; "" if they can.
+      findings: gets the defects.
     """
     _CallCheck(subject, no_price, findings).run()
 
@@ -59,7 +59,7 @@ class _CallCheck:
         if flops > _MOST_FLOPS or nbytes > _MOST_BYTES:
             self._findings.not_reached(
                 f"{self._subject.entry}: whether the reference runs: its cheapest row, {case.case_id}, takes {flops:.2g} flops"
-                f" and {nbytes:.2g} bytes, and this check runs up to {_MOST_FLOPS:.2g} and {_MOST_BYTES:.2g}; add a small row"
+                f" and {nbytes:.2g} bytes, but this check runs at most {_MOST_FLOPS:.2g} and {_MOST_BYTES:.2g}; add a small row"
             )
             return
         self._reference(case)
@@ -92,11 +92,11 @@ class _CallCheck:
             self._add(
                 member,
                 "C015",
-                f"gives {said!r} before a call, when no shape or dtype is bound; read self.last_call first",
+                f"returns {said!r} before a call, when no shape or dtype is bound; read self.last_call first",
             )
 
     def _row(self, case: WorkloadCase) -> tuple[int, int] | None:
-        """Call one row on meta and ask everything about it; its price, where it has one."""
+        """Calls one row on meta and checks everything about it; returns its price, or None if it has none."""
         try:
             op = workloads.construct(self._class, case, device="meta")
             inputs = workloads.build_inputs(self._class, case, "meta")
@@ -120,7 +120,7 @@ class _CallCheck:
         return price
 
     def _asked(self, ask: Callable[[], Any], member: str, code: str, case: WorkloadCase) -> Any:
-        """What the op answers; None where it raises, which is a finding."""
+        """Returns what the op answers; None if it raises, which is a finding."""
         try:
             return ask()
         except Exception as error:  # an author's code may raise anything
@@ -130,10 +130,10 @@ class _CallCheck:
     def _roof(self, op: Op, case: WorkloadCase) -> None:
         key = self._asked(op.roof_key, "roof_key", "C014", case)
         if key is not None and key not in ROOF_KEYS:
-            self._add("roof_key", "C014", f"gives {key!r} on the row {case.case_id}; keys are {', '.join(ROOF_KEYS)}")
+            self._add("roof_key", "C014", f"returns {key!r} on the row {case.case_id}; keys are {', '.join(ROOF_KEYS)}")
 
     def _stages(self, op: Op, case: WorkloadCase) -> bool:
-        """Whether the reference calls the ops of the composition's stages, and no others, wherever the row runs."""
+        """Returns whether the reference calls the ops of the composition's stages and no others."""
         if not op.STAGES:
             return True
         try:
@@ -160,7 +160,7 @@ class _CallCheck:
             self._add(
                 "roofline_data_terms",
                 "C018",
-                f"gives {terms!r} on the row {case.case_id}; write a dict of names to ints",
+                f"returns {terms!r} on the row {case.case_id}; return a dict of names to ints",
             )
 
     def _check_bytes(self, case: WorkloadCase, nbytes: int) -> None:
@@ -169,7 +169,7 @@ class _CallCheck:
             self._add(
                 "eval_roofline",
                 "C016",
-                f"gives a price of 0 bytes on the row {case.case_id}, whose tensors hold {held}: correct the entry's `bytes` or `func`",
+                f"returns a price of 0 bytes on the row {case.case_id}, whose tensors hold {held}: correct the entry's `bytes` or `func`",
             )
 
     def _check_read_half(self, op: Op, case: WorkloadCase, nbytes: int) -> None:
@@ -184,7 +184,7 @@ class _CallCheck:
             return
         self._read_half.add(True)
         if type(read) is not int or not 0 <= read <= nbytes:
-            message = f"gives {read!r} on the row {case.case_id}, and reads are an int between 0 and the {nbytes} bytes of its price"
+            message = f"returns {read!r} on the row {case.case_id}; return an int between 0 and the {nbytes} bytes of its price"
             self._add(member, "C017", message)
 
     def _whens(self, call: CheckedCall, case: WorkloadCase) -> None:
@@ -195,7 +195,7 @@ class _CallCheck:
                 call.device = device
                 problem = _judges(found.when, call)
                 if problem:
-                    message = f"its `when` {problem} on the row {case.case_id} on {device}; it takes a checked call and gives a bool"
+                    message = f"its `when` {problem} on the row {case.case_id} on {device}; it must take a checked call and return a bool"
                     place = place_of(found.when) or self._subject.place
                     self._findings.add(place, self._subject.entry, f"implementation {found.name}", "C013", message)
                     break
@@ -211,15 +211,15 @@ class _CallCheck:
 
 
 def _is_term(item: tuple[Any, Any]) -> bool:
-    """Whether a data term is a count, NumPy's included, under a name."""
+    """Returns whether a data term is a count, NumPy's included, under a name."""
     name, count = item
     return type(name) is str and isinstance(count, numbers.Integral) and not isinstance(count, bool)
 
 
 def _judges(when: Any, call: CheckedCall) -> str:
-    """What is wrong with a `when`; "" where nothing is."""
+    """Returns what is wrong with a `when`; "" if nothing is."""
     try:
         verdict = when(call)
     except Exception as error:  # an author's code may raise anything
         return f"raises {describe(error)}"
-    return "" if type(verdict) is bool else f"gives {verdict!r}"
+    return "" if type(verdict) is bool else f"returns {verdict!r}"

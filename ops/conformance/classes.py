@@ -1,4 +1,4 @@
-"""The classes that stand behind entries: what each module offers, and whether it is the entry's public class."""
+"""The classes behind entries: what each module offers, and whether it is the entry's public class."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tileops.ops.op import Op
 
 _ROOT = pathlib.Path(__file__).absolute().parents[2]
 
-# What of Op no class of an op may replace: a price is then of another call, or of none.
+# Members of Op that no class of an op may replace: the price would refer to another call, or to none.
 _FINAL = ("last_call", "_complete", "_execute", "_in_graph")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Subject:
-    """One entry: its generated class, and the public class that completes it (None where there is none)."""
+    """One entry: its generated class, and the public class that completes it (None if there is none)."""
 
     generated: type[Op]
     public: type[Op] | None
@@ -35,13 +35,13 @@ class Subject:
 
     @property
     def place(self) -> str:
-        """Where the code stands; without code, where the entry does."""
+        """The place of the code; without code, the place of the entry."""
         return self.generated.SPEC if self.public is None else place_of(self.public)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Modules:
-    """What could be imported.
+    """The modules that could be imported.
 
     Attributes:
       generated: the generated modules.
@@ -53,12 +53,12 @@ class Modules:
 
 
 def import_modules(generated_dir: str | None, plugins: Sequence[str], findings: Findings) -> Modules:
-    """Import the project's modules (or those emitted for a manifest outside it), then the plugins.
+    """Imports the project's modules (or those emitted for a manifest outside it), then the plugins.
 
     Args:
       generated_dir: folder of modules that //codegen:emit wrote; None for the project's own.
       plugins: modules by dotted name, or absolute paths of .py files.
-      findings: takes a C001 for each module that cannot be imported; the others are imported all the same.
+      findings: gets a C001 for each module that cannot be imported; the other modules are imported.
     """
     generated: list[types.ModuleType] = []
     written: list[types.ModuleType] = []
@@ -88,13 +88,13 @@ def _import(load: Callable[[], types.ModuleType], name: str, findings: Findings)
 
 
 def _raised_at(error: BaseException) -> str:
-    """`file:line` of the innermost frame that is no part of Python's own import."""
+    """Returns the `file:line` of the innermost frame outside Python's own import."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "importlib" not in frame.filename]
     return f"{_relative(frames[-1].filename)}:{frames[-1].lineno}" if frames else ""
 
 
 def place_of(thing: object) -> str:
-    """`file:line` of a class or function, relative to the project; "" where Python does not know."""
+    """Returns the `file:line` of a class or function, relative to the project; "" if Python does not know it."""
     try:
         file, (_, line) = inspect.getsourcefile(thing), inspect.getsourcelines(thing)
     except (OSError, TypeError):  # made by exec or in C: there is no line to show
@@ -108,7 +108,7 @@ def _relative(file: str) -> str:
 
 
 def subjects(modules: Modules, findings: Findings) -> list[Subject]:
-    """Every entry with its classes, in the order of the manifest; what is wrong with them goes to `findings`."""
+    """Returns every entry with its classes, in the order of the manifest. Reports defects to `findings`."""
     generated = catalogue.classes_of(modules.generated)
     offered = catalogue.classes_of([*modules.generated, *modules.written])
     found = []
@@ -119,7 +119,7 @@ def subjects(modules: Modules, findings: Findings) -> list[Subject]:
             _absent(subject, modules.written, findings)
         elif not issubclass(public, base):
             message = (
-                f"does not subclass {base.__module__}.{entry}, so neither its calls nor its price are the manifest's"
+                f"does not subclass {base.__module__}.{entry}, so neither its calls nor its price follow the manifest"
             )
             findings.add(subject.place, entry, "class", "C003", message)
             subject = dataclasses.replace(subject, public=None)
@@ -128,7 +128,7 @@ def subjects(modules: Modules, findings: Findings) -> list[Subject]:
 
 
 def _absent(subject: Subject, written: Iterable[types.ModuleType], findings: Findings) -> None:
-    """Say why the catalogue offers no class but the generated one."""
+    """Reports why the catalogue offers only the generated class."""
     entry, base = subject.entry, subject.generated
     for module in written:
         namesake = vars(module).get(entry)
@@ -136,34 +136,32 @@ def _absent(subject: Subject, written: Iterable[types.ModuleType], findings: Fin
             continue
         if not issubclass(namesake, base):
             message = (
-                f"does not subclass {base.__module__}.{entry}, so neither its calls nor its price are the manifest's"
+                f"does not subclass {base.__module__}.{entry}, so neither its calls nor its price follow the manifest"
             )
             findings.add(place_of(namesake), entry, "class", "C003", message)
         else:
-            message = (
-                f"stands in {namesake.__module__} and is imported by {module.__name__}: define it where it is offered"
-            )
+            message = f"is defined in {namesake.__module__} and imported by {module.__name__}: define it in the importing module"
             findings.add(place_of(namesake), entry, "class", "C004", message)
         return
     names = {module.__name__ for module in written}
     others = [one for one in base.__subclasses__() if one.__module__ in names]
     for other in others:
-        message = f"{other.__qualname__} subclasses the generated class under another name or scope: name it {entry}, at the module's top"
+        message = f"{other.__qualname__} subclasses the generated class under another name or scope: name it {entry}, at module level"
         findings.add(place_of(other), entry, "class", "C004", message)
     if not others and base.STATUS == "implemented":
-        message = f"the entry is implemented, and no module has a class {entry}: write it, or make the entry spec-only"
+        message = f"the entry is implemented, but no module has a class {entry}: write it, or make the entry spec-only"
         findings.add(subject.place, entry, "class", "C002", message)
 
 
 def check_class(subject: Subject, findings: Findings) -> None:
-    """Whether the public class leaves alone what the manifest settles: checks, cases, names, and the price."""
+    """Checks that the public class keeps what the manifest decides: checks, cases, names and the price."""
     for name, value in vars(subject.generated).items():
         if name.startswith("_") or name == "forward":
             continue
         if inspect.getattr_static(subject.public, name) is not value:
-            message = "is settled by the manifest, and this class has another: change the entry instead"
+            message = "is decided by the manifest, but this class replaces it: change the entry instead"
             findings.add(subject.place, subject.entry, name, "C007", message)
     for name in _FINAL:
         if inspect.getattr_static(subject.public, name) is not inspect.getattr_static(Op, name):
-            message = "says which call is priced, and this class has another: leave it as Op has it"
+            message = "decides which call is priced, but this class replaces it: keep the one of Op"
             findings.add(subject.place, subject.entry, name, "C007", message)

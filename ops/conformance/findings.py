@@ -1,10 +1,10 @@
-"""What the conformance check says: findings under stable codes, and the table of those codes."""
+"""Findings of the conformance check under stable codes, and the table of those codes."""
 
 from __future__ import annotations
 
 import dataclasses
 
-# Code -> what it says, in one line; docs/defect-codes.md explains each. C belongs to the code of ops.
+# Code -> its meaning in one line; docs/defect-codes.md explains each. C belongs to the code of ops.
 CODES: dict[str, str] = {
     "C001": "a module of ops cannot be imported",
     "C002": "an implemented entry has no class of its own",
@@ -33,9 +33,9 @@ class Finding:
     """One defect of an op's code.
 
     Attributes:
-      place: `file:line` of the code (or of the manifest entry, where there is no code).
+      place: `file:line` of the code (or of the manifest entry, if there is no code).
       op: the entry; "" for a module.
-      member: what of the class it is about ("roof_key", "implementation triton").
+      member: the part of the class ("roof_key", "implementation triton").
       message: one sentence: what is wrong and what to do.
       code: a key of CODES.
     """
@@ -52,7 +52,7 @@ class Finding:
 
 
 class Findings:
-    """Collects what is found, in the order of the catalogue; the same thing is said once."""
+    """Collects findings in the order of the catalogue, each once."""
 
     def __init__(self) -> None:
         self._found: dict[Finding, None] = {}
@@ -60,17 +60,17 @@ class Findings:
         self._no_verdict: dict[str, None] = {}
 
     def add(self, place: str, op: str, member: str, code: str, message: str) -> None:
-        """Record a defect. `code` is a key of CODES; the message becomes one printable line."""
+        """Records a defect. `code` is a key of CODES; the message becomes one printable line."""
         if code not in CODES:
             raise KeyError(f"unknown conformance code {code}")
         self._found[Finding(place=place, op=op, member=member, message=_line(message), code=code)] = None
 
     def not_reached(self, what: str) -> None:
-        """Record a check that a missing fact kept from being made; `what` names both."""
+        """Records a check that could not be made; `what` names the check and the missing fact."""
         self._unreached[_line(what)] = None
 
     def no_read_half(self, op: str) -> None:
-        """Record an op that declares no read half: no defect, but NO-VERDICT in the bytes audit."""
+        """Records an op that declares no read half: no defect, but NO-VERDICT in the bytes audit."""
         self._no_verdict[op] = None
 
     def __iter__(self):
@@ -91,7 +91,7 @@ class Findings:
 
 
 def describe(error: BaseException) -> str:
-    """An error as messages show it: its type, and what it says."""
+    """Returns an error as messages show it: its type and its text."""
     return f"{type(error).__name__}: {error}"
 
 

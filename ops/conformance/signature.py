@@ -1,4 +1,4 @@
-"""Whether `__init__`, `forward` and the implementations take what the entry's signature declares, item by item."""
+"""Checks that `__init__`, `forward` and the implementations take what the entry's signature declares."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _KINDS = {
 
 
 def check_signatures(subject: Subject, findings: Findings) -> None:
-    """Compare `__init__` and `forward` of the public class with the generated ones, which the manifest settles."""
+    """Compares `__init__` and `forward` of the public class with those of the generated class."""
     for name, code in (("__init__", "C005"), ("forward", "C006")):
         declared, found = (inspect.unwrap(getattr(owner, name)) for owner in (subject.generated, subject.public))
         if found is declared:
@@ -29,25 +29,25 @@ def check_signatures(subject: Subject, findings: Findings) -> None:
 
 
 def differences(declared: inspect.Signature, found: inspect.Signature) -> list[str]:
-    """What differs between two signatures: a missing, added or misplaced parameter, its kind, its default."""
+    """Returns the differences of two signatures: a missing, added or misplaced parameter, its kind, its default."""
     wanted, given = dict(declared.parameters), dict(found.parameters)
     messages = [f"lacks {name!r}, which the signature declares" for name in wanted if name not in given]
     messages += [f"takes {name!r}, which the signature does not declare" for name in given if name not in wanted]
     common = [name for name in wanted if name in given]
     order = [name for name in given if name in wanted]
     if common != order:
-        messages.append(f"takes {', '.join(order)} in this order, and the signature declares {', '.join(common)}")
+        messages.append(f"takes {', '.join(order)} in this order, but the signature declares {', '.join(common)}")
     for name in common:
         one, other = wanted[name], given[name]
         if one.kind is not other.kind:
-            messages.append(f"takes {name!r} as {_KINDS[other.kind]}, and the signature declares it {_KINDS[one.kind]}")
+            messages.append(f"takes {name!r} as {_KINDS[other.kind]}, but the signature declares it {_KINDS[one.kind]}")
         if not _same(one.default, other.default):
-            messages.append(f"{_default(other)} for {name!r}, and the signature declares {_default(one)}")
+            messages.append(f"{_default(other)} for {name!r}, but the signature declares {_default(one)}")
     return messages
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Equal and of one type: True is no 1, and 1 no 1.0."""
+    """Returns whether two values are equal and of one type: True is not 1, and 1 is not 1.0."""
     return type(one) is type(other) and one == other
 
 
@@ -58,7 +58,7 @@ def _default(parameter: inspect.Parameter) -> str:
 
 
 def check_implementation(subject: Subject, implementation: Implementation, findings: Findings) -> None:
-    """Whether an implementation can be called as `(op, call, *inputs)`, output buffers last."""
+    """Checks that an implementation can be called as `(op, call, *inputs)`, output buffers last."""
     function = implementation.function
     member = f"implementation {implementation.name}"
     try:

@@ -45,7 +45,7 @@ def test_2_1_a_real_valued_formula_yields_an_int_or_an_error_that_names_it():
     assert called(entry, meta(3, 4)).eval_roofline()[0] == 6
     assert type(called(entry, meta(3, 4)).eval_roofline()[0]) is int
     with pytest.raises(
-        OpCallError, match=r"DemoFwdOp: flops \(demo.yaml:\d+\) gave 7.5, and a price is a finite non-negative"
+        OpCallError, match=r"DemoFwdOp: flops \(demo.yaml:\d+\) gave 7.5, but a price must be a finite non-negative"
     ):
         called(entry, meta(3, 5)).eval_roofline()
 

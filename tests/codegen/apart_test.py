@@ -72,7 +72,7 @@ def test_a_buffer_for_an_output_that_the_call_lacks_is_refused(tmp_path):
     op = build(tmp_path, {OP: entry})[OP]()
     buffers = [meta(3) if at in (4, 5) else None for at in range(MANY)]
     assert list(op.check(meta(3, 5), t4=meta(3), t5=meta(3), out=tuple(buffers)).buffers) == ["z4", "z5"]
-    with pytest.raises(OpCallError, match="a buffer for output 'z5' was passed, and this call has no such output"):
+    with pytest.raises(OpCallError, match="a buffer for output 'z5' was passed, but this call has no such output"):
         op.check(meta(3, 5), t4=meta(3), out=tuple(buffers))
 
 
@@ -87,7 +87,7 @@ def test_an_index_that_a_flag_lets_one_tensor_solve_and_another_always_does_is_c
     op = build(tmp_path, {OP: entry})[OP]
     assert op(p=True).check(meta(3), meta(4), meta(4)).indices["K"] == 4
     assert op().check(meta(3), meta(1), meta(5)).indices["K"] == 5
-    with pytest.raises(OpCallError, match="axis 0 of 'v' is declared 'K', which is 4 in this call, and 5 was found"):
+    with pytest.raises(OpCallError, match="axis 0 of 'v' is declared 'K', which is 4 in this call, but 5 was found"):
         op(p=True).check(meta(3), meta(4), meta(5))
 
 

@@ -197,7 +197,9 @@ def test_the_variable_of_a_comprehension_may_be_called_as_a_dtype(op):
 def test_an_output_of_negative_length_is_refused(op):
     found = op(inputs=X, outputs={"y": {"dtype": "float32", "shape": "[N - 3]"}})()
     assert found(meta(5)).shape == (2,)
-    with pytest.raises(OpCallError, match=r"'y' is declared \[N - 3\], which is \[-1\] .*, and no axis is negative"):
+    with pytest.raises(
+        OpCallError, match=r"'y' is declared \[N - 3\], which is \[-1\] .*, but no axis may be negative"
+    ):
         found(meta(2))
 
 

@@ -165,7 +165,7 @@ def test_an_alias_must_be_the_written_input_itself_on_its_branch_alone(ops):
         normed, summed = _honest(op, call, *arguments)
         return normed, summed.clone()
 
-    with pytest.raises(OpCallError, match="'summed' as a tensor of its own, not the input that this call writes"):
+    with pytest.raises(OpCallError, match="'summed' as a new tensor, not as the input that this call writes"):
         _with(ops, "ResidualNormFwdOp", at, copies)
     _with(ops, "ResidualNormFwdOp", position_of("ResidualNormFwdOp", "rows"), copies)
 
@@ -184,7 +184,7 @@ def test_a_passed_buffer_is_checked_and_must_be_returned(ops):
     buffer = torch.empty(96, 32, dtype=torch.float16)
     assert _with(ops, op, at, _honest, out=buffer) is buffer
     with pytest.raises(
-        OpCallError, match=r"buffer for 'd' is float16\[96, 31\] on cpu, and the output is float16\[96, 32\]"
+        OpCallError, match=r"buffer for 'd' is float16\[96, 31\] on cpu, but the output is float16\[96, 32\]"
     ):
         _with(ops, op, at, _honest, out=buffer[:, 1:].contiguous())
     with pytest.raises(OpCallError, match="share memory"):
@@ -207,10 +207,10 @@ def test_a_contiguous_input_or_output_must_be_contiguous(ops):
 def test_a_tensor_with_a_shared_tag_is_passed_exactly_where_its_condition_holds(ops):
     softmax, sigmoid = (position_of("RouterFwdOp", label) for label in ("softmax", "sigmoid"))
     with pytest.raises(
-        OpCallError, match="'correction' is present exactly where .* holds; it does not, and a tensor was passed"
+        OpCallError, match="'correction' must be given if and only if .* holds; it does not, but a tensor was passed"
     ):
         _with(ops, "RouterFwdOp", softmax, _honest, correction=torch.zeros(8))
-    with pytest.raises(OpCallError, match="it does, and None was passed"):
+    with pytest.raises(OpCallError, match="it does, but None was passed"):
         _with(ops, "RouterFwdOp", sigmoid, _honest, correction=None)
 
 
@@ -222,7 +222,7 @@ def test_an_absent_output_must_be_none(ops):
 
 def test_a_tensor_that_lives_on_the_cpu_does_so_wherever_the_call_is(ops):
     at = position_of("GroupNormFwdOp", "train")
-    with pytest.raises(OpCallError, match="'seed' is on meta, and it lives on the cpu"):
+    with pytest.raises(OpCallError, match="'seed' is on meta, but must be on the cpu"):
         _with(ops, "GroupNormFwdOp", at, _honest, seed=torch.empty((), dtype=torch.int64, device="meta"))
 
 

@@ -70,7 +70,7 @@ def test_an_alias_that_is_no_output_of_its_own_must_be_returned(tmp_path):
     op = build(tmp_path, {"StepFwdOp": _entry(optional=True, mutated=True)})["StepFwdOp"]
     op.register("copies", lambda op, call, *inputs: torch.zeros(5))
     op()(torch.zeros(5), None, None)
-    with pytest.raises(OpCallError, match="'y' as a tensor of its own, not the input that this call writes"):
+    with pytest.raises(OpCallError, match="'y' as a new tensor, not as the input that this call writes"):
         op()(torch.zeros(5), None, torch.zeros(5))
 
 
@@ -86,7 +86,7 @@ def test_a_buffer_for_an_output_that_the_call_lacks_is_refused(tmp_path, others)
     both = (lambda y: (y, torch.zeros(5))) if others else (lambda y: y)
     op.register("mine", lambda op, call, x, *buffers: buffers if others else buffers[0])
     buffer = torch.zeros(5)
-    message = "StepFwdOp: a buffer for output 'y' was passed, and this call has no such output: pass None"
+    message = "StepFwdOp: a buffer for output 'y' was passed, but this call has no such output: pass None"
     with pytest.raises(OpCallError, match=message):
         op()(torch.zeros(5), out=both(buffer))
     passed = op(keep=True)(torch.zeros(5), out=both(buffer))

@@ -114,7 +114,7 @@ WRONG = [
     ("", "ScaleFwdOp", "C002", "no module has a class ScaleFwdOp"),
     ("class ScaleFwdOp: pass", "ScaleFwdOp", "C003", "does not subclass tileops_generated_conformance.ScaleFwdOp"),
     ("class ScaleFwdOp(generated.OwnBytesFwdOp):\n    ENTRY = 'ScaleFwdOp'", "ScaleFwdOp", "C003", "does not subclass"),
-    (RIGHT.replace("class ScaleFwdOp", "class Scale"), "ScaleFwdOp", "C004", "name it ScaleFwdOp, at the module's top"),
+    (RIGHT.replace("class ScaleFwdOp", "class Scale"), "ScaleFwdOp", "C004", "name it ScaleFwdOp, at module level"),
     (
         scale("""
     def __init__(self, factor=3, *, rounded=False, target=None):
@@ -122,7 +122,7 @@ WRONG = [
 """),
         "ScaleFwdOp",
         "C005",
-        "has the default 3 for 'factor', and the signature declares has the default 2",
+        "has the default 3 for 'factor', but the signature declares has the default 2",
     ),
     (
         scale("""
@@ -131,7 +131,7 @@ WRONG = [
 """),
         "ScaleFwdOp",
         "C005",
-        "takes 'rounded' as positional, and the signature declares it keyword-only",
+        "takes 'rounded' as positional, but the signature declares it keyword-only",
     ),
     (
         scale("""
@@ -149,27 +149,32 @@ WRONG = [
 """),
         "ScaleFwdOp",
         "C006",
-        "has no default for 'weight', and the signature declares has the default None",
+        "has no default for 'weight', but the signature declares has the default None",
     ),
-    (scale("    CASES = generated.ScaleFwdOp.CASES[:1]"), "ScaleFwdOp", "C007", "is settled by the manifest"),
+    (scale("    CASES = generated.ScaleFwdOp.CASES[:1]"), "ScaleFwdOp", "C007", "is decided by the manifest"),
     (
         scale("    def eval_roofline_read_bytes(self):\n        self.last_call\n        return 0"),
         "ScaleFwdOp",
         "C007",
-        "settled by the manifest",
+        "decided by the manifest",
     ),
     (
         scale("    @property\n    def last_call(self):\n        return super().last_call"),
         "ScaleFwdOp",
         "C007",
-        "says which call is priced",
+        "decides which call is priced",
     ),
     (RIGHT + "\nScaleFwdOp.eval_roofline = lambda self: (0, 10**9)", "ScaleFwdOp", "C007", "change the entry instead"),
-    (simple("MissingFormulaFwdOp"), "MissingFormulaFwdOp", "C008", "missing is no function: write `def missing(call)"),
+    (
+        simple("MissingFormulaFwdOp"),
+        "MissingFormulaFwdOp",
+        "C008",
+        "missing is not a function: write `def missing(call)",
+    ),
     (simple("TwoArgumentFormulaFwdOp"), "TwoArgumentFormulaFwdOp", "C008", "cannot be called as of_the_op_too(call)"),
-    (simple("ConstantFormulaFwdOp"), "ConstantFormulaFwdOp", "C008", "CONSTANT is no function"),
+    (simple("ConstantFormulaFwdOp"), "ConstantFormulaFwdOp", "C008", "CONSTANT is not a function"),
     ("class ScaleFwdOp(generated.ScaleFwdOp): pass", "ScaleFwdOp", "C009", "has no implementation: mark one"),
-    (simple("PlannedFwdOp"), "PlannedFwdOp", "C010", "is spec-only, and its class has the implementation torch"),
+    (simple("PlannedFwdOp"), "PlannedFwdOp", "C010", "is spec-only, but its class has the implementation torch"),
     (
         RIGHT.replace("_torch(self, call, x, weight, out=None)", "_torch(self, call, x, out=None)"),
         "ScaleFwdOp",
@@ -186,7 +191,7 @@ WRONG = [
         simple("OwnBytesFwdOp", implementation='@implementation("torch", when=lambda call: True)'),
         "OwnBytesFwdOp",
         "C012",
-        "stands first, so it is the reference, and has a `when`",
+        "comes first, so it is the reference, but has a `when`",
     ),
     (
         simple("OwnBytesFwdOp").replace("x.clone()", "x.double()"),
@@ -207,12 +212,12 @@ WRONG = [
         "C013",
         "on cuda:0",
     ),
-    (RIGHT.replace("when=on_cuda", "when=lambda call: 'yes'"), "ScaleFwdOp", "C013", "gives 'yes'"),
+    (RIGHT.replace("when=on_cuda", "when=lambda call: 'yes'"), "ScaleFwdOp", "C013", "returns 'yes'"),
     (
         scale("    def roof_key(self):\n        self.last_call\n        return 'cuda_core.fp16x2'"),
         "ScaleFwdOp",
         "C014",
-        "gives 'cuda_core.fp16x2' on the row plain-float32; keys are",
+        "returns 'cuda_core.fp16x2' on the row plain-float32; keys are",
     ),
     (
         scale("    def roof_key(self):\n        return {'float32': 'cuda_core.fp32'}[self.last_call.dtypes['x']]"),
@@ -224,7 +229,7 @@ WRONG = [
         scale("    def roof_key(self):\n        return 'cuda_core.fp32'"),
         "ScaleFwdOp",
         "C015",
-        "gives 'cuda_core.fp32' before a call",
+        "returns 'cuda_core.fp32' before a call",
     ),
     (
         scale(
@@ -240,19 +245,19 @@ WRONG = [
         simple("PricedFwdOp", "    def roofline_data_terms(self):\n        return {}"),
         "PricedFwdOp",
         "C015",
-        "gives {} before a call, when no shape or dtype is bound; read self.last_call first",
+        "returns {} before a call, when no shape or dtype is bound; read self.last_call first",
     ),
     (
         simple("PricedFwdOp", "    def eval_roofline_read_bytes(self):\n        return 8"),
         "PricedFwdOp",
         "C015",
-        "gives 8 before a call",
+        "returns 8 before a call",
     ),
     (
         simple("FreeFwdOp"),
         "FreeFwdOp",
         "C016",
-        "gives a price of 0 bytes on the row plain, whose tensors hold 32: correct the entry's `bytes` or `func`",
+        "returns a price of 0 bytes on the row plain, whose tensors hold 32: correct the entry's `bytes` or `func`",
     ),
     (
         simple("RaisingFormulaFwdOp"),
@@ -270,7 +275,7 @@ WRONG = [
         simple("PricedFwdOp", "    def eval_roofline_read_bytes(self):\n        self.last_call\n        return 33"),
         "PricedFwdOp",
         "C017",
-        "gives 33 on the row plain, and reads are an int between 0 and the 32 bytes",
+        "returns 33 on the row plain; return an int between 0 and the 32 bytes",
     ),
     (
         simple("PricedFwdOp", "    def eval_roofline_read_bytes(self):\n        return self.last_call.bytes"),
@@ -284,7 +289,7 @@ WRONG = [
         ),
         "PricedFwdOp",
         "C018",
-        "gives {'rows': 4.0} on the row plain; write a dict of names to ints",
+        "returns {'rows': 4.0} on the row plain; return a dict of names to ints",
     ),
     (
         simple(
@@ -292,7 +297,7 @@ WRONG = [
         ),
         "PricedFwdOp",
         "C018",
-        "gives {'rows': True} on the row plain",
+        "returns {'rows': True} on the row plain",
     ),
     (
         TWICE.replace("PricedFwdOp()(OwnBytesFwdOp()(x))", "OwnBytesFwdOp()(x)"),
@@ -304,7 +309,7 @@ WRONG = [
         TWICE.replace("PricedFwdOp()(OwnBytesFwdOp()(x))", "MissingFormulaFwdOp()(x)") + simple("MissingFormulaFwdOp"),
         "TwiceFwdOp",
         "C019",
-        "a sub-op MissingFormulaFwdOp was called, and none of its stages",
+        "a sub-op MissingFormulaFwdOp was called, but none of its stages",
     ),
 ]
 
@@ -341,7 +346,7 @@ def test_a_class_that_a_plugin_only_imports_is_C004(said, tmp_path, monkeypatch)
     (tmp_path / "tileops_conformance_elsewhere.py").write_text(HEAD + RIGHT)
     monkeypatch.syspath_prepend(str(tmp_path))
     found = said("from tileops_conformance_elsewhere import ScaleFwdOp").findings
-    assert [one.code for one in found] == ["C004"] and "define it where it is offered" in found[0].message
+    assert [one.code for one in found] == ["C004"] and "define it in the importing module" in found[0].message
 
 
 def test_a_composite_whose_reference_runs_its_stages_conforms_whatever_a_fused_one_does(said):
@@ -414,11 +419,11 @@ def _differences(declared: str, found: str) -> list[str]:
         ("x, w=None", "x, w=None", None),
         ("x, w", "x", "lacks 'w', which the signature declares"),
         ("x", "x, w=None", "takes 'w', which the signature does not declare"),
-        ("x, w", "w, x", "takes w, x in this order, and the signature declares x, w"),
-        ("x, *, k=1", "x, k=1", "takes 'k' as positional, and the signature declares it keyword-only"),
-        ("x, k=1", "x, k=True", "has the default True for 'k', and the signature declares has the default 1"),
-        ("x, k=1", "x, k=1.0", "has the default 1.0 for 'k', and the signature declares has the default 1"),
-        ("x, k", "x, k=None", "has the default None for 'k', and the signature declares has no default"),
+        ("x, w", "w, x", "takes w, x in this order, but the signature declares x, w"),
+        ("x, *, k=1", "x, k=1", "takes 'k' as positional, but the signature declares it keyword-only"),
+        ("x, k=1", "x, k=True", "has the default True for 'k', but the signature declares has the default 1"),
+        ("x, k=1", "x, k=1.0", "has the default 1.0 for 'k', but the signature declares has the default 1"),
+        ("x, k", "x, k=None", "has the default None for 'k', but the signature declares has no default"),
         ("x, w", "*args", "takes 'args', which the signature does not declare"),
     ],
 )
@@ -487,5 +492,5 @@ def test_the_command_exits_0_1_or_2_and_prints_text_or_json(tmp_path):
     done = _command(f"--spec_dir={tmp_path}")
     assert done.returncode == 2 and "unknown name 'Q'" in done.stderr
     done = _command("--op=Nothing*")
-    assert done.returncode == 2 and "no entry matches 'Nothing*'; the nearest are " in done.stderr
+    assert done.returncode == 2 and "--op=Nothing* fits no op; " in done.stderr
     assert done.stderr.startswith("conformance: ")

@@ -59,8 +59,8 @@ def test_the_eight_ops_are_there_with_a_reference_each():
             "LerpFwdOp: dtype of 'end' is declared 'T', which is float16 in this call, and float32 was found",
         ),
         ("AddFwdOp", (half(3), half(3).to("meta")), "AddFwdOp: input 'other' is on meta and 'input' on cpu"),
-        ("AddFwdOp", (half(3), 1), "AddFwdOp: input 'other' must be a tensor, and a int was passed"),
-        ("AddFwdOp", (half(3), None), "AddFwdOp: input 'other' must be a tensor, and a NoneType was passed"),
+        ("AddFwdOp", (half(3), 1), "AddFwdOp: input 'other' must be a tensor, but a int was passed"),
+        ("AddFwdOp", (half(3), None), "AddFwdOp: input 'other' must be a tensor, but a NoneType was passed"),
         (
             "BatchNormFwdOp",
             (half(2, 3), torch.ones(4), torch.ones(3)),

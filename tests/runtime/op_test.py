@@ -72,11 +72,11 @@ def test_an_implementation_from_outside_is_preferred_and_checked():
     Mine.register("wrong", lambda op, call, x, ids: x.double())
     with pytest.raises(
         OpCallError,
-        match=r"'wrong' returned 'y' as float64\[2\] on cpu, and the signature declares float32\[2\] on cpu",
+        match=r"'wrong' returned 'y' as float64\[2\] on cpu, but the signature declares float32\[2\] on cpu",
     ):
         Mine()(torch.ones(2))
     Mine.register("wrong", lambda op, call, x, ids: (x, x))
-    with pytest.raises(OpCallError, match=r"returned 2 outputs, and the signature declares 1 \(y\)"):
+    with pytest.raises(OpCallError, match=r"returned 2 outputs, but the signature declares 1 \(y\)"):
         Mine()(torch.ones(2))
 
 
@@ -104,7 +104,7 @@ def test_what_an_implementation_raises_passes_with_a_note_and_no_other_runs_inst
         Mine()(torch.ones(1).expand(127))
     (note,) = raised.value.__notes__
     assert note == (
-        "ScaleFwdOp: implementation 'broken' raised this where 'x' is float32[127] with strides [0]; target= takes another"
+        "ScaleFwdOp: implementation 'broken' raised this with 'x' is float32[127] with strides [0]; target= takes another"
         " implementation: 'torch', 'add', 'gpu'"
     )
     Mine(target="torch")(torch.ones(1).expand(127))

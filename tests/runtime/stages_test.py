@@ -115,7 +115,7 @@ def test_sub_ops_keep_last_calls_of_their_own():
 def test_a_call_of_an_op_that_no_stage_names_is_refused():
     op = variant(lambda self, call, hidden, logits, w: DenseFwdOp()(hidden, w[0]))()
     with pytest.raises(
-        OpCallError, match=r"a sub-op DenseFwdOp was called, and none of its stages \(route \(RouterFwdOp\)"
+        OpCallError, match=r"a sub-op DenseFwdOp was called, but none of its stages \(route \(RouterFwdOp\)"
     ):
         op(**routed_inputs())
 
@@ -136,7 +136,7 @@ def test_a_stage_named_for_another_op_is_refused(name):
         with stage(name):
             RouterFwdOp(2)(logits)
 
-    with pytest.raises(OpCallError, match=f"RouterFwdOp was called as stage '{name}', and the composition's"):
+    with pytest.raises(OpCallError, match=f"RouterFwdOp was called as stage '{name}', but the composition's"):
         variant(function)()(**routed_inputs())
 
 

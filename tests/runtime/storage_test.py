@@ -13,7 +13,7 @@ from tileops.tests.runtime.demo_ops import ScaleFwdOp
 
 
 def test_a_sparse_tensor_is_refused():
-    with pytest.raises(OpCallError, match="ScaleFwdOp: input 'x' is laid out as torch.sparse_coo, and ops take"):
+    with pytest.raises(OpCallError, match="ScaleFwdOp: input 'x' is laid out as torch.sparse_coo, but ops take"):
         ScaleFwdOp()(torch.eye(3).to_sparse())
 
 
@@ -35,7 +35,7 @@ def test_an_output_in_another_part_of_an_inputs_storage_is_refused_also_where_vi
 def test_a_sparse_output_is_refused():
     op = type("Mine", (ScaleFwdOp,), {})
     op.register("sparse", lambda op, call, x, ids: x.to_sparse())
-    with pytest.raises(OpCallError, match="output 'y' is laid out as torch.sparse_coo, and ops take"):
+    with pytest.raises(OpCallError, match="output 'y' is laid out as torch.sparse_coo, but ops take"):
         op()(torch.ones(4))
 
 
@@ -65,7 +65,7 @@ def test_buffers_with_memory_in_common_are_refused_and_parts_of_one_tensor_are_n
 
 
 def test_what_is_passed_as_a_buffer_is_a_tensor_also_for_an_output_that_the_call_lacks():
-    with pytest.raises(OpCallError, match="the buffer for output 'z' must be a tensor, and a str was passed"):
+    with pytest.raises(OpCallError, match="the buffer for output 'z' must be a tensor, but a str was passed"):
         checks.split_buffers("DemoFwdOp", ("y", "z"), (torch.empty(2), "nonsense"))
-    with pytest.raises(OpCallError, match="the buffer for output 'y' must be a tensor, and a NoneType was passed"):
+    with pytest.raises(OpCallError, match="the buffer for output 'y' must be a tensor, but a NoneType was passed"):
         checks.check_buffer("DemoFwdOp", "y", None, TensorRecord((4,), "float32"), "cpu")

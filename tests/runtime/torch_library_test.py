@@ -355,7 +355,7 @@ def test_values_outlive_the_memory_that_the_graph_had_them_in():
 
 def test_a_call_that_wants_a_gradient_is_refused_and_not_silently_detached():
     op, x = OPS["SumFwdOp"](), randn(3).requires_grad_()
-    message = r"SumFwdOp: a tensor of the call requires a gradient, and ops have no derivative: call it under"
+    message = r"SumFwdOp: a tensor of the call requires a gradient, but ops have no derivative: call it under"
     with pytest.raises(OpCallError, match=message):
         op(x)
     with pytest.raises(Exception, match=message):
