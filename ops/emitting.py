@@ -31,7 +31,7 @@ def emit(spec_dirs: Sequence[pathlib.Path], out_dir: pathlib.Path) -> None:
     files = [file for spec_dir in dict.fromkeys(spec_dirs) for file in spec_files(spec_dir)]
     types = [file for file in files if file.name == _TYPES_FILE]
     if len(types) > 1:
-        raise EmitError(f"--spec_dir: a manifest has one {_TYPES_FILE}, and here are {' and '.join(map(str, types))}")
+        raise EmitError(f"--spec_dir: a manifest has one {_TYPES_FILE}, but there are {' and '.join(map(str, types))}")
     done = subprocess.run(
         [*_program(), *(f"--spec={file}" for file in files), f"--out_dir={out_dir}"],
         capture_output=True,

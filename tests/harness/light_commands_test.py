@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 
@@ -86,8 +85,6 @@ def test_help_and_wrong_flags_import_no_torch(command):
         ("perf.bench", ["--reproducible", "--device=cpu"], "--reproducible needs"),
         ("perf.bench", ["--device=meta", "--out=nowhere/x.binpb"], "x.binpb: No such file or directory"),
         ("perf.bench", ["--device=meta", "--out=x.txt"], "--out=x.txt: a run file ends in .binpb or .jsonl"),
-        ("perf.bench", ["--device=meta", "--resume", f"--out={__file__}"], "not a run file"),
-        ("perf.bench", ["--device=meta", f"--out={os.path.realpath(__file__)}"], "a run file ends in .binpb or .jsonl"),
         ("perf.reprice", ["--run=nowhere.binpb"], "nowhere.binpb"),
         ("perf.calibrate", ["--base=H20O"], "no profile of that name: 'H20O' (the nearest are "),
         ("perf.calibrate", ["--out=nowhere/x.textproto"], "x.textproto: No such file or directory"),
@@ -111,6 +108,15 @@ def test_usage_errors_import_no_torch_and_take_one_line(command, flags, said):
     assert said in err and len(err.splitlines()) == 1 and len(err) < 400
     if "the nearest are" in err:
         assert " lists all " in err and err.partition("the nearest are")[2].partition(";")[0].count(",") <= 2
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"), [([], "exists, and this command replaces"), (["--resume"], "not a run file")]
+)
+def test_a_file_that_is_no_run_is_refused_without_torch(tmp_path, flags, said):
+    (tmp_path / "diary.binpb").write_text("a diary")
+    status, lines, err, imported = run("perf.bench", "--device=meta", f"--out={tmp_path}/diary.binpb", *flags)
+    assert (status, lines, imported) == (2, [], "none") and said in err and len(err.splitlines()) == 1
 
 
 @pytest.mark.skipif(gpu_driver.is_present(), reason="a GPU driver is here, so that torch is asked for the GPU")
