@@ -261,7 +261,7 @@ def test_2_2_a_formula_never_reads_the_op(formulas):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (3, "gave 3, and a formula gives"),
+        (3, "gave 3, but a formula must return"),
         ((1,), "gave"),
         ((1, 2, 3), "gave"),
         ([1, 2], "gave"),

@@ -104,7 +104,7 @@ def test_a_word_among_several_decides_a_presence(op):
     found = op(row={"mode": "a"}, params={"mode": WORDS}, inputs=inputs)
     found("b")(meta(5), meta(5))
     found("c")(meta(5), None)
-    with pytest.raises(OpCallError, match="'w' is present exactly where"):
+    with pytest.raises(OpCallError, match="'w' must be given if and only if"):
         found("c")(meta(5), meta(5))
 
 

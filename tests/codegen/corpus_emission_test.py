@@ -243,7 +243,7 @@ def test_dtypes_outside_the_combinations_are_refused(ops):
         term = signature.inputs[name].dtype.expr
         if tensor is not None and isinstance(term, expr.Name) and term.id in names:
             inputs[name] = tensor.to(BY_NAME[rejected[names.index(term.id)]])
-    with pytest.raises(OpCallError, match="is no accepted combination"):
+    with pytest.raises(OpCallError, match="is not an accepted combination"):
         instance(**inputs)
 
 

@@ -230,17 +230,24 @@ def test_globs_may_share_a_flag(bench):
 def test_a_when_that_raises_keyboard_interrupt_is_an_error_of_its_row_and_does_not_end_the_list(tmp_path, bench):
     (tmp_path / "mine.py").write_text(
         """
-from tileops_generated_toy import ScaleFwdOp
+import tileops_generated_toy as generated
+from tileops.ops.implementations import implementation
 
 
 def when(call):
     raise KeyboardInterrupt
 
 
+class ScaleFwdOp(generated.ScaleFwdOp):
+    @implementation("torch")
+    def _torch(self, call, x):
+        return x * self.params["factor"]
+
+
 ScaleFwdOp.register("mine", lambda op, call, x: x, when=when)
 """
     )
-    flags = ("--op=ScaleFwdOp", "--label=small", plugin("implementations"), "--plugin=mine.py")
+    flags = ("--op=ScaleFwdOp", "--label=small", "--plugin=mine.py")
     status, out, err = bench("--list", "--device=cpu", "--implementation=torch,mine", *flags)
     assert (status, out) == (0, "ScaleFwdOp\tsmall-float32\ttorch,mine\n"), err
 

@@ -15,9 +15,9 @@ from tileops.tests.harness import toys
 @pytest.mark.parametrize(
     ("price", "said"),
     [
-        (-1, "gave -1, and a price is a finite non-negative integer"),
-        (float("nan"), "gave nan, and a price is a finite non-negative integer"),
-        (2**63, f"gave {2**63}, and a price is at most {2**63 - 1}"),
+        (-1, "gave -1, but a price must be a finite non-negative integer"),
+        (float("nan"), "gave nan, but a price must be a finite non-negative integer"),
+        (2**63, f"gave {2**63}, but a price must be at most {2**63 - 1}"),
     ],
 )
 def test_a_price_that_is_none_is_an_error_that_names_op_and_formula(classes, price, said):

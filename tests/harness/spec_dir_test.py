@@ -206,7 +206,7 @@ def test_an_op_without_inputs_is_priced_without_code(tmp_path, bench):
 def test_a_price_that_no_run_file_holds_is_told_as_flops_or_bytes_with_the_limit(tmp_path, bench):
     (tmp_path / "spec" / "private.yaml").write_text(SPEC.replace("prod(S)", "prod(S) * 1152921504606846976"))
     status, err = bench("--device=meta")
-    assert status == 1 and "flops of eval_roofline() gave 36893488147419103232, and a price is at most" in err
+    assert status == 1 and "flops of eval_roofline() gave 36893488147419103232, but a price must be at most" in err
 
 
 def test_a_defect_of_a_private_manifest_is_said_with_its_line(tmp_path, bench):

@@ -56,7 +56,7 @@ def test_the_eight_ops_are_there_with_a_reference_each():
         (
             "LerpFwdOp",
             (half(3), half(3).float()),
-            "LerpFwdOp: dtype of 'end' is declared 'T', which is float16 in this call, and float32 was found",
+            "LerpFwdOp: dtype of 'end' is declared 'T', which is float16 in this call, but float32 was found",
         ),
         ("AddFwdOp", (half(3), half(3).to("meta")), "AddFwdOp: input 'other' is on meta and 'input' on cpu"),
         ("AddFwdOp", (half(3), 1), "AddFwdOp: input 'other' must be a tensor, but a int was passed"),
@@ -64,17 +64,17 @@ def test_the_eight_ops_are_there_with_a_reference_each():
         (
             "BatchNormFwdOp",
             (half(2, 3), torch.ones(4), torch.ones(3)),
-            r"axis 0 of 'running_mean' is declared 'C', which is 3 in this call, and 4 was found \(shape \[4\]\)",
+            r"axis 0 of 'running_mean' is declared 'C', which is 3 in this call, but 4 was found \(shape \[4\]\)",
         ),
         (
             "BatchNormFwdOp",
             (half(2, 3), torch.ones(3).half(), torch.ones(3)),
-            "dtype of 'running_mean' is declared 'float32', and float16 was found",
+            "dtype of 'running_mean' is declared 'float32', but float16 was found",
         ),
         (
             "GemmFwdOp",
             (half(2, 3), half(5, 4)),
-            "GemmFwdOp: axis 1 of 'b' is declared 'K', which is 3 in this call, and 4 was found",
+            "GemmFwdOp: axis 1 of 'b' is declared 'K', which is 3 in this call, but 4 was found",
         ),
         (
             "GemmFwdOp",
@@ -101,10 +101,10 @@ def test_a_call_that_does_not_fit_names_op_tensor_term_and_found(op, inputs, mes
 @pytest.mark.parametrize(
     ("op", "params", "message"),
     [
-        ("RMSNormFwdOp", {"normalized_shape": 4}, r"'normalized_shape' is declared list\[int\], and 4 was passed"),
+        ("RMSNormFwdOp", {"normalized_shape": 4}, r"'normalized_shape' is declared list\[int\], but 4 was passed"),
         ("SumFwdOp", {"dim": "0"}, "'dim' is declared int"),
         ("SumFwdOp", {"dtype": torch.int32}, "'dtype' is declared float16"),
-        ("BatchNormFwdOp", {"training": 1}, "'training' is declared bool, and 1 was passed"),
+        ("BatchNormFwdOp", {"training": 1}, "'training' is declared bool, but 1 was passed"),
         ("AddFwdOp", {"alpha": "1"}, "'alpha' is declared Number"),
     ],
 )
