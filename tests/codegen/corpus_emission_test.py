@@ -189,7 +189,7 @@ def test_a_passed_buffer_is_checked_and_must_be_returned(ops):
         _with(ops, op, at, _honest, out=buffer[:, 1:].contiguous())
     with pytest.raises(OpCallError, match="share memory"):
         _with(ops, op, at, _honest, out=torch.empty(1, 32, dtype=torch.float16).expand(96, 32))
-    with pytest.raises(OpCallError, match="not the buffer that was passed"):
+    with pytest.raises(OpCallError, match="not as the buffer that was passed"):
         _with(ops, op, at, lambda op, call, *arguments: torch.zeros(96, 32, dtype=torch.float16), out=buffer)
     seen = []
     _with(ops, op, at, lambda op, call, *arguments: seen.append(arguments[-1]) or arguments[-1], out=buffer)

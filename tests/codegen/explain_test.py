@@ -120,11 +120,11 @@ def test_a_tensor_that_is_absent_on_a_branch_is_not_said_to_be_charged_there():
     assert charged["upd = True, present(st) = False"] == "reads x; writes y"
 
 
-def test_without_an_op_one_line_says_that_it_has_to_be_given():
+def test_without_an_op_one_line_says_that_it_is_required():
     done = subprocess.run(
         [sys.executable, "-m", "tileops.codegen.explain"],
         env=dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path)),
         capture_output=True,
         text=True,
     )
-    assert (done.returncode, done.stderr) == (2, "explain: --op has to be given (--help lists the flags)\n")
+    assert (done.returncode, done.stderr) == (2, "explain: --op is required (--help lists the flags)\n")
