@@ -36,6 +36,7 @@ SETS_OTHER_THINGS = {
     ("audit/counters.py", "parse"),
     ("audit/measure.py", "_note_machine"),
     ("audit/quantities.py", ""),
+    ("audit/session.py", "_is_audit"),
     ("ops/implementations.py", "mark"),
     ("perf/calibration/profile.py", "merge"),
     ("perf/calibration/profile.py", "to_text"),

@@ -54,7 +54,7 @@ class Progress:
 @contextlib.contextmanager
 def bar(total: int) -> Iterator[Progress]:
     """Shows the progress of `total` steps: done, errors, time taken, time left, current step."""
-    if not sys.stderr.isatty():
+    if not sys.stderr.isatty() or importlib.util.find_spec("rich") is None:
         with _lines(Progress(total)) as told:
             yield told
         return
