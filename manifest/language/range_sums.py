@@ -27,8 +27,10 @@ from typing import Any
 # Terms that one sum works out, parts of ranges and single indices together, sums inside it included. It is also the
 # longest sequence that a primitive makes: a hostile length is refused within a second.
 MAX_WORK = 2**20
-# Parts that ranges are split into before the sum is added up index by index.
+# Parts that ranges are split into, and steps of polynomials, before the sum is added up index by index. A step takes about
+# a microsecond.
 _MAX_PARTS = 2**14
+MAX_STEPS = 400_000
 # Ranges up to this length are added up index by index at once: that is faster.
 _FEW = 8
 
@@ -145,7 +147,7 @@ class _Polynomial:
 
 
 def _free(steps: int) -> None:
-    """Counts no steps: generated code has no budget, since the manifest check has judged the sum before."""
+    """Does nothing: generated code has no budget beside that of the sum."""
 
 
 def range_sum(count: int, term: Callable[[Any], Any], spend: Callable[[int], None] = _free) -> int:
@@ -179,10 +181,18 @@ class _Work:
     """One sum with those inside it: how many terms it may still take, and whether it takes them index by index."""
 
     def __init__(self, spend: Callable[[int], None]) -> None:
-        self.spend = spend
         self.by_index = False
         self.left = _MAX_PARTS
+        self._spend = spend
+        self._steps = MAX_STEPS
         self._depth = 0
+
+    def spend(self, steps: int) -> None:
+        """Counts steps of polynomials. Raises _OpenError if the sum takes too many of them."""
+        self._steps -= steps
+        if self._steps < 0:
+            raise _OpenError
+        self._spend(steps)
 
     def sum(self, count: Any, term: Callable[[Any], Any]) -> Any:
         """As range_sum, where `count` and the result may be polynomials in the variables of outer sums."""

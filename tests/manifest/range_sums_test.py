@@ -165,6 +165,17 @@ def test_a_sum_of_too_many_pieces_is_added_up_one_by_one_up_to_a_bound():
     assert range_sum(10, lambda i: i) == 45  # what a failed sum took is not counted again
 
 
+def test_a_nested_sum_of_too_many_pieces_is_refused_after_few_steps():
+    steps = []
+
+    def rows(k):
+        return range_sum(k, lambda i: range_sum(i, lambda j: abs(i * 127 - j * 129 + k) // 16_381))
+
+    with pytest.raises(ValueError, match="is too long"):
+        range_sum(LONG, rows, steps.append)
+    assert sum(steps) <= range_sums.MAX_STEPS
+
+
 def test_a_term_without_a_value_says_so():
     with pytest.raises(ZeroDivisionError):
         range_sum(100, lambda i: i // 0)
