@@ -96,7 +96,7 @@ def analyse(entry: Entry, diagnostics: Diagnostics, checked: Checked | None = No
         try:
             return _Analyser(entry, diagnostics, checked).run()
         except effort.ExhaustedError as error:
-            diagnostics.add(entry.file, entry.roofline_line, entry.op, "roofline", "M004", str(error))
+            diagnostics.add(entry.file, entry.line_of("roofline"), entry.op, "roofline", "M004", str(error))
             return Analysis(emittable=False, unreached=(f"roofline: it {error}",))
 
 
@@ -116,25 +116,23 @@ class _Analyser:
             if {"", "roofline"} & self._entry.malformed:
                 self._unreached.append("the roofline block is malformed")
             else:
-                self._report("roofline", self._entry.line, "R001", "is missing; write flops (and bytes), or func")
+                self._report("roofline", "R001", "is missing; write flops (and bytes), or func")
             return self._verdict()
-        for name, field in block.items():
+        for name in block:
             if name not in _FIELDS:
-                self._report(
-                    f"roofline.{name}", field.line, "R001", f"unknown field {name!r}; known are {', '.join(_FIELDS)}"
-                )
+                self._report(f"roofline.{name}", "R001", f"unknown field {name!r}; known are {', '.join(_FIELDS)}")
         texts = {name: self._text(name, block.get(name)) for name in _FIELDS}
         if "func" in block:
             if len(block.keys() & {"flops", "bytes"}):
-                self._report("roofline", self._entry.roofline_line, "R001", "func excludes flops and bytes")
+                self._report("roofline", "R001", "func excludes flops and bytes")
             return self._func(block["func"], texts["func"])
         if "flops" not in block and not self._failed:  # an unknown field may be a misspelt one
-            self._report("roofline", self._entry.roofline_line, "R001", "needs flops, or func")
+            self._report("roofline", "R001", "needs flops, or func")
         return self._inline(block, texts)
 
-    def _report(self, path: str, line: int, code: str, message: str) -> None:
+    def _report(self, path: str, code: str, message: str) -> None:
         self._failed = True
-        self._diagnostics.add(self._entry.file, line, self._entry.op, path, code, message)
+        self._diagnostics.add(self._entry.file, self._entry.line_of(path), self._entry.op, path, code, message)
 
     def _verdict(self, **decided: Any) -> Analysis:
         fine = not self._failed and not self._unreached
@@ -146,7 +144,7 @@ class _Analyser:
             return None
         if isinstance(field.value, str) and field.value.strip():
             return field.value.strip()
-        self._report(f"roofline.{name}", field.line, "R002", "must be non-empty text")
+        self._report(f"roofline.{name}", "R002", "must be non-empty text")
         return None
 
     def _func(self, field: RooflineField, path: str | None) -> Analysis:
@@ -154,7 +152,7 @@ class _Analyser:
             "" if path is None else formula_problem(field.value)
         )  # as it is written: a path has no spaces around it
         if problem:
-            self._report("roofline.func", field.line, "R020", problem)
+            self._report("roofline.func", "R020", problem)
         return self._verdict(func=path or "", func_line=field.line)
 
     def _inline(self, block: dict[str, RooflineField], texts: dict[str, str | None]) -> Analysis:
@@ -164,37 +162,35 @@ class _Analyser:
             )
             for name, text in texts.items():
                 if text is not None:
-                    self._parse(name, block[name], text)
+                    self._parse(name, text)
             return self._verdict()
         flops = self._formula("flops", block.get("flops"), texts["flops"])
         if "bytes" in block:
             return self._verdict(flops=flops, bytes=self._formula("bytes", block["bytes"], texts["bytes"]))
         return self._verdict(flops=flops, traffic=self._derived())
 
-    def _parse(self, name: str, field: RooflineField, text: str) -> expr.Expr | None:
+    def _parse(self, name: str, text: str) -> expr.Expr | None:
         try:
             return expr_parser.parse(text)
         except expr_parser.ExprError as error:
-            self._report(f"roofline.{name}", field.line, "R010", str(error))
+            self._report(f"roofline.{name}", "R010", str(error))
             return None
 
     def _formula(self, name: str, field: RooflineField | None, text: str | None) -> Formula | None:
         if field is None or text is None:
             return None
-        node = self._parse(name, field, text)
+        node = self._parse(name, text)
         if node is None:
             return None
         path, before = f"roofline.{name}", self._failed
         self._failed = False
         kind = kind_check.check(
-            node,
-            scope(self._entry, roofline=True),
-            lambda what, message: self._report(path, field.line, _CODES[what], message),
+            node, scope(self._entry, roofline=True), lambda what, message: self._report(path, _CODES[what], message)
         )
         if kind is not None and not declarations.is_integer(kind) and not isinstance(kind, kinds.Real):
-            self._report(path, field.line, "R012", f"must be an integer, and is {kind}")
+            self._report(path, "R012", f"must be an integer, and is {kind}")
         if problem := endless(self._entry.signature, node) if kind is not None else "":
-            self._report(path, field.line, "R010", problem)
+            self._report(path, "R010", problem)
         clean, self._failed = not self._failed, self._failed or before
         if clean and kind is None:  # what it reads has a defect of its own, which is told where it stands
             unclear = sorted(scope(self._entry, roofline=True).broken & {*expr.names(node)})
@@ -205,7 +201,7 @@ class _Analyser:
         conditions = conditions_of(signature)
         node = substitute_presence(node, conditions)
         guards = {name: conditions[name] for name in bytes_read(node) if name in conditions}
-        found = self._apart(lambda: parts(signature, self._domain, node, guards), path, field.line)
+        found = self._apart(lambda: parts(signature, self._domain, node, guards), path)
         if not found:
             return None
         absent = {
@@ -216,17 +212,17 @@ class _Analyser:
             if point.fold(guard) == expr.Literal(False) and _reads_bytes(folded, name)
         }
         for name in sorted(absent):
-            self._report(path, field.line, "R013", f"bytes({name}) is read where {name} is absent")
-        self._unsolved(found, guards, path, field.line)
+            self._report(path, "R013", f"bytes({name}) is read where {name} is absent")
+        self._unsolved(found, guards, path)
         for value, where in _least_constants(found):
             if not (type(value) is int and value >= 0):
-                self._report(path, field.line, "R014", f"is {value!r} ({where}), not a finite non-negative integer")
+                self._report(path, "R014", f"is {value!r} ({where}), not a finite non-negative integer")
         for problem in without_value(signature, node):
-            self._report(path, field.line, "R014", f"has no value: {problem}")
+            self._report(path, "R014", f"has no value: {problem}")
         work_out(node, self._cases)
         return Formula(trees=tuple(part.tree for part in found), integer=isinstance(kind, kinds.Dim), line=field.line)
 
-    def _unsolved(self, found: list[Part], guards: dict[str, expr.Expr], path: str, line: int) -> None:
+    def _unsolved(self, found: list[Part], guards: dict[str, expr.Expr], path: str) -> None:
         """Report what the formula reads on a branch whose calls do not solve it."""
         sometimes = self._solved.sometimes
         told: set[str] = set()
@@ -242,18 +238,17 @@ class _Analyser:
                     told.add(name)
                     self._report(
                         path,
-                        line,
                         "R011",
                         f"{name!r} is read where no input solves it ({point}); read it where one does, as in"
                         " `... if ... else 0`",
                     )
 
-    def _apart(self, enumerate_parts: Callable[[], list[Any]], path: str, line: int) -> list[Any]:
+    def _apart(self, enumerate_parts: Callable[[], list[Any]], path: str) -> list[Any]:
         """What is enumerated; nothing where there are too many points, or where the entry accepts no call."""
         try:
             found = enumerate_parts()
         except TooManyPointsError as error:
-            self._report(path, line, "M042", f"{error.args[0]} discriminant points are too many")
+            self._report(path, "M042", f"{error.args[0]} discriminant points are too many")
             return []
         if not found:
             self._unreached.append(f"{path}: the shape rules reject every call")
@@ -276,7 +271,7 @@ class _Analyser:
             charges.append((own if number > MAX_BRANCHES else conditions, [name]))
         found = []
         for terms, names in _joined(signature, charges):
-            points = self._apart(functools.partial(self._domain.points, terms), "roofline", self._entry.roofline_line)
+            points = self._apart(functools.partial(self._domain.points, terms), "roofline")
             if not points:
                 return None
             found.append(decide([(point, self._traffic(point, names, written, aliased)) for point in points]))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
+from typing import Protocol
 
 # Code -> what it says, in one line. `docs/defect-codes.md` explains each; M belongs to the manifest, R to the roofline.
 CODES: dict[str, str] = {
@@ -96,6 +98,25 @@ class Diagnostics:
     def of(self, op: str) -> list[Diagnostic]:
         """The defects of one entry."""
         return [found for found in self if found.op == op]
+
+
+class Report(Protocol):
+    """Takes a defect of the field `path` of one entry. It stands on the field's line unless `line` is another."""
+
+    def __call__(self, path: str, code: str, message: str, line: int = 0) -> None: ...
+
+
+def line_at(lines: Mapping[str, int], path: str, otherwise: int) -> int:
+    """Returns the line of the field `path` or, if it has none, of the nearest member that holds the field.
+
+    Args:
+      lines: lines by field path.
+      path: the field, as in `workloads[0].M`.
+      otherwise: the line if no member has one.
+    """
+    while path and path not in lines:
+        path = path[: max(path.rfind("."), path.rfind("["), 0)]
+    return lines.get(path, otherwise)
 
 
 def printable(text: str) -> str:

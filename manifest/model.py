@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from tileops.manifest.diagnostics import line_at
 from tileops.manifest.language import kinds
 from tileops.manifest.language.expr import Expr
 
@@ -175,7 +176,7 @@ class Entry:
       roofline: the block's fields by name; None where the entry has no block.
       stages: the stages of a composite, in order; empty for an op that is none.
       malformed: field paths that were reported and could not be read; checks that need them are not reached.
-      lines: where the members of the entry stand, by field path, four levels deep.
+      lines: where the members of the entry stand, by field path, five levels deep.
     """
 
     op: str
@@ -187,7 +188,6 @@ class Entry:
     signature: Signature
     rows: tuple[Row, ...]
     roofline: dict[str, RooflineField] | None
-    roofline_line: int
     stages: tuple[Stage, ...] = ()
     malformed: frozenset[str]
     lines: Mapping[str, int]
@@ -204,8 +204,4 @@ class Entry:
 
     def line_of(self, path: str) -> int:
         """Where the field `path` stands: its own line, or that of the member that holds it."""
-        while path:
-            if path in self.lines:
-                return self.lines[path]
-            path = path[: max(path.rfind("."), path.rfind("["), 0)]
-        return self.line
+        return line_at(self.lines, path, self.line)

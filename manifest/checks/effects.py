@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from tileops.manifest.checks import families
+from tileops.manifest.diagnostics import Report
 from tileops.manifest.language import expr
 from tileops.manifest.language.invariants import expect
 from tileops.manifest.language.text import shown
 from tileops.manifest.model import Entry, Expression, Signature, Tensor
 from tileops.manifest.plans.points import TooManyPointsError, discriminants, domain_restrictions, enumerate_points
-
-Report = Callable[[str, int, str, str], None]  # field path, line, code, message
 
 
 def sections(signature: Signature) -> Iterator[tuple[str, dict[str, Tensor]]]:
@@ -26,9 +25,7 @@ def aliases(entry: Entry, unclear: set[str], report: Report) -> None:
     for tensor in entry.signature.inputs.values():
         path = f"signature.inputs.{tensor.name}"
         if tensor.write_only and tensor.mutated is None and f"{path}.mutated" not in entry.malformed:
-            report(
-                f"{path}.write_only", tensor.line, "M050", "write_only needs a `mutated` that is true or a condition"
-            )
+            report(f"{path}.write_only", "M050", "write_only needs a `mutated` that is true or a condition")
     taken: dict[str, str] = {}
     for output in entry.signature.outputs.values():
         source = f"signature.inputs.{output.alias}"
@@ -38,7 +35,7 @@ def aliases(entry: Entry, unclear: set[str], report: Report) -> None:
             entry.signature, output, taken, bool(unclear & {source, f"signature.outputs.{output.name}"})
         )
         if problem:
-            report(f"signature.outputs.{output.name}.alias", output.line, "M050", problem)
+            report(f"signature.outputs.{output.name}.alias", "M050", problem)
         taken.setdefault(output.alias, output.name)
 
 
@@ -65,12 +62,7 @@ def conditions(entry: Entry, report: Report) -> None:
         for tensor in tensors.values():
             path = f"signature.{section}.{tensor.name}"
             if tensor.name in circular:
-                report(
-                    f"{path}.{_FIELD[section]}",
-                    expect(tensor.when, Expression).line,
-                    "M041",
-                    "asks for its own presence, directly or through others",
-                )
+                report(f"{path}.{_FIELD[section]}", "M041", "asks for its own presence, directly or through others")
             if circular and tensor.when is not None and _asks_for(tensor) & asked.keys():
                 continue  # what it comes to is not known
             if tensor.when is not None:
@@ -93,12 +85,7 @@ def _condition(signature: Signature, path: str, condition: Expression, constant:
     finite = discriminants(signature, [condition.expr])
     unknown = [name for name in expr.names(condition.expr) if name not in {one.name for one in finite}]
     for name in unknown:
-        report(
-            path,
-            condition.line,
-            "M052",
-            f"{name!r} is no discriminant (a Bool or enum parameter, an algebraic value, a presence)",
-        )
+        report(path, "M052", f"{name!r} is no discriminant (a Bool or enum parameter, an algebraic value, a presence)")
     if unknown:
         return
     restrictions = [
@@ -109,26 +96,13 @@ def _condition(signature: Signature, path: str, condition: Expression, constant:
     except TooManyPointsError:
         return  # which the inference plan, or the price, reports
     if not found <= {expr.Literal(True), expr.Literal(False)}:
-        report(
-            path,
-            condition.line,
-            "M052",
-            f"{shown(condition.text)} is not decided by the finite facts of a call alone; {_FINITE}",
-        )
+        report(path, "M052", f"{shown(condition.text)} is not decided by the finite facts of a call alone; {_FINITE}")
     elif found == {expr.Literal(True)}:
         report(
-            path,
-            condition.line,
-            constant,
-            f"{shown(condition.text)} holds in every call that the rules accept; {_ALWAYS[constant]}",
+            path, constant, f"{shown(condition.text)} holds in every call that the rules accept; {_ALWAYS[constant]}"
         )
     elif found == {expr.Literal(False)}:
-        report(
-            path,
-            condition.line,
-            constant,
-            f"{shown(condition.text)} holds in no call that the rules accept; leave it out",
-        )
+        report(path, constant, f"{shown(condition.text)} holds in no call that the rules accept; leave it out")
 
 
 _FINITE = "compare Bools, enums, dtypes and finite fields of algebraic values, and ask for presence"

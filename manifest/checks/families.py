@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Collection
 
+from tileops.manifest.diagnostics import Report
 from tileops.manifest.language import declarations, expr, kind_check, kinds
 from tileops.manifest.language.invariants import expect
 from tileops.manifest.language.kind_check import FORM, KIND, NAME, PRESENCE, Scope
 from tileops.manifest.language.narrowing import NOTHING, Facts
-from tileops.manifest.model import Entry, FamilyCase, Pattern, Tensor, TypeFamily
+from tileops.manifest.model import Entry, FamilyCase, Pattern, TypeFamily
 from tileops.manifest.plans.points import TooManyPointsError, discriminants, enumerate_points
 from tileops.manifest.plans.presence import conditions_of, substitute_presence
 
 _CODES = {FORM: "M020", NAME: "M021", KIND: "M022", PRESENCE: "M025"}
-Report = Callable[[str, int, str, str], None]
 
 
 def check_axes(
@@ -51,10 +52,11 @@ class FamilyCheck:
             for tensor in getattr(self._signature, section).values():
                 if isinstance(tensor.shape.expr, expr.FamilyTerm):
                     applied.add(tensor.shape.expr.family)
-                    self._tensor(f"signature.{section.replace('constants', 'params')}.{tensor.name}.shape", tensor)
+                    path = f"signature.{section.replace('constants', 'params')}.{tensor.name}.shape"
+                    self._application(tensor.shape.expr, self._names, functools.partial(self._report, path))
         references = {name: self._references(family) for name, family in self._signature.families.items()}
         for name in cycles(references):
-            self._report(f"signature.types.{name}", self._signature.families[name].line, "M041", "refers to itself")
+            self._report(f"signature.types.{name}", "M041", "refers to itself")
         reached = applied.union(*(_reachable(name, references) for name in applied))
         inside = {name for tensor in self._signature.tensors.values() for name in expr.names(tensor.shape.expr)}
         # The application may be misspelt, or stand where none may; either is reported there.
@@ -65,42 +67,33 @@ class FamilyCheck:
         )
         for family in self._signature.families.values():
             if family.name not in reached and not unclear:
-                self._report(f"signature.types.{family.name}", family.line, "M030", "is applied by no tensor")
+                self._report(f"signature.types.{family.name}", "M030", "is applied by no tensor")
             self._cases(family)
 
     def _references(self, family: TypeFamily) -> set[str]:
         return {case.shape.family for case in family.cases if isinstance(case.shape, expr.FamilyTerm)}
 
-    def _tensor(self, path: str, tensor: Tensor) -> None:
-        self._application(path, tensor.shape.line, expect(tensor.shape.expr, expr.FamilyTerm), self._names)
-
-    def _application(self, path: str, line: int, term: expr.FamilyTerm, names: Scope, facts: Facts = NOTHING) -> None:
+    def _application(
+        self, term: expr.FamilyTerm, names: Scope, report: Callable[[str, str], None], facts: Facts = NOTHING
+    ) -> None:
+        """Checks an application of a family; `report` takes the code and the message of a defect."""
         family = self._signature.families.get(term.family)
         if family is None:
             if term.family not in self._broken:
                 known = ", ".join(self._signature.families) or "none"
-                self._report(path, line, "M030", f"no type family {term.family!r}; there are: {known}")
+                report("M030", f"no type family {term.family!r}; there are: {known}")
             return
         if len(term.args) != len(family.params):
-            self._report(
-                path, line, "M030", f"{term.family} takes {len(family.params)} arguments, not {len(term.args)}"
-            )
+            report("M030", f"{term.family} takes {len(family.params)} arguments, not {len(term.args)}")
             return
         for arg, (name, wanted) in zip(term.args, family.params.items(), strict=True):
-            kind = kind_check.check(
-                arg, names, lambda what, message: self._report(path, line, _CODES[what], message), facts
-            )
+            kind = kind_check.check(arg, names, _coded(report), facts)
             if kind is None:
                 continue
             if not kinds.fits(kind, wanted):
-                self._report(path, line, "M022", f"argument {name!r} of {term.family} must be {wanted}, and is {kind}")
+                report("M022", f"argument {name!r} of {term.family} must be {wanted}, and is {kind}")
             elif name in family.match and not self._decides(arg, names):
-                self._report(
-                    path,
-                    line,
-                    "M030",
-                    f"argument {name!r} of {term.family} chooses the case: write a parameter or present(t)",
-                )
+                report("M030", f"argument {name!r} of {term.family} chooses the case: write a parameter or present(t)")
 
     def _decides(self, arg: expr.Expr, names: Scope) -> bool:
         """Returns whether each point decides an argument: a finite name or literal, or a condition on discriminants."""
@@ -129,30 +122,32 @@ class FamilyCheck:
         path = f"signature.types.{family.name}.cases"
         names = Scope(family.params, {})
         for position, case in enumerate(family.cases):
+            report = functools.partial(self._report, path, line=case.line)
             problems = [
                 problem
                 for name, pattern in zip(family.match, case.patterns, strict=True)
                 if (problem := _pattern_problem(pattern, family.params.get(name)))
             ]
             for problem in problems:
-                self._report(path, case.line, "M031", problem)
+                report("M031", problem)
             if problems:
                 continue  # what the case shows of its parameters is not known
             if any(_overlap(case, other) for other in family.cases[:position]):
-                self._report(path, case.line, "M031", "overlaps a case before it")
+                report("M031", "overlaps a case before it")
             facts = Facts(
                 only={
                     name: frozenset({pattern.value}) for name, pattern in zip(family.match, case.patterns, strict=True)
                 }
             )
             if isinstance(case.shape, expr.FamilyTerm):
-                self._application(path, case.line, case.shape, names, facts)
+                self._application(case.shape, names, report, facts)
             else:
-                check_axes(expect(case.shape, expr.ShapeTerm), names, self._coded(path, case.line), facts)
+                check_axes(expect(case.shape, expr.ShapeTerm), names, _coded(report), facts)
 
-    def _coded(self, path: str, line: int) -> Callable[[str, str], None]:
-        """What reports a defect of an expression at `path` under the code of its sort."""
-        return lambda what, message: self._report(path, line, _CODES[what], message)
+
+def _coded(report: Callable[[str, str], None]) -> Callable[[str, str], None]:
+    """Returns what reports a defect of an expression under the code of its sort."""
+    return lambda what, message: report(_CODES[what], message)
 
 
 def cycles(references: dict[str, set[str]]) -> list[str]:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 
+from tileops.manifest.diagnostics import Report
 from tileops.manifest.language import expr, kinds
 from tileops.manifest.language.text import shown
 from tileops.manifest.model import Entry, Expression, Signature, Tensor
 from tileops.manifest.plans import constants as values
 from tileops.manifest.plans.domain import Domain
 from tileops.manifest.plans.points import TooManyPointsError, domain_restrictions
-
-Report = Callable[[str, int, str, str], None]  # field path, line, code, message
 
 
 def definitions(entry: Entry, told: Collection[str], report: Report) -> None:
@@ -24,7 +23,7 @@ def definitions(entry: Entry, told: Collection[str], report: Report) -> None:
     for position, rule in enumerate(entry.signature.rules):
         path = f"signature.shape_rules[{position}]"
         if stand.setdefault(rule.expr, position) != position:
-            report(path, rule.line, "M027", f"{shown(rule.text)} is shape_rules[{stand[rule.expr]}] again")
+            report(path, "M027", f"{shown(rule.text)} is shape_rules[{stand[rule.expr]}] again")
         node = rule.expr
         if path in told or not (isinstance(node, expr.Compare) and node.ops == ("==",)):
             continue
@@ -33,7 +32,7 @@ def definitions(entry: Entry, told: Collection[str], report: Report) -> None:
                 continue
             if side.id not in expr.names(other) and not isinstance(other, expr.Literal):
                 instead = f"write {shown(expr.to_source(other))} in the shape, or a `let`"
-                report(path, rule.line, "M026", f"{shown(rule.text)} defines {side.id!r}; {instead}")
+                report(path, "M026", f"{shown(rule.text)} defines {side.id!r}; {instead}")
                 break
 
 
@@ -48,21 +47,20 @@ def combos(entry: Entry, broken: frozenset[str], report: Report) -> None:
     for position, (path, combo) in enumerate(zip(paths, signature.combos, strict=True)):
         if path in unread:
             continue
-        line = entry.line_of(path)
         problems = [
             problem
             for name, dtype in combo.items()
             if name not in broken and (problem := _misfit(signature.forall.get(name), name, dtype))
         ]
         for problem in problems:
-            report(path, line, "M053", problem)
+            report(path, "M053", problem)
         indices = all(isinstance(signature.forall.get(name), kinds.DType) for name in combo)
         if not combo:
-            report(path, line, "M053", "assigns no dtype index")
+            report(path, "M053", "assigns no dtype index")
         elif indices and combo.keys() != first:
-            report(path, line, "M053", "every combination must assign the same indices")
+            report(path, "M053", "every combination must assign the same indices")
         elif combo in signature.combos[:position]:
-            report(path, line, "M053", f"is dtype_combos[{signature.combos.index(combo)}] again")
+            report(path, "M053", f"is dtype_combos[{signature.combos.index(combo)}] again")
 
 
 def _misfit(kind: kinds.Kind | None, name: str, dtype: str) -> str:
@@ -79,18 +77,17 @@ def constants(entry: Entry, report: Report) -> None:
             always = values.constant(signature, rule.expr)
             if always is not None:
                 message = "holds in every call, and says nothing" if always else "rejects every call"
-                report(f"signature.shape_rules[{position}]", rule.line, "M027", f"{shown(rule.text)} {message}")
+                report(f"signature.shape_rules[{position}]", "M027", f"{shown(rule.text)} {message}")
                 return
         domain = Domain(signature)
         if not all(domain.points([rule]) for rule in domain_restrictions(signature)):
-            line = entry.line_of("signature.shape_rules")
-            report("signature.shape_rules", line, "M027", "the rules together reject every call")
+            report("signature.shape_rules", "M027", "the rules together reject every call")
             return
         for path, expression, tensor in _expressions(signature):
             for problem in values.without_value(signature, expression.expr, tensor):
-                report(path, expression.line, "M028", problem)
+                report(path, "M028", problem)
     except TooManyPointsError as error:
-        report("signature", entry.line_of("signature"), "M042", f"{error.args[0]} discriminant points are too many")
+        report("signature", "M042", f"{error.args[0]} discriminant points are too many")
 
 
 def _expressions(signature: Signature) -> Iterator[tuple[str, Expression, Tensor | None]]:

@@ -145,7 +145,7 @@ class SignatureCheck:
         for name in check_families.cycles(
             {name: set(expr.names(let.expr)) for name, let in self._signature.lets.items()}
         ):
-            self._report(f"signature.let.{name}", self._signature.lets[name].line, "M041", "refers to itself")
+            self._report(f"signature.let.{name}", "M041", "refers to itself")
         if self._failed:
             return False
         names = scope(self._entry)
@@ -176,14 +176,14 @@ class SignatureCheck:
             self._plan()
         return not self._failed and not self._entry.signature_gaps
 
-    def _report(self, path: str, line: int, code: str, message: str) -> None:
+    def _report(self, path: str, code: str, message: str, line: int = 0) -> None:
         self._failed = True
         self._told.add(path)
         self._unclear.add(path.rpartition(".")[0])
-        self._diagnostics.add(self._entry.file, line, self._entry.op, path, code, message)
+        self._diagnostics.add(self._entry.file, line or self._entry.line_of(path), self._entry.op, path, code, message)
 
-    def _reporter(self, path: str, line: int) -> Callable[[str, str], None]:
-        return lambda what, message: self._report(path, line, CODES[what], message)
+    def _reporter(self, path: str) -> Callable[[str, str], None]:
+        return lambda what, message: self._report(path, CODES[what], message)
 
     def _expressions(self) -> Iterator[tuple[str, Expression, Kind | None]]:
         for name, let in self._signature.lets.items():
@@ -198,9 +198,9 @@ class SignatureCheck:
                         yield f"signature.{section}.{tensor.name}.{name}", found, BOOL
 
     def _kind(self, path: str, expression: Expression, names: Scope, wanted: Kind | None) -> None:
-        kind = kind_check.check(expression.expr, names, self._reporter(path, expression.line))
+        kind = kind_check.check(expression.expr, names, self._reporter(path))
         if kind is not None and wanted is not None and not kinds.fits(kind, wanted):
-            self._report(path, expression.line, "M022", f"must be {wanted}, and is {kind}")
+            self._report(path, "M022", f"must be {wanted}, and is {kind}")
 
     def _parts(self, path: str, expression: Expression) -> None:
         """What takes no part in types decides none, neither itself nor through lets."""
@@ -209,7 +209,7 @@ class SignatureCheck:
             param = self._signature.params.get(name)
             kind = None if param is None else param.kind.item if isinstance(param.kind, Maybe) else param.kind
             if isinstance(kind, (kinds.Real, kinds.Text, kinds.Opaque)):
-                self._report(path, expression.line, "M022", f"{name!r} is {kind}, which takes no part in types")
+                self._report(path, "M022", f"{name!r} is {kind}, which takes no part in types")
 
     def _tensor(self, path: str, tensor: Tensor) -> None:
         dtype = self._dtype(f"{path}.dtype", tensor.dtype)
@@ -219,25 +219,23 @@ class SignatureCheck:
 
     def _dtype(self, path: str, expression: Expression) -> Kind | None:
         self._parts(path, expression)
-        dtype = kind_check.check(
-            expression.expr, scope(self._entry, dtypes=True), self._reporter(path, expression.line)
-        )
+        dtype = kind_check.check(expression.expr, scope(self._entry, dtypes=True), self._reporter(path))
         if dtype is not None and not isinstance(dtype.item if isinstance(dtype, Maybe) else dtype, kinds.DType):
-            self._report(path, expression.line, "M022", f"must be a dtype, and is {dtype}")
+            self._report(path, "M022", f"must be a dtype, and is {dtype}")
         elif isinstance(dtype, Maybe):
-            self._report(path, expression.line, "M025", f"{expression.text} may be None; write coalesce_dtype")
+            self._report(path, "M025", f"{expression.text} may be None; write coalesce_dtype")
         return dtype
 
     def _shape(self, path: str, expression: Expression) -> None:
         self._parts(path, expression)
         if isinstance(expression.expr, expr.ShapeTerm):
-            report = self._reporter(path, expression.line)
+            report = self._reporter(path)
             check_families.check_axes(expression.expr, scope(self._entry), report, families=self._signature.families)
 
     def _generator(self, path: str, tensor: Tensor, dtype: Kind | None) -> None:
         names = scope(self._entry, lists=True)
         values = expect(tensor.values, Expression)
-        report = self._reporter(f"{path}.values", values.line)
+        report = self._reporter(f"{path}.values")
         call = values.expr
         if not isinstance(call, expr.Call) or call.function not in declarations.GENERATORS:
             report(FORM, f"must be a call of a generator: {', '.join(declarations.GENERATORS)}")
@@ -249,12 +247,11 @@ class SignatureCheck:
             if isinstance(term, expr.ShapeTerm) and not runs and len(term.axes) != generator.rank:
                 self._report(
                     f"{path}.values",
-                    values.line,
                     "M051",
                     f"{call.function} gives {generator.rank} axes, and {tensor.name} has {len(term.axes)}",
                 )
         if tensor.requires and isinstance(dtype, kinds.DType) and not all("int" in name for name in dtype.values):
-            self._report(f"{path}.requires", tensor.line, "M051", f"requires needs an integer dtype, not {dtype}")
+            self._report(f"{path}.requires", "M051", f"requires needs an integer dtype, not {dtype}")
         # A requirement may read the contents of another metadata tensor of rank 1, by its name.
         lists = {
             other.name: kinds.Seq(INT)
@@ -263,7 +260,7 @@ class SignatureCheck:
         }
         names = dataclasses.replace(names, names={**names.names, **lists})
         for position, required in enumerate(tensor.requires):
-            report = self._reporter(f"{path}.requires[{position}]", required.line)
+            report = self._reporter(f"{path}.requires[{position}]")
             if not isinstance(required.expr, expr.Call) or required.expr.function not in declarations.PREDICATES:
                 report(FORM, f"must be a call of a predicate: {', '.join(declarations.PREDICATES)}")
                 continue
@@ -274,12 +271,7 @@ class SignatureCheck:
         try:
             self._planned(told)
         except TooManyPointsError as error:
-            self._report(
-                "signature",
-                self._entry.line_of("signature"),
-                "M042",
-                f"{error.args[0]} discriminant points are too many",
-            )
+            self._report("signature", "M042", f"{error.args[0]} discriminant points are too many")
 
     def _undecided(self) -> set[str]:
         """Report the dtype indices that decide a branch and are not known before one is taken; which they are."""
@@ -290,7 +282,6 @@ class SignatureCheck:
                 path = f"signature.forall.{one.name}"
                 self._report(
                     path,
-                    self._entry.line_of(path),
                     "M040",
                     f"{one.name!r} decides which tensors or axes a call has, and no input that every call has is of"
                     f" dtype {one.name}; give one that dtype, or let a parameter decide",
@@ -311,7 +302,7 @@ class SignatureCheck:
         }
         for message, family in missing.items():
             path = f"signature.types.{family}"
-            self._report(path, self._entry.line_of(path), "M031", message)
+            self._report(path, "M031", message)
         if missing:
             return
         self.plan = plan.build(signature, domain)
@@ -321,7 +312,7 @@ class SignatureCheck:
             if names:
                 told.update(names)
                 path = f"signature.forall.{names[0]}"
-                self._report(path, self._entry.line_of(path), "M040", self._unsolved(names, point))
+                self._report(path, "M040", self._unsolved(names, point))
         self._unread(read, told)
 
     def _unread(self, read: set[str], told: set[str]) -> None:
@@ -338,18 +329,10 @@ class SignatureCheck:
             if name in told:
                 continue
             if is_value_list(kind) and name not in filled:
-                self._report(
-                    path,
-                    self._entry.line_of(path),
-                    "M040",
-                    f"{name!r} is read by no generator, and is there for nothing else",
-                )
+                self._report(path, "M040", f"{name!r} is read by no generator, and is there for nothing else")
             elif not is_value_list(kind) and name not in read:
                 self._report(
-                    path,
-                    self._entry.line_of(path),
-                    "M040",
-                    f"{name!r} stands in no shape, dtype, rule or generator, and so is solved by no call",
+                    path, "M040", f"{name!r} stands in no shape, dtype, rule or generator, and so is solved by no call"
                 )
 
     def _unsolved(self, names: list[str], point: Point) -> str:

@@ -7,11 +7,11 @@ import keyword
 from collections import abc
 from typing import Any
 
-from tileops.manifest.diagnostics import Diagnostics
+from tileops.manifest.diagnostics import Diagnostics, line_at
 from tileops.manifest.language.names import NAME, RESERVED_NAMES
 from tileops.manifest.language.text import odd_character, shown
 from tileops.manifest.reading.forms import Form
-from tileops.manifest.reading.source import Mapping, Node, Scalar, Sequence, line_of
+from tileops.manifest.reading.source import Mapping, Node, Scalar, Sequence
 
 _TYPE_NAMES = {str: "text", bool: "true or false", int: "an integer"}
 MAX_MEMBERS = 256  # of one mapping or list of an entry; an op has a tenth of it
@@ -26,17 +26,20 @@ class Fields:
       types_readable: whether all names of algebraic types are known.
     """
 
-    def __init__(self, file: str, op: str, diagnostics: Diagnostics, types_readable: bool = True) -> None:
+    def __init__(
+        self, file: str, op: str, lines: abc.Mapping[str, int], diagnostics: Diagnostics, types_readable: bool = True
+    ) -> None:
         self.file = file
         self.op = op
         self.types_readable = types_readable
         self.malformed: set[str] = set()
+        self._lines = lines
         self._diagnostics = diagnostics
 
-    def report(self, path: str, line: int, code: str, message: str) -> None:
-        """Record a defect of the field `path` and mark it unreadable."""
+    def report(self, path: str, code: str, message: str, line: int = 0) -> None:
+        """Records a defect of the field `path`, on its own line or on `line`, and marks the field unreadable."""
         self.malformed.add(path)
-        self._diagnostics.add(self.file, line, self.op, path, code, message)
+        self._diagnostics.add(self.file, line or line_at(self._lines, path, 1), self.op, path, code, message)
 
     def form(self, node: Node | None, path: str, form: Form) -> Mapping:
         """A mapping with the fields of a form; what is no such is reported as `mapping` does."""
@@ -49,21 +52,20 @@ class Fields:
         if node is None:
             return Mapping({}, {}, 0)
         if not isinstance(node, Mapping):
-            self.report(path, node.line, "M012", "must be a mapping")
+            self.report(path, "M012", "must be a mapping")
             return Mapping({}, {}, node.line)
-        if self._too_many(node, len(node.entries), path, MAX_MEMBERS):
+        if self._too_many(len(node.entries), path, MAX_MEMBERS):
             return Mapping({}, {}, node.line)
         kept: dict[Any, Node] = {}
         misspelt = _misspelt(node, allowed, required)
         for key, value in node.entries.items():
-            line = node.key_lines[key]
             if key in node.doubtful:
                 self.malformed.add(path)
             elif not isinstance(key, str):
-                self.report(path, line, "M012", f"key {shown(key)} must be text (quote it)")
+                self.report(path, "M012", f"key {shown(key)} must be text (quote it)", node.key_lines[key])
             elif allowed and key not in allowed:
                 hint = f"; did you mean {misspelt[key]!r}?" if key in misspelt else f"; known are {', '.join(allowed)}"
-                self.report(_join(path, key), line, "M011", f"unknown field {shown(key)}{hint}")
+                self.report(_join(path, key), "M011", f"unknown field {shown(key)}{hint}")
             else:
                 kept[key] = value
         meant = set(misspelt.values())
@@ -73,7 +75,7 @@ class Fields:
         self.malformed.update(_join(path, key) for key in meant - kept.keys())
         for key in required:
             if key not in kept and key not in meant:
-                self.report(_join(path, key), node.line, "M010", "is required and missing")
+                self.report(_join(path, key), "M010", "is required and missing")
         return Mapping(kept, node.key_lines, node.line)
 
     def scalar(self, node: Node | None, path: str, wanted: type) -> Any:
@@ -82,29 +84,53 @@ class Fields:
             return None
         if isinstance(node, Scalar) and type(node.value) is wanted:
             return node.value
-        self.report(path, node.line, "M012", f"must be {_TYPE_NAMES[wanted]}")
+        self.report(path, "M012", f"must be {_TYPE_NAMES[wanted]}", node.line)
         return None
 
-    def text(self, node: Node | None, path: str) -> str | None:
-        """Non-empty text; None where absent or reported."""
+    def text(self, node: Node | None, path: str, choices: tuple[str, ...] = ()) -> str | None:
+        """Returns non-empty text, which is one of `choices` if there are any; None if absent or reported."""
         value = self.scalar(node, path, str)
-        if value is not None and not value.strip():
-            self.report(path, line_of(node), "M012", "must not be empty")
+        if value is None:
             return None
-        return value
+        if not value.strip():
+            self.report(path, "M012", "must not be empty")
+        elif choices and value not in choices:
+            self.report(path, "M012", f"must be {'one of ' if len(choices) > 1 else ''}{', '.join(choices)}")
+        else:
+            return value
+        return None
 
-    def sequence(self, node: Node | None, path: str, most: int = MAX_MEMBERS) -> tuple[Node, ...]:
-        """Items of a sequence; none where absent or reported."""
+    def texts(self, node: Node | None, path: str, least: str = "") -> tuple[str, ...]:
+        """Returns the non-empty texts of a sequence, without those that are reported."""
+        found = (self.text(item, path) for item in self.sequence(node, path, least=least))
+        return tuple(text for text in found if text is not None)
+
+    def words(self, node: Node, path: str) -> dict[str, str]:
+        """Returns a mapping from names to non-empty texts, without those that are reported."""
+        found = {name: self.text(value, f"{path}.{name}") for name, value in self.mapping(node, path).entries.items()}
+        return {name: text for name, text in found.items() if text is not None}
+
+    def sequence(self, node: Node | None, path: str, most: int = MAX_MEMBERS, least: str = "") -> tuple[Node, ...]:
+        """Returns the items of a sequence; none if absent or reported.
+
+        Args:
+          node: the sequence.
+          path: its field.
+          most: how many items it may have.
+          least: what it must have one of, as in "row"; "" if it may be empty.
+        """
         if node is None:
             return ()
         if isinstance(node, Sequence):
-            return () if self._too_many(node, len(node.items), path, most) else node.items
-        self.report(path, node.line, "M012", "must be a sequence")
+            if least and not node.items:
+                self.report(path, "M010", f"must hold at least one {least}")
+            return () if self._too_many(len(node.items), path, most) else node.items
+        self.report(path, "M012", "must be a sequence")
         return ()
 
-    def _too_many(self, node: Node, count: int, path: str, most: int) -> bool:
+    def _too_many(self, count: int, path: str, most: int) -> bool:
         if count > most:
-            self.report(path, node.line, "M003", f"has {count} members; at most {most} are read")
+            self.report(path, "M003", f"has {count} members; at most {most} are read")
         return count > most
 
     def plain(self, node: Node, path: str, mappings: bool = False) -> Any:
@@ -115,19 +141,17 @@ class Fields:
             return tuple(self.plain(item, path, mappings) for item in node.items)
         if mappings:
             return {key: self.plain(item, path, mappings) for key, item in node.entries.items()}
-        self.report(path, node.line, "M012", "must be a plain value or a list of them")
+        self.report(path, "M012", "must be a plain value or a list of them", node.line)
         return None
 
-    def name(self, name: str, path: str, line: int, reserved: abc.Mapping[str, str] = RESERVED_NAMES) -> bool:
+    def name(self, name: str, path: str, reserved: abc.Mapping[str, str] = RESERVED_NAMES) -> bool:
         """Returns whether `name` is allowed, and reports it if not; `reserved` maps taken names to their meanings."""
         if not NAME.fullmatch(name):
-            self.report(path, line, "M013", f"{shown(name)} is no name: {_why_no_name(name)}")
+            self.report(path, "M013", f"{shown(name)} is no name: {_why_no_name(name)}")
         elif keyword.iskeyword(name):
-            self.report(
-                path, line, "M013", f"{name!r} is a keyword of Python, whose arguments and attributes names become"
-            )
+            self.report(path, "M013", f"{name!r} is a keyword of Python, whose arguments and attributes names become")
         elif name in reserved:
-            self.report(path, line, "M013", f"{name!r} is {reserved[name]}; name this otherwise, such as {name}_")
+            self.report(path, "M013", f"{name!r} is {reserved[name]}; name this otherwise, such as {name}_")
         else:
             return True
         return False

@@ -13,7 +13,7 @@ from tileops.manifest.reading import forms, source
 from tileops.manifest.reading.fields import MAX_ROWS, Fields
 from tileops.manifest.reading.parse_signature import parse_signature
 from tileops.manifest.reading.source import Mapping as MappingNode
-from tileops.manifest.reading.source import Node, line_of
+from tileops.manifest.reading.source import Node
 from tileops.manifest.reading.values import as_algebraic
 
 
@@ -34,20 +34,17 @@ def parse_entry(
       diagnostics: where they go.
       adts: the algebraic types of types.yaml; None where that could not be read.
     """
-    fields = Fields(file, op, diagnostics, types_readable=adts is not None)
+    lines = {"": line, **source.lines(node, 5)}
+    fields = Fields(file, op, lines, diagnostics, types_readable=adts is not None)
     if not forms.OP_NAME.fullmatch(op):
-        fields.report("", line, "M013", f"{shown(op)} is no op name; write {{Pascal}}[Fwd|Bwd]Op")
+        fields.report("", "M013", f"{shown(op)} is no op name; write {{Pascal}}[Fwd|Bwd]Op")
     named = not fields.malformed
     body = fields.form(node, "", forms.ENTRY) if named or isinstance(node, MappingNode) else MappingNode({}, {}, line)
     get = body.entries.get
-    status = fields.text(get("status"), "status")
-    if status is not None and status not in forms.STATUSES:
-        fields.report("status", line_of(get("status")), "M012", f"must be one of {', '.join(forms.STATUSES)}")
+    status = fields.text(get("status"), "status", forms.STATUSES)
     ref_api = fields.text(get("ref_api"), "ref_api")
     if ref_api is not None and not forms.QUALIFIED_NAME.fullmatch(ref_api):
-        fields.report(
-            "ref_api", line_of(get("ref_api")), "M012", f"{shown(ref_api)} is no qualified name such as torch.sum"
-        )
+        fields.report("ref_api", "M012", f"{shown(ref_api)} is no qualified name such as torch.sum")
     signature = parse_signature(fields, get("signature"), adts or {})
     block = get("roofline")
     return Entry(
@@ -60,10 +57,9 @@ def parse_entry(
         signature=signature,
         rows=_rows(fields, get("workloads"), signature),
         roofline=None if block is None else _roofline(fields, block),
-        roofline_line=line if block is None else block.line,
         stages=_composition(fields, get("composition")),
         malformed=frozenset(fields.malformed),
-        lines=source.lines(node, 4),
+        lines=lines,
     )
 
 
@@ -79,24 +75,17 @@ def _roofline(fields: Fields, block: Node) -> dict[str, RooflineField] | None:
 
 def _rows(fields: Fields, node: Node | None, signature: Signature) -> tuple[Row, ...]:
     rows = []
-    items = fields.sequence(node, "workloads", MAX_ROWS)
-    if node is not None and not items and "workloads" not in fields.malformed:
-        fields.report("workloads", node.line, "M010", "must hold at least one row")
-    for position, item in enumerate(items):
+    for position, item in enumerate(fields.sequence(node, "workloads", MAX_ROWS, least="row")):
         path = f"workloads[{position}]"
         before = len(fields.malformed)
         body = fields.form(item, path, forms.ROW)
         label = fields.text(body.entries.get("label"), f"{path}.label")
         if label is not None and not forms.LABEL.fullmatch(label):
-            fields.report(f"{path}.label", body.line, "M013", f"{shown(label)} is no label ([A-Za-z0-9._-], 1 to 80)")
+            fields.report(f"{path}.label", "M013", f"{shown(label)} is no label ([A-Za-z0-9._-], 1 to 80)")
             label = None
-        some = tuple(
-            text
-            for part in fields.sequence(body.entries.get("some"), f"{path}.some")
-            if (text := fields.text(part, f"{path}.some")) is not None
-        )
+        some = fields.texts(body.entries.get("some"), f"{path}.some")
         cases = tuple(
-            _assignment(fields, part, f"{path}.dtype_cases[{at}]")
+            fields.words(part, f"{path}.dtype_cases[{at}]")
             for at, part in enumerate(fields.sequence(body.entries.get("dtype_cases"), f"{path}.dtype_cases"))
         )
         bindings = {}
@@ -121,28 +110,15 @@ def _rows(fields: Fields, node: Node | None, signature: Signature) -> tuple[Row,
     return tuple(rows)
 
 
-def _assignment(fields: Fields, node: Node, path: str) -> dict[str, str]:
-    found = fields.mapping(node, path)
-    return {
-        name: dtype
-        for name, value in found.entries.items()
-        if (dtype := fields.text(value, f"{path}.{name}")) is not None
-    }
-
-
 def _composition(fields: Fields, node: Node | None) -> tuple[Stage, ...]:
     if node is None:
         return ()
     body = fields.form(node, "composition", forms.COMPOSITION)
-    kind = fields.text(body.entries.get("kind"), "composition.kind")
-    if kind is not None and kind != forms.COMPOSITE:
-        fields.report("composition.kind", body.entries["kind"].line, "M012", f"must be {forms.COMPOSITE}")
+    fields.text(body.entries.get("kind"), "composition.kind", (forms.COMPOSITE,))
     stages: list[Stage] = []
     named: set[str] = set()
-    items = fields.sequence(body.entries.get("stages"), "composition.stages")
-    if "stages" in body.entries and not items and "composition.stages" not in fields.malformed:
-        fields.report("composition.stages", body.entries["stages"].line, "M010", "must hold at least one stage")
-    for position, item in enumerate(items):
+    stages_node = body.entries.get("stages")
+    for position, item in enumerate(fields.sequence(stages_node, "composition.stages", least="stage")):
         path = f"composition.stages[{position}]"
         stage = fields.form(item, path, forms.STAGE)
         get = stage.entries.get
@@ -152,11 +128,11 @@ def _composition(fields: Fields, node: Node | None) -> tuple[Stage, ...]:
         if not {path, f"{path}.op", f"{path}.kernel"} & fields.malformed and ("op" in stage.entries) == (
             "kernel" in stage.entries
         ):
-            fields.report(path, stage.line, "M070", "a stage is run by an op or by a kernel: name exactly one")
-        if name is None or not fields.name(name, f"{path}.name", stage.line):
+            fields.report(path, "M070", "a stage is run by an op or by a kernel: name exactly one")
+        if name is None or not fields.name(name, f"{path}.name"):
             continue
         if name in named:
-            fields.report(f"{path}.name", stage.line, "M014", f"the stage {name!r} is named already")
+            fields.report(f"{path}.name", "M014", f"the stage {name!r} is named already")
             continue
         named.add(name)
         if not (runs["op"] and runs["kernel"]):  # of two, which is meant is not known

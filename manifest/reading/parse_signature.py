@@ -30,7 +30,7 @@ def expression(
     try:
         return Expression(text=text, expr=parse(text), line=line_of(node))
     except expr_parser.ExprError as error:
-        fields.report(place, line_of(node), "M020", str(error))
+        fields.report(place, "M020", str(error))
         return None
 
 
@@ -62,10 +62,9 @@ class _SignatureParser:
             combos=self._combos(get("dtype_combos")),
             loose=self._loose,
         )
-        for section in ("inputs", "outputs"):
-            tensors = get(section)
-            if isinstance(tensors, MappingNode) and not tensors.entries and section == "outputs":
-                self._fields.report(f"signature.{section}", tensors.line, "M010", "must name at least one tensor")
+        outputs = get("outputs")
+        if isinstance(outputs, MappingNode) and not outputs.entries:
+            self._fields.report("signature.outputs", "M010", "must name at least one tensor")
         self._check_order(signature)
         for name in self._twice:  # which of the two is meant is not known, so that neither says anything
             self._fields.malformed.add(f"{self._taken[name]}.{name}")
@@ -88,11 +87,11 @@ class _SignatureParser:
         reserved = forms.SIGNATURE.reserved(section)
         built = {}
         for name, value in found.entries.items():
-            place, line = f"{path}.{name}", found.key_lines[name]
-            if not self._fields.name(name, place, line, reserved):
+            place = f"{path}.{name}"
+            if not self._fields.name(name, place, reserved):
                 continue
             if name in self._taken:
-                self._fields.report(place, line, "M014", f"{name!r} is declared in {self._taken[name]} already")
+                self._fields.report(place, "M014", f"{name!r} is declared in {self._taken[name]} already")
                 self._twice.add(name)
                 continue
             self._taken[name] = path
@@ -103,7 +102,7 @@ class _SignatureParser:
 
     def _index(self, name: str, node: Node, place: str) -> kinds.Kind | None:
         text = self._fields.text(node, place)
-        return None if text is None else read_kind(self._fields, kinds.index_kind(text), place, node.line)
+        return None if text is None else read_kind(self._fields, kinds.index_kind(text), place)
 
     def _param(self, name: str, node: Node, place: str, constants: dict[str, Tensor]) -> Param | None:
         body = self._fields.form(node, place, forms.PARAM)
@@ -111,20 +110,20 @@ class _SignatureParser:
         text = self._fields.text(get("type"), f"{place}.type")
         if text is None:
             return None
-        kind = read_kind(self._fields, kinds.parameter_kind(text, self._adts), f"{place}.type", line_of(get("type")))
+        kind = read_kind(self._fields, kinds.parameter_kind(text, self._adts), f"{place}.type")
         if kind is None:
             return None
         if "dtype" in body.entries or "shape" in body.entries:
             self._constant(name, text, body, place, constants)
         elif isinstance(kind.item if isinstance(kind, kinds.Maybe) else kind, kinds.Opaque):
-            self._object(text, kind, place, line_of(get("type")))
+            self._object(text, kind, place)
         default = None
         if (default_node := get("default")) is not None:
             inner = kind.item if isinstance(kind, kinds.Maybe) else kind
             plain = self._fields.plain(default_node, f"{place}.default", mappings=isinstance(inner, kinds.Adt))
             default = values.as_algebraic(plain, kind)
             if not values.fits(default, kind):
-                self._fields.report(f"{place}.default", default_node.line, "M012", values.misfit(default, kind, text))
+                self._fields.report(f"{place}.default", "M012", values.misfit(default, kind, text))
         return Param(
             name=name,
             type=text,
@@ -135,18 +134,15 @@ class _SignatureParser:
             kw_only=bool(self._fields.scalar(get("kw_only"), f"{place}.kw_only", bool)),
         )
 
-    def _object(self, text: str, kind: kinds.Kind, place: str, line: int) -> None:
+    def _object(self, text: str, kind: kinds.Kind, place: str) -> None:
         """A parameter that is an object without a form in YAML, which no row can write."""
         if "torch.Tensor" in text:
             self._fields.report(
-                f"{place}.type",
-                line,
-                "M012",
-                "a tensor that __init__ takes has dtype and shape: write both beside the type",
+                f"{place}.type", "M012", "a tensor that __init__ takes has dtype and shape: write both beside the type"
             )
         elif not isinstance(kind, kinds.Maybe):
             self._fields.report(
-                f"{place}.type", line, "M012", f"no row can write a {kind}: take {kind} | None, with `default: null`"
+                f"{place}.type", "M012", f"no row can write a {kind}: take {kind} | None, with `default: null`"
             )
 
     def _constant(self, name: str, text: str, body: MappingNode, place: str, constants: dict[str, Tensor]) -> None:
@@ -154,7 +150,6 @@ class _SignatureParser:
         if text not in ("torch.Tensor", "torch.Tensor | None") or not {"dtype", "shape"} <= body.entries.keys():
             self._fields.report(
                 place,
-                body.line,
                 "M012",
                 "a construction-time tensor has type torch.Tensor (or torch.Tensor | None), dtype and shape",
             )
@@ -174,17 +169,10 @@ class _SignatureParser:
         written = get("optional")
         own = optional is not None and isinstance(written, Scalar) and written.value is True
         write_only = bool(fields.scalar(get("write_only"), f"{place}.write_only", bool))
-        device = fields.text(get("device"), f"{place}.device")
-        if device is not None and device != forms.DEVICE:
-            fields.report(
-                f"{place}.device",
-                line_of(get("device")),
-                "M012",
-                f"must be {forms.DEVICE}; every other tensor follows the call",
-            )
+        device = fields.text(get("device"), f"{place}.device", (forms.DEVICE,))
         requires = self._expressions(get("requires"), f"{place}.requires")
         if "requires" in body.entries and "values" not in body.entries:
-            fields.report(f"{place}.requires", line_of(get("requires")), "M051", "requires needs `values`")
+            fields.report(f"{place}.requires", "M051", "requires needs `values`")
         return self._tensor(
             name,
             body,
@@ -195,27 +183,20 @@ class _SignatureParser:
             write_only=write_only,
             values=expression(fields, get("values"), f"{place}.values"),
             requires=requires,
-            on_cpu=device == forms.DEVICE,
+            on_cpu=device is not None,
         )
 
     def _output(self, name: str, node: Node, place: str) -> Tensor | None:
         fields = self._fields
         body = fields.form(node, place, forms.OUTPUT)
         get = body.entries.get
-        buffer = fields.text(get("buffer"), f"{place}.buffer")
-        if buffer is not None and buffer != forms.BUFFER:
-            fields.report(
-                f"{place}.buffer",
-                line_of(get("buffer")),
-                "M012",
-                f"must be {forms.BUFFER}, the argument that passes the storage",
-            )
+        buffer = fields.text(get("buffer"), f"{place}.buffer", (forms.BUFFER,))
         return self._tensor(
             name,
             body,
             place,
             when=expression(fields, get("nullable"), f"{place}.nullable"),
-            buffer=buffer == forms.BUFFER,
+            buffer=buffer is not None,
             alias=fields.text(get("alias"), f"{place}.alias") or "",
         )
 
@@ -244,23 +225,8 @@ class _SignatureParser:
 
     def _combos(self, node: Node | None) -> tuple[dict[str, str], ...]:
         path = "signature.dtype_combos"
-        combos = []
-        items = self._fields.sequence(node, path)
-        if node is not None and not items and path not in self._fields.malformed:
-            self._fields.report(
-                path, node.line, "M010", "must hold at least one combination; left out, every one is accepted"
-            )
-        for position, item in enumerate(items):
-            place = f"{path}[{position}]"
-            found = self._fields.mapping(item, place)
-            combos.append(
-                {
-                    name: dtype
-                    for name, value in found.entries.items()
-                    if (dtype := self._fields.text(value, f"{place}.{name}")) is not None
-                }
-            )
-        return tuple(combos)
+        items = self._fields.sequence(node, path, least="combination; left out, every one is accepted")
+        return tuple(self._fields.words(item, f"{path}[{at}]") for at, item in enumerate(items))
 
     def _check_order(self, signature: Signature) -> None:
         """What a caller may leave out stands after what it must pass: inputs, and parameters that are no keywords."""
@@ -271,7 +237,6 @@ class _SignatureParser:
             elif optional is not None:
                 self._fields.report(
                     f"signature.inputs.{tensor.name}",
-                    tensor.line,
                     "M012",
                     f"a required input stands after the optional {optional!r}; put optional inputs last",
                 )
@@ -282,7 +247,6 @@ class _SignatureParser:
             elif defaulted is not None:
                 self._fields.report(
                     f"signature.params.{param.name}",
-                    param.line,
                     "M012",
                     f"has no default and stands after {defaulted!r}, which has one; put it before, or make it kw_only",
                 )

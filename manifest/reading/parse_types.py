@@ -11,22 +11,22 @@ from tileops.manifest.diagnostics import Diagnostics
 from tileops.manifest.language import expr, expr_parser, kind_check, kinds
 from tileops.manifest.language.text import shown
 from tileops.manifest.model import FamilyCase, Pattern, TypeFamily
-from tileops.manifest.reading import forms
+from tileops.manifest.reading import forms, source
 from tileops.manifest.reading.fields import Fields
 from tileops.manifest.reading.python_paths import path_problem
 from tileops.manifest.reading.source import Mapping as MappingNode
-from tileops.manifest.reading.source import Node, line_of
+from tileops.manifest.reading.source import Node
 
 _CONSTRUCTOR = re.compile(r"(?P<name>[A-Za-z_]\w*)(\((?P<fields>.*)\))?", re.ASCII)
 
 
-def read_kind(fields: Fields, found: kinds.Kind | str, place: str, line: int) -> kinds.Kind | None:
+def read_kind(fields: Fields, found: kinds.Kind | str, place: str) -> kinds.Kind | None:
     """The kind; None where the text was none, or names an algebraic type that could not be read, which is reported."""
     if isinstance(found, kinds.UnknownType) and not fields.types_readable:
         fields.malformed.add(place)  # it may be an algebraic type of the file that could not be read, which is reported
         return None
     if isinstance(found, str):
-        fields.report(place, line, "M024" if isinstance(found, kinds.BadDType) else "M023", found)
+        fields.report(place, "M024" if isinstance(found, kinds.BadDType) else "M023", found)
         return None
     inner = found.item if isinstance(found, kinds.Maybe) else found
     if isinstance(inner, kinds.Adt) and not inner.constructors:
@@ -56,26 +56,18 @@ def parse_family(fields: Fields, name: str, node: Node, place: str, adts: Mappin
     params: dict[str, kinds.Kind] = {}
     for param, value in fields.mapping(body.entries.get("params"), f"{place}.params").entries.items():
         text = fields.text(value, f"{place}.params.{param}")
-        if text is not None and fields.name(param, f"{place}.params.{param}", value.line):
-            kind = read_kind(fields, family_param_kind(text, adts), f"{place}.params.{param}", value.line)
+        if text is not None and fields.name(param, f"{place}.params.{param}"):
+            kind = read_kind(fields, family_param_kind(text, adts), f"{place}.params.{param}")
             if kind is not None:
                 params[param] = kind
-    match = tuple(
-        text
-        for item in fields.sequence(body.entries.get("match"), f"{place}.match")
-        if (text := fields.text(item, f"{place}.match")) is not None
-    )
-    if "match" in body.entries and not match and f"{place}.match" not in fields.malformed:
-        fields.report(f"{place}.match", body.entries["match"].line, "M010", "must name at least one parameter")
+    match = fields.texts(body.entries.get("match"), f"{place}.match", least="parameter")
     for position, text in enumerate(match):
         if text in match[:position]:
-            fields.report(f"{place}.match", body.line, "M030", f"{shown(text)} stands twice")
+            fields.report(f"{place}.match", "M030", f"{shown(text)} stands twice", body.line)
         elif text in params and not isinstance(params[text], (kinds.Bool, kinds.Enum, kinds.Adt)):
-            fields.report(
-                f"{place}.match", body.line, "M030", f"{text!r} is {params[text]}, which has no finite set of values"
-            )
+            fields.report(f"{place}.match", "M030", f"{text!r} is {params[text]}, which has no finite set of values")
         elif text not in params and not {f"{place}.params", f"{place}.params.{text}"} & fields.malformed:
-            fields.report(f"{place}.match", body.line, "M030", f"{text!r} is no parameter of the family")
+            fields.report(f"{place}.match", "M030", f"{text!r} is no parameter of the family")
     cases_node = body.entries.get("cases")
     cases = []
     if isinstance(cases_node, MappingNode):
@@ -85,9 +77,9 @@ def parse_family(fields: Fields, name: str, node: Node, place: str, adts: Mappin
             if case is not None:
                 cases.append(case)
         if not cases_node.entries:
-            fields.report(f"{place}.cases", cases_node.line, "M010", "must hold at least one case")
+            fields.report(f"{place}.cases", "M010", "must hold at least one case")
     elif cases_node is not None:
-        fields.report(f"{place}.cases", cases_node.line, "M012", "must be a mapping from literals to shapes")
+        fields.report(f"{place}.cases", "M012", "must be a mapping from literals to shapes")
     if len(fields.malformed) > before:
         return None
     return TypeFamily(name=name, params=params, match=match, cases=tuple(cases), line=node.line)
@@ -101,14 +93,14 @@ def _case(fields: Fields, key: Any, node: Node, place: str, width: int | None) -
     try:
         shape = expr_parser.parse_shape(text)
     except expr_parser.ExprError as error:
-        fields.report(place, node.line, "M020", str(error))
+        fields.report(place, "M020", str(error), node.line)
         return None
     if width is None:
         return None
     parts = _parts(key) if width > 1 else [key]
     patterns = [pattern for part in parts if (pattern := _pattern(part)) is not None]
     if len(parts) != width or len(patterns) != width:
-        fields.report(place, node.line, "M031", f"the case {key!r} must give {width} literals, one for each of `match`")
+        fields.report(place, "M031", f"the case {key!r} must give {width} literals, one for each of `match`", node.line)
         return None
     return FamilyCase(patterns=tuple(patterns), shape=shape, line=node.line)
 
@@ -155,13 +147,13 @@ def parse_adts(root: Node | None, file: str, diagnostics: Diagnostics) -> dict[s
 
     One with defects has no constructors. None where the document could not be read, so that no name of a type is known.
     """
-    fields = Fields(file, "", diagnostics)
+    fields = Fields(file, "", {} if root is None else source.lines(root, 5), diagnostics)
     adts: dict[str, kinds.Adt] = {}
     types = fields.mapping(root, "").entries
     if root is None or "" in fields.malformed and not types:
         return None
     for name, node in types.items():
-        if not fields.name(name, name, node.line, forms.ALGEBRAIC_TYPES.reserved):
+        if not fields.name(name, name, forms.ALGEBRAIC_TYPES.reserved):
             adts[name] = kinds.Adt(name, ())
             continue
         before = len(fields.malformed)
@@ -174,7 +166,7 @@ def parse_adts(root: Node | None, file: str, diagnostics: Diagnostics) -> dict[s
                 constructors.append(made)
         sound = len(fields.malformed) == before
         if sound and not constructors:
-            fields.report(name, node.line, "M010", "must have at least one constructor")
+            fields.report(name, "M010", "must have at least one constructor")
         adts[name] = kinds.Adt(name, tuple(constructors) if sound else ())
     return adts
 
@@ -192,7 +184,7 @@ def _field_kind(text: str, types: Collection[str]) -> kinds.Kind | str:
 
 
 def _constructor(fields: Fields, name: str, node: Node, place: str, names: Collection[str]) -> kinds.Constructor | None:
-    if not fields.name(name, place, node.line):
+    if not fields.name(name, place):
         return None
     body = fields.form(node, place, forms.CONSTRUCTOR)
     path = fields.text(body.entries.get("class"), f"{place}.class")
@@ -200,15 +192,15 @@ def _constructor(fields: Fields, name: str, node: Node, place: str, names: Colle
     if path is not None and not problem and path.rpartition(".")[2] != name:
         problem = f"{shown(path)} must be the path of a Python class named {name}"
     if problem:
-        fields.report(f"{place}.class", node.line, "M012", problem)
+        fields.report(f"{place}.class", "M012", problem)
         path = None
     members = []
     reserved = forms.CONSTRUCTOR.reserved("fields")
     for field, value in fields.mapping(body.entries.get("fields"), f"{place}.fields").entries.items():
         text = fields.text(value, f"{place}.fields.{field}")
-        if text is None or not fields.name(field, f"{place}.fields.{field}", value.line, reserved):
+        if text is None or not fields.name(field, f"{place}.fields.{field}", reserved):
             continue
-        kind = read_kind(fields, _field_kind(text, names), f"{place}.fields.{field}", value.line)
+        kind = read_kind(fields, _field_kind(text, names), f"{place}.fields.{field}")
         if kind is not None:
             members.append((field, kind))
     invariant = _invariant(
@@ -227,18 +219,16 @@ def _invariant(
     try:
         found = expr_parser.parse(text)
     except expr_parser.ExprError as error:
-        fields.report(place, line_of(node), "M020", str(error))
+        fields.report(place, "M020", str(error))
         return None
     if any(path.startswith(above) for path in fields.malformed):
         return None  # what it reads is not known
     scope = kind_check.Scope(members, {})
-    kind = kind_check.check(
-        found, scope, lambda what, message: fields.report(place, line_of(node), _CODES[what], message)
-    )
+    kind = kind_check.check(found, scope, lambda what, message: fields.report(place, _CODES[what], message))
     if kind is not None and not isinstance(kind, kinds.Bool):
-        fields.report(place, line_of(node), "M022", f"must be Bool, and is {kind}")
+        fields.report(place, "M022", f"must be Bool, and is {kind}")
     elif kind is not None and not expr.names(found):
-        fields.report(place, line_of(node), "M027", f"{shown(text)} reads no field, and so decides nothing")
+        fields.report(place, "M027", f"{shown(text)} reads no field, and so decides nothing")
     return text, found
 
 

@@ -114,7 +114,7 @@ FAULTS = [
     # families
     Fault("grouped", "Weight[trans_b, experts, K, N]", "Wait[trans_b, experts, K, N]", "M030"),
     Fault("grouped", "Weight[trans_b, experts, K, N]", "Weight[trans_b, K, N]", "M030"),
-    Fault("convs", "match: [order]", "match: [n]", "M030", "      Image:"),
+    Fault("convs", "match: [order]", "match: [n]", "M030"),
     Fault("convs", "Image[layout, N, groups * C, Y, X]", "Image['nchw' if groups > 1 else layout, N, C, Y, X]", "M030"),
     Fault("grouped", '          Masked: "[count, how.capacity, width]"\n', "", "M031", "      Routed:"),
     Fault("grouped", 'Masked: "[count', 'Slab: "[count', "M031"),
