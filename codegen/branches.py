@@ -93,7 +93,7 @@ def _opaque(signature: Signature) -> list[_Partition]:
     """A formula in Python can tell apart whatever is finite: each value of each discriminant is a branch."""
     found = []
     for param in signature.params.values():
-        inner = param.kind.item if isinstance(param.kind, kinds.Maybe) else param.kind
+        inner = param.kind.given
         values = () if param.name in signature.constants else _finite(inner)
         if values:
             values += (None,) if inner is not param.kind else ()

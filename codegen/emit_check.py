@@ -12,7 +12,7 @@ from typing import TypeVar
 from tileops.codegen.emit_split import emit_tree, kind_of
 from tileops.codegen.emit_steps import StepEmitter, may_be_absent
 from tileops.codegen.imports import Outside
-from tileops.codegen.source_text import Lines, call, declared, literal, mapping, plain
+from tileops.codegen.source_text import Lines, call, declared, literal, plain
 from tileops.manifest.check import Checked
 from tileops.manifest.checks.obligations import decided_by_parameters
 from tileops.manifest.language import expr
@@ -94,7 +94,7 @@ class _CheckEmitter(StepEmitter):
         self._promised(records)
         held = [self._metadata(), *self._storage(records)]
         bound = [self._op, "self.params", "_indices", "_inputs", "_outputs", "_device"]
-        self._lines.add(*call("return _CheckedCall", [*bound, *held], self._lines.room))
+        self._lines.call("return _CheckedCall", [*bound, *held])
 
     def _tree(
         self, tree: Tree[T], leaf: Callable[[T], None], silent: Callable[[T], bool] = lambda value: False
@@ -142,7 +142,7 @@ class _CheckEmitter(StepEmitter):
         arguments = [self._op, _text(laid)]
         arguments += [f"metadata={literal(metadata)}"] if metadata else []
         arguments += [f"on_cpu={literal(on_cpu)}"] if on_cpu else []
-        self._lines.add(*call("_device = _checks.call_device", arguments, self._lines.room))
+        self._lines.call("_device = _checks.call_device", arguments)
 
     def _guarded(self, tensor: Tensor, body: Sequence[str]) -> None:
         if tensor.optional:
@@ -193,7 +193,7 @@ class _CheckEmitter(StepEmitter):
         found = "(" + ", ".join(names) + ("," if len(names) == 1 else "") + ")"
         with self._lines.block(f"if {found} not in {allowed}:"):
             arguments = [self._op, literal(tuple(names)), found, allowed]
-            self._lines.add(*call("raise _checks.combo_error", arguments, self._lines.room))
+            self._lines.call("raise _checks.combo_error", arguments)
 
     def _step(self, step: Step, before: Step | None) -> None:
         if isinstance(step, SolveLet):
@@ -241,14 +241,14 @@ class _CheckEmitter(StepEmitter):
         """What the call binds: inputs and indices."""
         lines, bound = self._lines, self._signature.bound.values()
         always = [f'"{one.name}": {_input_record(one)}' for one in bound if not may_be_absent(one)]
-        lines.add(*mapping("_inputs = ", always, lines.room))
+        lines.mapping("_inputs = ", always)
         for tensor in bound:
             if may_be_absent(tensor):
                 with lines.block(f"if {tensor.name} is not None:"):
                     lines.add(f'_inputs["{tensor.name}"] = {_input_record(tensor)}')
         names = [*self._signature.forall, *self._signature.lets]
         known = [f'"{name}": {name}' for name in names if name in self._plan.solved.known]
-        lines.add(*mapping("_indices = ", known, lines.room))
+        lines.mapping("_indices = ", known)
         for tree in solved_partly(self._plan):
             self._tree(
                 tree,
@@ -260,7 +260,7 @@ class _CheckEmitter(StepEmitter):
         """The outputs that the call promises: those that every call returns, and each other one by its own branches."""
         lines, names = self._lines, [*self._returned]
         first = next((at for at, name in enumerate(names) if name not in records), len(names))
-        lines.add(*mapping("_outputs = ", [f'"{name}": {records[name]}' for name in names[:first]], lines.room))
+        lines.mapping("_outputs = ", [f'"{name}": {records[name]}' for name in names[:first]])
         for name in names[first:]:
             if name in records:
                 lines.add(f'_outputs["{name}"] = {records[name]}')
@@ -284,7 +284,7 @@ class _CheckEmitter(StepEmitter):
         if not metadata:
             return "{}"
         always = [f'"{tensor.name}": {tensor.name}' for tensor in metadata if not may_be_absent(tensor)]
-        self._lines.add(*mapping("_metadata = ", always, self._lines.room))
+        self._lines.mapping("_metadata = ", always)
         for tensor in metadata:
             if may_be_absent(tensor):
                 with self._lines.block(f"if {tensor.name} is not None:"):
@@ -297,7 +297,7 @@ class _CheckEmitter(StepEmitter):
             return {self._buffers[0]: "out"}
         passed = {name: f"_{name}_out" for name in self._buffers}
         arguments = [self._op, literal(tuple(self._buffers)), "out"]
-        self._lines.add(*call(f"{', '.join(passed.values())} = _checks.split_buffers", arguments, self._lines.room))
+        self._lines.call(f"{', '.join(passed.values())} = _checks.split_buffers", arguments)
         return passed
 
     def _storage(self, records: dict[str, str]) -> list[str]:
@@ -317,7 +317,7 @@ class _CheckEmitter(StepEmitter):
             ((name, source),) = sometimes
             lines.add(f'_aliases = {{"{name}": {outputs[name].alias}}} if {source} else {{}}')
         else:
-            lines.add(*mapping("_aliases = ", always, lines.room))
+            lines.mapping("_aliases = ", always)
             for name, source in sometimes:
                 with lines.block(f"if {source}:"):
                     lines.add(f'_aliases["{name}"] = {outputs[name].alias}')
@@ -329,12 +329,12 @@ class _CheckEmitter(StepEmitter):
                 arguments = [self._op, literal(name), passed, f'_outputs["{name}"]', "_device"]
                 checking = f'_buffers["{name}"] = _checks.check_buffer'
                 if name in records:
-                    lines.add(*call(checking, arguments, lines.room))
+                    lines.call(checking, arguments)
                     continue
                 with lines.block(f'if "{name}" in _outputs:'):
-                    lines.add(*call(checking, arguments, lines.room))
+                    lines.call(checking, arguments)
                 with lines.block("else:"):
-                    lines.add(*call("_checks.refuse_buffer", [self._op, literal(name), passed], lines.room))
+                    lines.call("_checks.refuse_buffer", [self._op, literal(name), passed])
         return ["_aliases", "_buffers"]
 
 

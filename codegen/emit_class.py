@@ -61,7 +61,7 @@ def emit_class(checked: Checked, analysis: Analysis, outside: Outside, lines: Li
         if len(branches.texts) == 1:
             lines.add(f"BRANCHES = {literal(branches.texts)}")
         else:
-            lines.add(*call("BRANCHES = ", [literal(text) for text in branches.texts], lines.room))
+            lines.call("BRANCHES = ", [literal(text) for text in branches.texts])
         lines.add("")
         _init(checked, outside, lines)
         _forward(checked, lines)
@@ -167,7 +167,7 @@ def _init(checked: Checked, outside: Outside, lines: Lines) -> None:
     constants = checked.entry.signature.constants
     values = "{" + ", ".join(f'"{p.name}": {_stored(p)}' for p in params.values() if p.name not in constants) + "}"
     held = ["{" + ", ".join(f'"{name}": {name}' for name in constants) + "}"] if constants else []
-    lines.add(*call("_Op.__init__", ["self", values, "target", *held], lines.room))
+    lines.call("_Op.__init__", ["self", values, "target", *held])
     lines.indent(-1)
     lines.add("")
 
@@ -177,19 +177,13 @@ def _argument(param: Param, outside: Outside) -> str:
 
 
 def _parameter_check(op: str, param: Param, outside: Outside, lines: Lines) -> None:
-    if _is_dtype(param.kind):
+    if any(isinstance(one, kinds.DType) for one in param.kind.options):
         lines.add(f"{param.name} = _checks.plain_dtype({param.name})")
     test = _type_test(param.name, param.kind, outside)
     if test == "True":
         return  # an object that takes no part in the language
     with lines.block(f"if not ({test}):" if " " in test.replace(", ", ",") else f"if not {test}:"):
-        lines.add(
-            *call(
-                "raise _checks.parameter_error",
-                [literal(op), literal(param.name), literal(param.type), param.name],
-                lines.room,
-            )
-        )
+        lines.call("raise _checks.parameter_error", [literal(op), literal(param.name), literal(param.type), param.name])
     _constructor_checks(op, param, outside, lines)
 
 
@@ -204,7 +198,7 @@ def _constructor_checks(op: str, param: Param, outside: Outside, lines: Lines) -
         arguments = [literal(op), literal(param.name), literal(f"{param.type}, {form_of(constructor)}"), param.name]
         with lines.block(f"if _isinstance({param.name}, {outside.constructors(kind)[constructor.name]}):"):
             with lines.block(f"if not ({' and '.join(tests)}):"):
-                lines.add(*call("raise _checks.parameter_error", arguments, lines.room))
+                lines.call("raise _checks.parameter_error", arguments)
             if constructor.invariant is not None:
                 names = frozenset(field for field, _ in constructor.fields)
                 term = python_form(_of_value(constructor.invariant[1], param.name, names), names, is_not_none)
@@ -213,7 +207,7 @@ def _constructor_checks(op: str, param: Param, outside: Outside, lines: Lines) -
                 with lines.block("except _checks.DOMAIN_ERRORS:"):
                     lines.add("_holds = False")
                 with lines.block("if not _holds:"):
-                    lines.add(*call("raise _checks.parameter_error", arguments, lines.room))
+                    lines.call("raise _checks.parameter_error", arguments)
 
 
 def _of_value(node: expr.Expr, value: str, fields: frozenset[str]) -> expr.Expr:
@@ -227,14 +221,8 @@ def _of_value(node: expr.Expr, value: str, fields: frozenset[str]) -> expr.Expr:
 
 
 def _stored(param: Param) -> str:
-    kind = param.kind.item if isinstance(param.kind, kinds.Maybe) else param.kind
-    parts = kind.items if isinstance(kind, kinds.Union) else (kind,)
-    return f"_checks.plain({param.name})" if any(isinstance(part, kinds.Seq) for part in parts) else param.name
-
-
-def _is_dtype(kind: kinds.Kind) -> bool:
-    inner = kind.item if isinstance(kind, kinds.Maybe) else kind
-    return any(isinstance(part, kinds.DType) for part in (inner.items if isinstance(inner, kinds.Union) else (inner,)))
+    holds_items = any(isinstance(one, kinds.Seq) for one in param.kind.options)
+    return f"_checks.plain({param.name})" if holds_items else param.name
 
 
 def _type_test(name: str, kind: kinds.Kind, outside: Outside) -> str:
@@ -284,9 +272,9 @@ def _forward(checked: Checked, lines: Lines) -> None:
         checks = ", ".join([*inputs, "out"] if has_buffer else inputs)
         lines.add('"""Check, run and record one call."""')
         with lines.block("if self._is_compiling():  # one operator of the graph that is being traced"):
-            lines.add(*call("return self._in_graph", [*inputs, *["out=out"] * has_buffer], lines.room))
+            lines.call("return self._in_graph", [*inputs, *["out=out"] * has_buffer])
         both = [f"self.check({checks})", f"({passed}{',' if len(inputs) == 1 else ''})"]
-        lines.add(*call("return self._complete", both, lines.room))
+        lines.call("return self._complete", both)
     lines.add("")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 
 from tileops.codegen.emit_steps import StepEmitter, may_be_absent
-from tileops.codegen.source_text import Lines, call, literal
+from tileops.codegen.source_text import Lines, literal
 from tileops.manifest.check import Checked
 from tileops.manifest.checks.obligations import decided_by_parameters, obliges
 from tileops.manifest.language import expr, kinds
@@ -33,7 +33,7 @@ class _ConstructionEmitter(StepEmitter):
         axes = [(tensor, found) for tensor in signature.tensors.values() if (found := self._obliged(tensor, known))]
         if lets or rules or axes:
             for name, param in signature.params.items():
-                if name not in signature.constants and _has_items(param.kind):
+                if name not in signature.constants and any(isinstance(one, kinds.Seq) for one in param.kind.options):
                     self._lines.add(f"{name} = _checks.plain({name})")
         for name in lets:
             self._let(plan.SolveLet(name, signature.lets[name].expr))
@@ -41,7 +41,7 @@ class _ConstructionEmitter(StepEmitter):
         for tensor, found in axes:
             self._evaluated("_axes", expr.Tuple(found), f"the shape of {tensor.name}, {tensor.shape.text}")
             arguments = [self._op, literal(tensor.name), literal(tensor.shape.text), "_axes"]
-            self._lines.add(*call("_checks.check_extents", arguments, self._lines.room))
+            self._lines.call("_checks.check_extents", arguments)
 
     def _constant(self, tensor: Tensor) -> None:
         """The dtype and the number of axes of a construction-time tensor, as far as these do not depend on a call."""
@@ -65,7 +65,7 @@ class _ConstructionEmitter(StepEmitter):
                     literal(allowed),
                     f"_{tensor.name}_dtype",
                 ]
-                checks.add(*call("raise _checks.dtype_error", arguments, checks.room - 16))
+                checks.call("raise _checks.dtype_error", arguments, 16)
         if isinstance(shape, expr.ShapeTerm) and not any(isinstance(axis, expr.Splice) for axis in shape.axes):
             with checks.block(f"if _len(_{tensor.name}_shape) != {len(shape.axes)}:"):
                 given = f"{self._op}, {literal(tensor.name)}, {literal(tensor.shape.text)}, _{tensor.name}_shape"
@@ -83,8 +83,3 @@ class _ConstructionEmitter(StepEmitter):
 
     def _shapes(self) -> str:
         return "{}"
-
-
-def _has_items(kind: kinds.Kind) -> bool:
-    inner = kind.item if isinstance(kind, kinds.Maybe) else kind
-    return any(isinstance(part, kinds.Seq) for part in (inner.items if isinstance(inner, kinds.Union) else (inner,)))

@@ -10,7 +10,7 @@ from tileops.codegen.analysis import Analysis, Formula
 from tileops.codegen.emit_split import emit_tree, kind_of
 from tileops.codegen.imports import Outside
 from tileops.codegen.python_form import can_raise, is_not_none, python_form
-from tileops.codegen.source_text import Lines, assign, call, literal
+from tileops.codegen.source_text import Lines, assign, literal
 from tileops.manifest.language import expr, kinds
 from tileops.manifest.language.invariants import expect
 from tileops.manifest.model import Entry
@@ -79,12 +79,9 @@ class _PriceEmitter:
     def _func(self) -> None:
         path = self._analysis.func
         self._lines.add(f"# {self._place}:{self._analysis.func_line}: func")
-        self._lines.add(
-            *call(
-                "return _checks.price_pair",
-                [literal(self._entry.op), literal(path), f"{self._outside.function(path)}(self.last_call)"],
-                self._lines.room,
-            )
+        self._lines.call(
+            "return _checks.price_pair",
+            [literal(self._entry.op), literal(path), f"{self._outside.function(path)}(self.last_call)"],
         )
 
     def _inline(self) -> None:

@@ -56,20 +56,14 @@ class StepEmitter:
             *head, last = call(f"if {step.index} not in ", allowed, lines.room - len(":"))
             lines.add(*head)
             with lines.block(f"{last}:"):
-                lines.add(
-                    *call(
-                        "raise _checks.dtype_error",
-                        [self._op, quoted, literal(step.index), literal(step.allowed), dtype],
-                        lines.room,
-                    )
+                lines.call(
+                    "raise _checks.dtype_error", [self._op, quoted, literal(step.index), literal(step.allowed), dtype]
                 )
         elif isinstance(step, plan_steps.CheckDType):
             wanted = self._source(step.term)
             with lines.block(f"if {dtype} != {wanted}:"):
                 term = literal(expr.to_source(step.term))
-                lines.add(
-                    *call("raise _checks.dtype_error", [self._op, quoted, term, f"({wanted},)", dtype], lines.room)
-                )
+                lines.call("raise _checks.dtype_error", [self._op, quoted, term, f"({wanted},)", dtype])
         elif isinstance(step, plan_steps.SolveAxis):
             self._solve_axis(step, shape, quoted)
         elif isinstance(step, plan_steps.SolveRun):
@@ -98,13 +92,13 @@ class StepEmitter:
         with lines.block(f"if {step.index} is None:"):
             term, index = literal(expr.to_source(step.term)), literal(step.index)
             arguments = [self._op, quoted, self._position(step, shape), term, index, shape]
-            lines.add(*call("raise _checks.unsolvable_error", arguments, lines.room))
+            lines.call("raise _checks.unsolvable_error", arguments)
 
     def _axis_error(
         self, step: plan_steps.CheckAxis | plan_steps.CheckRun, shape: str, quoted: str, term: str, wanted: str
     ) -> None:
         arguments = [self._op, quoted, self._position(step, shape), literal(term), wanted, shape]
-        self._lines.add(*call("raise _checks.axis_error", arguments, self._lines.room))
+        self._lines.call("raise _checks.axis_error", arguments)
 
     def _length(self, offset: plan_steps.Offset) -> str:
         runs = [f"_len({self._source(run)})" for run in offset.runs]
@@ -150,7 +144,7 @@ class StepEmitter:
         self._evaluated(extent, value, f"the shape of {name}, {expr.to_source(shape)}")
         if obliged:
             arguments = [self._op, literal(name), literal(expr.to_source(shape)), extent, self._shapes()]
-            self._lines.add(*call("_checks.check_extents", arguments, self._lines.room))
+            self._lines.call("_checks.check_extents", arguments)
         return extent
 
     def _evaluated(self, name: str, node: expr.Expr, what: str) -> None:

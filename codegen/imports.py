@@ -75,8 +75,7 @@ class Outside:
 
 def algebraic(kind: kinds.Kind | None) -> kinds.Adt | None:
     """The algebraic type that a kind is, also where it may be None."""
-    inner = kind.item if isinstance(kind, kinds.Maybe) else kind
-    return inner if isinstance(inner, kinds.Adt) else None
+    return kind.given if kind is not None and isinstance(kind.given, kinds.Adt) else None
 
 
 def _classes(entry: Entry) -> list[str]:

@@ -24,6 +24,15 @@ class Lines:
         """Append lines at the current indentation; an empty one stays empty."""
         self._lines.extend("    " * self._depth + line if line else "" for line in lines)
 
+    def call(self, function: str, arguments: list[str], reserved: int = 0) -> None:
+        """Appends a call, laid out within the line length less `reserved` characters."""
+        self.add(*call(function, arguments, self.room - reserved))
+
+    def mapping(self, head: str, items: list[str]) -> None:
+        """Appends `head{item, item}`: on one line if it fits, else one item per line."""
+        flat = f"{head}{{{', '.join(items)}}}"
+        self.add(*([flat] if len(flat) <= self.room else [f"{head}{{", *(f"    {item}," for item in items), "}"]))
+
     def block(self, header: str) -> _Block:
         """`with lines.block("if x:"):` indents what is added inside."""
         self.add(header)
@@ -94,12 +103,6 @@ def call(function: str, arguments: list[str], room: int) -> list[str]:
         lines.extend(f"    {part}" for part in parts[:-1])
         lines.append(f"    {parts[-1]},")
     return [*lines, ")"]
-
-
-def mapping(head: str, items: list[str], room: int) -> list[str]:
-    """`head{item, item}` on one line where it fits, else one item a line."""
-    flat = f"{head}{{{', '.join(items)}}}"
-    return [flat] if len(flat) <= room else [f"{head}{{", *(f"    {item}," for item in items), "}"]
 
 
 def quoted(head: str, text: str, room: int) -> list[str]:

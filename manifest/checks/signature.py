@@ -207,7 +207,7 @@ class SignatureCheck:
         lets = self._signature.lets
         for name in values_read(expression.expr, lets):
             param = self._signature.params.get(name)
-            kind = None if param is None else param.kind.item if isinstance(param.kind, Maybe) else param.kind
+            kind = None if param is None else param.kind.given
             if isinstance(kind, (kinds.Real, kinds.Text, kinds.Opaque)):
                 self._report(path, "M022", f"{name!r} is {kind}, which takes no part in types")
 
@@ -220,7 +220,7 @@ class SignatureCheck:
     def _dtype(self, path: str, expression: Expression) -> Kind | None:
         self._parts(path, expression)
         dtype = kind_check.check(expression.expr, scope(self._entry, dtypes=True), self._reporter(path))
-        if dtype is not None and not isinstance(dtype.item if isinstance(dtype, Maybe) else dtype, kinds.DType):
+        if dtype is not None and not isinstance(dtype.given, kinds.DType):
             self._report(path, "M022", f"must be a dtype, and is {dtype}")
         elif isinstance(dtype, Maybe):
             self._report(path, "M025", f"{expression.text} may be None; write coalesce_dtype")

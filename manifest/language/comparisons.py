@@ -65,7 +65,7 @@ def _chain(node: expr.Compare, found: list[Kind]) -> str:
     for position, kind in enumerate(found):
         if position and node.ops[position - 1] != "==":
             common = None
-        inner = kind.item if isinstance(kind, Maybe) else kind
+        inner = kind.given
         if isinstance(inner, (Enum, DType)):  # a word by itself is an enumeration of one
             common = frozenset(inner.values) if common is None else common & frozenset(inner.values)
         if common is not None and not common:
@@ -75,7 +75,7 @@ def _chain(node: expr.Compare, found: list[Kind]) -> str:
 
 def _never_equal(op: str, kind: Kind, other: expr.Expr) -> expr.Literal | None:
     """The literal among what a value is compared with that no value of the kind can equal."""
-    inner = kind.item if isinstance(kind, Maybe) else kind
+    inner = kind.given
     if op in _MEMBERSHIPS:
         literals = other.items if isinstance(other, expr.Tuple) else ()
     else:
@@ -94,13 +94,9 @@ def _never_equal(op: str, kind: Kind, other: expr.Expr) -> expr.Literal | None:
 def comparable(left: Kind, right: Kind) -> bool:
     """Whether some value of the one may equal some value of the other."""
     if isinstance(left, Maybe) or isinstance(right, Maybe):
-        first = left.item if isinstance(left, Maybe) else left
-        second = right.item if isinstance(right, Maybe) else right
-        return NONE in (left, right) or comparable(first, second)
+        return NONE in (left, right) or comparable(left.given, right.given)
     if isinstance(left, Union) or isinstance(right, Union):
-        lefts = left.items if isinstance(left, Union) else (left,)
-        rights = right.items if isinstance(right, Union) else (right,)
-        return any(comparable(a, b) for a in lefts for b in rights)
+        return any(comparable(one, other) for one in left.options for other in right.options)
     names = (Enum, DType)
     if isinstance(left, names) and isinstance(right, names):
         return bool(set(left.values) & set(right.values))

@@ -107,8 +107,7 @@ def _per_axis(args: list[Kind]) -> Kind | str:
 
 
 def _dtypes(kind: Kind) -> tuple[str, ...]:
-    item = kind.item if isinstance(kind, Maybe) else kind
-    return item.values if isinstance(item, DType) else ()
+    return kind.given.values if isinstance(kind.given, DType) else ()
 
 
 def _coalesced(args: list[Kind]) -> Kind:

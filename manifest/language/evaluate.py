@@ -75,26 +75,26 @@ class _Evaluation:
             raise TypeError(f"no value for {type(part).__name__}")
         return method(self, part, values)
 
-    def _literal(self, part: expr.Literal, values: Mapping[str, Any]) -> Any:
+    def _Literal(self, part: expr.Literal, values: Mapping[str, Any]) -> Any:
         return part.value
 
-    def _name(self, part: expr.Name, values: Mapping[str, Any]) -> Any:
+    def _Name(self, part: expr.Name, values: Mapping[str, Any]) -> Any:
         return _named(part.id, values)
 
-    def _value(self, part: expr.Value, values: Mapping[str, Any]) -> Any:
+    def _Value(self, part: expr.Value, values: Mapping[str, Any]) -> Any:
         return _named(part.name, values)
 
-    def _field(self, part: expr.Field, values: Mapping[str, Any]) -> Any:
+    def _Field(self, part: expr.Field, values: Mapping[str, Any]) -> Any:
         return _lookup(values, part.name).field(part.field)
 
-    def _unary(self, part: expr.Unary, values: Mapping[str, Any]) -> Any:
+    def _Unary(self, part: expr.Unary, values: Mapping[str, Any]) -> Any:
         operand = self.of(part.operand, values)
         return (not operand) if part.op == "not" else -operand if part.op == "-" else operand
 
-    def _binary(self, part: expr.Binary, values: Mapping[str, Any]) -> Any:
+    def _Binary(self, part: expr.Binary, values: Mapping[str, Any]) -> Any:
         return _checked(_BINARY[part.op](self.of(part.left, values), self.of(part.right, values)))
 
-    def _compare(self, part: expr.Compare, values: Mapping[str, Any]) -> bool:
+    def _Compare(self, part: expr.Compare, values: Mapping[str, Any]) -> bool:
         left = self.of(part.operands[0], values)
         for op, operand in zip(part.ops, part.operands[1:], strict=True):
             right = self.of(operand, values)
@@ -104,24 +104,24 @@ class _Evaluation:
             left = right
         return True
 
-    def _logic(self, part: expr.Logic, values: Mapping[str, Any]) -> bool:
+    def _Logic(self, part: expr.Logic, values: Mapping[str, Any]) -> bool:
         wanted = part.op == "or"
         return wanted if any(bool(self.of(operand, values)) == wanted for operand in part.operands) else not wanted
 
-    def _conditional(self, part: expr.Conditional, values: Mapping[str, Any]) -> Any:
+    def _Conditional(self, part: expr.Conditional, values: Mapping[str, Any]) -> Any:
         return self.of(part.then if self.of(part.test, values) else part.otherwise, values)
 
-    def _subscript(self, part: expr.Subscript, values: Mapping[str, Any]) -> Any:
+    def _Subscript(self, part: expr.Subscript, values: Mapping[str, Any]) -> Any:
         return self.of(part.sequence, values)[self.of(part.index, values)]
 
-    def _slice(self, part: expr.Slice, values: Mapping[str, Any]) -> Any:
+    def _Slice(self, part: expr.Slice, values: Mapping[str, Any]) -> Any:
         bounds = (None if bound is None else self.of(bound, values) for bound in (part.start, part.stop))
         return self._sized(self.of(part.sequence, values)[slice(*bounds)])
 
-    def _tuple(self, part: expr.Tuple, values: Mapping[str, Any]) -> tuple[Any, ...]:
+    def _Tuple(self, part: expr.Tuple, values: Mapping[str, Any]) -> tuple[Any, ...]:
         return tuple([self.of(item, values) for item in part.items])
 
-    def _shape(self, part: expr.ShapeTerm, values: Mapping[str, Any]) -> tuple[int, ...]:
+    def _ShapeTerm(self, part: expr.ShapeTerm, values: Mapping[str, Any]) -> tuple[int, ...]:
         shape: list[int] = []
         for axis in part.axes:
             if isinstance(axis, expr.Splice):
@@ -130,7 +130,7 @@ class _Evaluation:
                 shape.append(self.of(axis, values))
         return tuple(shape)
 
-    def _comprehension(self, part: expr.Comprehension, values: Mapping[str, Any]) -> list[Any]:
+    def _Comprehension(self, part: expr.Comprehension, values: Mapping[str, Any]) -> list[Any]:
         inner = dict(values)
         found = []
         for item in self.of(part.sequence, values):
@@ -139,7 +139,7 @@ class _Evaluation:
                 found.append(self.of(part.element, inner))
         return found
 
-    def _call(self, part: expr.Call, values: Mapping[str, Any]) -> Any:
+    def _Call(self, part: expr.Call, values: Mapping[str, Any]) -> Any:
         if part.function == "present":
             return _lookup(self._present, expect(part.args[0], expr.Name).id)
         if part.function == "bytes":
@@ -167,22 +167,11 @@ class _Evaluation:
         return value
 
 
+# The method of each form, which has the form's name.
 _METHODS: dict[type[expr.Expr], Callable[[_Evaluation, Any, Mapping[str, Any]], Any]] = {
-    expr.Literal: _Evaluation._literal,
-    expr.Name: _Evaluation._name,
-    expr.Value: _Evaluation._value,
-    expr.Field: _Evaluation._field,
-    expr.Unary: _Evaluation._unary,
-    expr.Binary: _Evaluation._binary,
-    expr.Compare: _Evaluation._compare,
-    expr.Logic: _Evaluation._logic,
-    expr.Conditional: _Evaluation._conditional,
-    expr.Subscript: _Evaluation._subscript,
-    expr.Slice: _Evaluation._slice,
-    expr.Tuple: _Evaluation._tuple,
-    expr.ShapeTerm: _Evaluation._shape,
-    expr.Comprehension: _Evaluation._comprehension,
-    expr.Call: _Evaluation._call,
+    form: getattr(_Evaluation, f"_{form.__name__}")
+    for form in expr.Expr.__subclasses__()
+    if hasattr(_Evaluation, f"_{form.__name__}")
 }
 
 

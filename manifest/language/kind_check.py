@@ -8,23 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from tileops.manifest.language import comparisons, declarations, dtypes, effort, expr, kinds
 from tileops.manifest.language.evaluate import evaluate
 from tileops.manifest.language.invariants import expect
-from tileops.manifest.language.kinds import (
-    BOOL,
-    DIM,
-    INT,
-    NONE,
-    REAL,
-    Adt,
-    Dim,
-    DType,
-    Enum,
-    Int,
-    Kind,
-    Maybe,
-    Real,
-    Seq,
-    Union,
-)
+from tileops.manifest.language.kinds import BOOL, DIM, INT, NONE, REAL, Adt, DType, Enum, Int, Kind, Maybe, Real, Seq
 from tileops.manifest.language.names import may_be_variable
 from tileops.manifest.language.narrowing import NOTHING, Facts, learn
 from tileops.manifest.language.sum_terms import is_range_sum, range_of
@@ -174,9 +158,7 @@ class _Checker:
             return Enum(tuple(constructor.name for constructor in kind.constructors))
         found = [dict(one.fields)[node.field] for one in kind.constructors if node.field in dict(one.fields)]
         if len(found) < len(kind.constructors) or not found:
-            declared = self._scope.names[node.name]
-            declared = declared.item if isinstance(declared, Maybe) else declared
-            constructors = expect(declared, Adt).constructors
+            constructors = expect(self._scope.names[node.name].given, Adt).constructors
             having = [one.name for one in constructors if node.field in dict(one.fields)]
             if not having:
                 self._fail(NAME, f"{node.name}.{node.field}: no constructor of {kind} has the field {node.field!r}")
@@ -221,8 +203,8 @@ class _Checker:
             return None
         if node.op in ("//", "%"):
             positive = isinstance(node.right, expr.Literal) and node.right.value > 0
-            return DIM if isinstance(left, Dim) and (positive or isinstance(right, Dim)) else INT
-        both = isinstance(left, Dim) and isinstance(right, Dim)
+            return DIM if isinstance(left, kinds.Dim) and (positive or isinstance(right, kinds.Dim)) else INT
+        both = isinstance(left, kinds.Dim) and isinstance(right, kinds.Dim)
         return DIM if both and node.op in ("+", "*") else INT
 
     def _kinds(self, nodes: Sequence[expr.Expr], facts: Facts) -> list[Kind] | None:
@@ -388,7 +370,11 @@ class _Checker:
 
     def _Splice(self, node: expr.Splice, facts: Facts) -> Kind | None:
         kind = self.kind(node.sequence, facts)
-        if kind is not None and kinds.fits(kind, Maybe(Union((INT, Seq(INT))))) and not isinstance(kind, (Int, Seq)):
+        if (
+            kind is not None
+            and kinds.fits(kind, Maybe(kinds.Union((INT, Seq(INT)))))
+            and not isinstance(kind, (Int, Seq))
+        ):
             text = expr.to_source(node.sequence)
             self._fail(KIND, f"*{text} is {kind}, which may be one number; write each axis as per_axis({text}, i, n)")
             return None

@@ -17,6 +17,16 @@ from tileops.manifest.language.text import shown
 class Kind:
     """Base of all kinds; `str(kind)` is how a message names it."""
 
+    @property
+    def given(self) -> Kind:
+        """Returns the kind of a value that is not None."""
+        return self
+
+    @property
+    def options(self) -> tuple[Kind, ...]:
+        """Returns the kinds of which a value that is not None has one."""
+        return (self,)
+
 
 @dataclasses.dataclass(frozen=True)
 class Int(Kind):
@@ -123,6 +133,14 @@ class Maybe(Kind):
     def __str__(self) -> str:
         return f"Maybe[{self.item}]"
 
+    @property
+    def given(self) -> Kind:
+        return self.item
+
+    @property
+    def options(self) -> tuple[Kind, ...]:
+        return self.item.options
+
 
 @dataclasses.dataclass(frozen=True)
 class Union(Kind):
@@ -132,6 +150,10 @@ class Union(Kind):
 
     def __str__(self) -> str:
         return " | ".join(str(item) for item in self.items)
+
+    @property
+    def options(self) -> tuple[Kind, ...]:
+        return self.items
 
 
 @dataclasses.dataclass(frozen=True)
@@ -331,7 +353,7 @@ def _one_type(text: str, adts: Mapping[str, Adt]) -> Kind | str:
         kind = parameter_kind(part, adts)
         if isinstance(kind, str):
             return kind
-        if isinstance(kind.item if isinstance(kind, Maybe) else kind, (Adt, Opaque)):
+        if isinstance(kind.given, (Adt, Opaque)):
             return f"{shown(text)}: a list or tuple holds no {kind}; make that a parameter of its own"
         inner.append(kind)
     if variadic or match[1] == "list":

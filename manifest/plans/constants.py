@@ -98,7 +98,7 @@ def _points(signature: Signature, terms: list[expr.Expr]) -> list[Point]:
     known = {one.name for one in found}
     for name in _promoted(terms):
         kind = signature.forall.get(name) or (signature.params[name].kind if name in signature.params else None)
-        inner = kind.item if isinstance(kind, kinds.Maybe) else kind
+        inner = None if kind is None else kind.given
         if isinstance(inner, kinds.DType) and name not in known:
             known.add(name)
             found.append(Discriminant(name, False, inner.values if inner is kind else (*inner.values, None)))

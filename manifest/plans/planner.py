@@ -11,18 +11,7 @@ from typing import Any
 from tileops.manifest.language import expr, kinds
 from tileops.manifest.language.invariants import expect
 from tileops.manifest.model import Signature, Tensor
-from tileops.manifest.plans.plan_steps import (
-    CheckAxis,
-    CheckDType,
-    CheckRun,
-    Offset,
-    Rank,
-    SolveAxis,
-    SolveDType,
-    SolveLet,
-    SolveRun,
-    Step,
-)
+from tileops.manifest.plans import plan_steps
 from tileops.manifest.plans.points import Point
 from tileops.manifest.plans.shapes import shape_at
 
@@ -53,7 +42,7 @@ class Planner:
           solved: dtype indices solved beforehand, each with the tensor that it is solved from.
         """
         self.signature = signature
-        self.steps: list[Step] = []
+        self.steps: list[plan_steps.Step] = []
         self.known: set[str] = {*signature.params, *solved}
         self.solves: set[str] = set()
         self._point = point
@@ -81,7 +70,7 @@ class Planner:
             return self._pass(self._tensors[name])
         return name in self._lets and self._solve(name)
 
-    def take(self) -> list[Step]:
+    def take(self) -> list[plan_steps.Step]:
         """The steps since the last time."""
         taken, self.steps = self.steps, []
         return taken
@@ -102,7 +91,7 @@ class Planner:
         term = self._lets[name]
         if not self._knows(term):
             return False
-        self.steps.append(SolveLet(name, term))
+        self.steps.append(plan_steps.SolveLet(name, term))
         self._learn(name)
         del self._lets[name]
         return True
@@ -130,11 +119,11 @@ class Planner:
             if tensor.optional:
                 return False
             self.steps.append(
-                SolveDType(tensor.name, term.id, expect(self.signature.forall[term.id], kinds.DType).values)
+                plan_steps.SolveDType(tensor.name, term.id, expect(self.signature.forall[term.id], kinds.DType).values)
             )
             self._learn(term.id)
         elif self._knows(term):
-            self.steps.append(CheckDType(tensor.name, term))
+            self.steps.append(plan_steps.CheckDType(tensor.name, term))
             declared = tensor.dtype.expr
             if not tensor.optional and isinstance(declared, expr.Name) and declared.id not in self.known:
                 self._learn(declared.id)  # an index whose value the point decides
@@ -162,7 +151,9 @@ class Planner:
         self._opened[tensor.name] = unknown[0] if unknown else None
         self._pending[tensor.name] = list(range(len(axes)))
         rest = [axis for position, axis in enumerate(axes) if position not in unknown]
-        self.steps.append(Rank(tensor.name, expr.to_source(self.shapes[tensor.name]), _offset(rest), bool(unknown)))
+        self.steps.append(
+            plan_steps.Rank(tensor.name, expr.to_source(self.shapes[tensor.name]), _offset(rest), bool(unknown))
+        )
         return True
 
     def _axis(self, tensor: Tensor, axes: tuple[expr.Expr, ...], position: int) -> bool:
@@ -170,29 +161,31 @@ class Planner:
         axis = axes[position]
         if position == split:
             index = expect(expect(axis, expr.Splice).sequence, expr.Name).id
-            self.steps.append(SolveRun(tensor.name, index, _offset(axes[:position]), _offset(axes[position + 1 :])))
+            self.steps.append(
+                plan_steps.SolveRun(tensor.name, index, _offset(axes[:position]), _offset(axes[position + 1 :]))
+            )
             self._learn(index)
             return True
         from_back = split is not None and position > split
         at = _offset(axes[position:]) if from_back else _offset(axes[:position])
         if isinstance(axis, expr.Splice):
-            self.steps.append(CheckRun(tensor.name, axis.sequence, at, from_back, position == len(axes) - 1))
+            self.steps.append(plan_steps.CheckRun(tensor.name, axis.sequence, at, from_back, position == len(axes) - 1))
             return True
         if self._knows(axis):
-            self.steps.append(CheckAxis(tensor.name, axis, at, from_back))
+            self.steps.append(plan_steps.CheckAxis(tensor.name, axis, at, from_back))
             return True
         solved = None if tensor.optional else affine(axis, self.known)
         if solved is None or solved[0] not in self.signature.forall:  # a let is worked out, not solved
             return False
         index, factor, offset = solved
-        self.steps.append(SolveAxis(tensor.name, index, axis, factor, offset, at, from_back))
+        self.steps.append(plan_steps.SolveAxis(tensor.name, index, axis, factor, offset, at, from_back))
         self._learn(index)
         return True
 
 
-def _offset(axes) -> Offset:
+def _offset(axes) -> plan_steps.Offset:
     runs = tuple(axis.sequence for axis in axes if isinstance(axis, expr.Splice))
-    return Offset(len(axes) - len(runs), runs)
+    return plan_steps.Offset(len(axes) - len(runs), runs)
 
 
 def affine(node: expr.Expr, known: set[str]) -> tuple[str, int, expr.Expr] | None:

@@ -164,8 +164,7 @@ def discriminants(signature: Signature, read_by: Iterable[expr.Expr]) -> list[Di
     found: list[Discriminant] = []
     for name, kind in (*signature.forall.items(), *((p.name, p.kind) for p in signature.params.values())):
         maybe = isinstance(kind, kinds.Maybe)
-        inner = kind.item if isinstance(kind, kinds.Maybe) else kind
-        values = _values(name, inner, read)
+        values = _values(name, kind.given, read)
         if values:
             found.append(Discriminant(name, False, (*values, None) if maybe else values))
         elif maybe and name in read.present and name not in signature.constants:

@@ -17,18 +17,7 @@ _RESERVED_FIELDS = RESERVED_NAMES | dict.fromkeys(
     ("kind", "value", "shape"), "what expressions read otherwise after a dot"
 )
 _RESERVED_TYPES = RESERVED_NAMES | dict.fromkeys(
-    (
-        "int",
-        "bool",
-        "float",
-        "str",
-        "Number",
-        "list",
-        "tuple",
-        "dict",
-        *("Dim", "Shape", "DType", "Seq", "Bool", "Int"),
-    ),
-    "a type or kind of the language",
+    "int bool float str Number list tuple dict Dim Shape DType Seq Bool Int".split(), "a type or kind of the language"
 )
 FAMILY = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 QUALIFIED_NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
@@ -40,8 +29,12 @@ BUFFER = "out"
 DEVICE = "cpu"
 
 
+class Holds:
+    """Base of what a field can hold."""
+
+
 @dataclasses.dataclass(frozen=True)
-class Text:
+class Text(Holds):
     """Non-empty text; of a pattern or among choices where it has such."""
 
     pattern: re.Pattern[str] | None = None
@@ -49,54 +42,54 @@ class Text:
 
 
 @dataclasses.dataclass(frozen=True)
-class Flag:
+class Flag(Holds):
     """True or false."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Formula:
+class Formula(Holds):
     """An expression; where `flag` says so, true or false may stand for it."""
 
     flag: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
-class ShapeText:
+class ShapeText(Holds):
     """`[axis, ...]`, or one application of a type family."""
 
 
 @dataclasses.dataclass(frozen=True)
-class GeneratorCall:
+class GeneratorCall(Holds):
     """A call of a generator."""
 
 
 @dataclasses.dataclass(frozen=True)
-class PredicateCall:
+class PredicateCall(Holds):
     """A call of a predicate, its tensor left out."""
 
 
 @dataclasses.dataclass(frozen=True)
-class IndexKind:
+class IndexKind(Holds):
     """A kind of `forall`."""
 
 
 @dataclasses.dataclass(frozen=True)
-class ParameterType:
+class ParameterType(Holds):
     """A type of a construction parameter."""
 
 
 @dataclasses.dataclass(frozen=True)
-class FamilyKind:
+class FamilyKind(Holds):
     """A kind of a type family's parameter."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Value:
+class Value(Holds):
     """A plain value, a list of such, or an algebraic literal `{constructor: {field: value}}`."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Items:
+class Items(Holds):
     """A sequence of at least so many items."""
 
     of: Holds
@@ -104,7 +97,7 @@ class Items:
 
 
 @dataclasses.dataclass(frozen=True)
-class Members:
+class Members(Holds):
     """A mapping of at least so many names, each to the same sort of thing.
 
     Attributes:
@@ -119,7 +112,7 @@ class Members:
 
 
 @dataclasses.dataclass(frozen=True)
-class Form:
+class Form(Holds):
     """A mapping of these fields; one that is `open` may have others, which hold a Value."""
 
     name: str
@@ -142,23 +135,6 @@ class Form:
         holds = self.fields[field].holds
         assert isinstance(holds, Members), f"{field} holds no members"
         return holds.reserved
-
-
-Holds = (
-    Text
-    | Flag
-    | Formula
-    | ShapeText
-    | GeneratorCall
-    | PredicateCall
-    | IndexKind
-    | ParameterType
-    | FamilyKind
-    | Value
-    | Items
-    | Members
-    | Form
-)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -92,8 +92,7 @@ def _rows(fields: Fields, node: Node | None, signature: Signature) -> tuple[Row,
         for name, value in body.entries.items():
             if name not in forms.ROW.fields:
                 kind = signature.params[name].kind if name in signature.params else kinds.NONE
-                inner = kind.item if isinstance(kind, kinds.Maybe) else kind
-                mappings = name not in signature.params or isinstance(inner, kinds.Adt)
+                mappings = name not in signature.params or isinstance(kind.given, kinds.Adt)
                 plain = fields.plain(value, f"{path}.{name}", mappings=mappings)
                 bindings[name] = as_algebraic(plain, kind)
         if label is not None and len(fields.malformed) == before:

@@ -115,12 +115,11 @@ class _SignatureParser:
             return None
         if "dtype" in body.entries or "shape" in body.entries:
             self._constant(name, text, body, place, constants)
-        elif isinstance(kind.item if isinstance(kind, kinds.Maybe) else kind, kinds.Opaque):
+        elif isinstance(kind.given, kinds.Opaque):
             self._object(text, kind, place)
         default = None
         if (default_node := get("default")) is not None:
-            inner = kind.item if isinstance(kind, kinds.Maybe) else kind
-            plain = self._fields.plain(default_node, f"{place}.default", mappings=isinstance(inner, kinds.Adt))
+            plain = self._fields.plain(default_node, f"{place}.default", mappings=isinstance(kind.given, kinds.Adt))
             default = values.as_algebraic(plain, kind)
             if not values.fits(default, kind):
                 self._fields.report(f"{place}.default", "M012", values.misfit(default, kind, text))

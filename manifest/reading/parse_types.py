@@ -28,8 +28,7 @@ def read_kind(fields: Fields, found: kinds.Kind | str, place: str) -> kinds.Kind
     if isinstance(found, str):
         fields.report(place, "M024" if isinstance(found, kinds.BadDType) else "M023", found)
         return None
-    inner = found.item if isinstance(found, kinds.Maybe) else found
-    if isinstance(inner, kinds.Adt) and not inner.constructors:
+    if isinstance(found.given, kinds.Adt) and not found.given.constructors:
         fields.malformed.add(place)
         return None
     return found
@@ -174,8 +173,7 @@ def parse_adts(root: Node | None, file: str, diagnostics: Diagnostics) -> dict[s
 def _field_kind(text: str, types: Collection[str]) -> kinds.Kind | str:
     """Kind of a constructor's field: what has a form in YAML and is the same to every call."""
     found = kinds.parameter_kind(text)
-    inner = found.item if isinstance(found, kinds.Maybe) else found
-    if text in types or isinstance(inner, (kinds.Opaque, kinds.DType)):
+    if text in types or isinstance(found, kinds.Kind) and isinstance(found.given, (kinds.Opaque, kinds.DType)):
         return (
             f"{shown(text)} is no type of a field: it is int, bool, float, str, words, a list or tuple of these, or may"
             " be None"

@@ -60,7 +60,7 @@ def _fulfils(written: dict[str, Any], constructor: kinds.Constructor) -> bool:
 
 def as_algebraic(value: Any, kind: kinds.Kind) -> Any:
     """A mapping `{constructor: {field: value}}` where the kind is algebraic as an AdtValue; anything else as it is."""
-    inner = kind.item if isinstance(kind, kinds.Maybe) else kind
+    inner = kind.given
     if isinstance(inner, kinds.Adt) and isinstance(value, dict) and len(value) == 1:
         ((name, fields),) = value.items()
         if isinstance(fields, dict) and all(isinstance(key, str) for key in (name, *fields)):
@@ -73,7 +73,7 @@ def as_algebraic(value: Any, kind: kinds.Kind) -> Any:
 
 def misfit(value: Any, kind: kinds.Kind, declared: str) -> str:
     """Returns the message for a value that is not of the kind written as `declared`, with what to write instead."""
-    inner = kind.item if isinstance(kind, kinds.Maybe) else kind
+    inner = kind.given
     problem = f"{shown(value)} is no {declared}"
     if not isinstance(inner, kinds.Adt):
         return problem

@@ -157,7 +157,8 @@ class _Instance:
         return {name: self._dtypes[name] for name in self._signature.forall if name in self._dtypes}
 
     def _case_id(self) -> str:
-        named = [str(value) for name, value in self._written().items() if _is_dtype(self._signature.params[name].kind)]
+        params = self._signature.params
+        named = [str(v) for name, v in self._written().items() if isinstance(params[name].kind.given, kinds.DType)]
         return "-".join([self._row.label, *self._ordered().values(), *named])
 
     def _as_case(self, written: dict[str, Any], constants, inputs, outputs) -> Case:
@@ -359,7 +360,3 @@ def _same(value: Any, chosen: Any) -> bool:
     if isinstance(value, AdtValue) and isinstance(chosen, AdtValue):
         return value.kind == chosen.kind and all(value.field(name) == wanted for name, wanted in chosen.fields)
     return value == chosen
-
-
-def _is_dtype(kind: kinds.Kind) -> bool:
-    return isinstance(kind.item if isinstance(kind, kinds.Maybe) else kind, kinds.DType)
