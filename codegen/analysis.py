@@ -96,7 +96,7 @@ def analyse(entry: Entry, diagnostics: Diagnostics, checked: Checked | None = No
         try:
             return _Analyser(entry, diagnostics, checked).run()
         except effort.ExhaustedError as error:
-            diagnostics.add(entry.file, entry.line_of("roofline"), entry.op, "roofline", "M004", str(error))
+            entry.report(diagnostics, "roofline", "M004", str(error))
             return Analysis(emittable=False, unreached=(f"roofline: it {error}",))
 
 
@@ -132,7 +132,7 @@ class _Analyser:
 
     def _report(self, path: str, code: str, message: str) -> None:
         self._failed = True
-        self._diagnostics.add(self._entry.file, self._entry.line_of(path), self._entry.op, path, code, message)
+        self._entry.report(self._diagnostics, path, code, message)
 
     def _verdict(self, **decided: Any) -> Analysis:
         fine = not self._failed and not self._unreached

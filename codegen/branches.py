@@ -11,7 +11,7 @@ from typing import Any
 
 from tileops.codegen.analysis import Analysis
 from tileops.manifest.language import expr, kinds
-from tileops.manifest.language.adt import AdtValue
+from tileops.manifest.language.adt import AdtValue, same
 from tileops.manifest.model import Entry, Param, Signature
 from tileops.manifest.plans.domain import Domain
 from tileops.manifest.plans.points import Discriminant, Point, domain_restrictions
@@ -183,6 +183,4 @@ def _holds(case: Case, discriminant: Discriminant, value: Any) -> bool:
     if discriminant.presence:
         return _is_present(case, discriminant.name) == value
     found = case.values.get(discriminant.name)
-    if isinstance(value, AdtValue):  # of its fields, the value names those that decide something
-        return isinstance(found, AdtValue) and found.kind == value.kind and set(value.fields) <= set(found.fields)
-    return type(found) is type(value) and found == value
+    return type(found) is type(value) and same(found, value)

@@ -30,7 +30,7 @@ def check_func(entry: Entry, analysis: Analysis, diagnostics: Diagnostics) -> No
     else:
         problem = _problem(module_name, name, getattr(module, name, None)) or _torch_import(module)
     if problem:
-        diagnostics.add(entry.file, analysis.func_line, entry.op, "roofline.func", "R021", problem)
+        entry.report(diagnostics, "roofline.func", "R021", problem)
 
 
 def _problem(module: str, name: str, found: object) -> str:

@@ -38,7 +38,7 @@ def check_entry(entry: Entry, diagnostics: Diagnostics) -> Checked:
         try:
             return _check(entry, diagnostics)
         except effort.ExhaustedError as error:
-            diagnostics.add(entry.file, entry.line_of("signature"), entry.op, "signature", "M004", str(error))
+            entry.report(diagnostics, "signature", "M004", str(error))
             return Checked(entry, None, (), False, (f"inference plans and workload rows: the signature {error}",))
 
 

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from tileops.manifest.diagnostics import line_at
+from tileops.manifest.diagnostics import Diagnostics, line_at
 from tileops.manifest.language import kinds
 from tileops.manifest.language.expr import Expr
 
@@ -126,6 +126,11 @@ class Signature:
     loose: Mapping[str, Expression]
 
     @property
+    def sections(self) -> dict[str, dict[str, Tensor]]:
+        """The tensors by the section in which they stand: construction-time tensors are among the params."""
+        return {"params": self.constants, "inputs": self.inputs, "outputs": self.outputs}
+
+    @property
     def bound(self) -> dict[str, Tensor]:
         """Tensors that a call reads its indices from: construction-time tensors, then inputs."""
         return {**self.constants, **self.inputs}
@@ -201,6 +206,10 @@ class Entry:
     def row_gaps(self) -> list[str]:
         """What could not be read of the rows."""
         return sorted(path for path in self.malformed if path.startswith("workloads"))
+
+    def report(self, diagnostics: Diagnostics, path: str, code: str, message: str, line: int = 0) -> None:
+        """Adds a defect of the field `path`, on the field's line or on `line`."""
+        diagnostics.add(self.file, line or self.line_of(path), self.op, path, code, message)
 
     def line_of(self, path: str) -> int:
         """Where the field `path` stands: its own line, or that of the member that holds it."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from tileops.manifest.checks import families
 from tileops.manifest.diagnostics import Report
 from tileops.manifest.language import expr
@@ -11,13 +9,6 @@ from tileops.manifest.language.invariants import expect
 from tileops.manifest.language.text import shown
 from tileops.manifest.model import Entry, Expression, Signature, Tensor
 from tileops.manifest.plans.points import TooManyPointsError, discriminants, domain_restrictions, enumerate_points
-
-
-def sections(signature: Signature) -> Iterator[tuple[str, dict[str, Tensor]]]:
-    """The tensors of a signature by the section in which they stand."""
-    yield "params", signature.constants
-    yield "inputs", signature.inputs
-    yield "outputs", signature.outputs
 
 
 def aliases(entry: Entry, unclear: set[str], report: Report) -> None:
@@ -58,7 +49,7 @@ def conditions(entry: Entry, report: Report) -> None:
     """Conditions of presence and of effects read nothing that a call must be solved for, and decide something."""
     asked = {name: _asks_for(tensor) for name, tensor in entry.signature.tensors.items() if tensor.when is not None}
     circular = families.cycles(asked)
-    for section, tensors in sections(entry.signature):
+    for section, tensors in entry.signature.sections.items():
         for tensor in tensors.values():
             path = f"signature.{section}.{tensor.name}"
             if tensor.name in circular:

@@ -48,16 +48,16 @@ class FamilyCheck:
     def run(self) -> None:
         """Report every defect."""
         applied: set[str] = set()
-        for section in ("constants", "inputs", "outputs"):
-            for tensor in getattr(self._signature, section).values():
+        for section, tensors in self._signature.sections.items():
+            for tensor in tensors.values():
                 if isinstance(tensor.shape.expr, expr.FamilyTerm):
                     applied.add(tensor.shape.expr.family)
-                    path = f"signature.{section.replace('constants', 'params')}.{tensor.name}.shape"
+                    path = f"signature.{section}.{tensor.name}.shape"
                     self._application(tensor.shape.expr, self._names, functools.partial(self._report, path))
         references = {name: self._references(family) for name, family in self._signature.families.items()}
         for name in cycles(references):
             self._report(f"signature.types.{name}", "M041", "refers to itself")
-        reached = applied.union(*(_reachable(name, references) for name in applied))
+        reached = applied.union(*(reachable(name, references) for name in applied))
         inside = {name for tensor in self._signature.tensors.values() for name in expr.names(tensor.shape.expr)}
         # The application may be misspelt, or stand where none may; either is reported there.
         unclear = (
@@ -152,7 +152,7 @@ def _coded(report: Callable[[str, str], None]) -> Callable[[str, str], None]:
 
 def cycles(references: dict[str, set[str]]) -> list[str]:
     """Of each cycle of references, the member that stands first."""
-    reached = {name: _reachable(name, references) for name in references}
+    reached = {name: reachable(name, references) for name in references}
     first: list[str] = []
     for name in references:
         if name in reached[name] and not any(name in reached[other] and other in reached[name] for other in first):
@@ -160,7 +160,8 @@ def cycles(references: dict[str, set[str]]) -> list[str]:
     return first
 
 
-def _reachable(name: str, references: dict[str, set[str]]) -> set[str]:
+def reachable(name: str, references: dict[str, set[str]]) -> set[str]:
+    """Returns the names to which `name` refers, directly or through others."""
     found: set[str] = set()
     waiting = list(references.get(name, ()))
     while waiting:

@@ -95,11 +95,7 @@ def _expressions(signature: Signature) -> Iterator[tuple[str, Expression, Tensor
         yield f"signature.let.{name}", let, None
     for position, rule in enumerate(signature.rules):
         yield f"signature.shape_rules[{position}]", rule, None
-    for section, tensors in (
-        ("params", signature.constants),
-        ("inputs", signature.inputs),
-        ("outputs", signature.outputs),
-    ):
+    for section, tensors in signature.sections.items():
         for name, tensor in tensors.items():
             yield f"signature.{section}.{name}.dtype", tensor.dtype, None
             yield f"signature.{section}.{name}.shape", tensor.shape, tensor

@@ -152,7 +152,7 @@ class SignatureCheck:
         for path, expression, wanted in self._expressions():
             self._kind(path, expression, names, wanted)
         rules.definitions(self._entry, self._told, self._report)
-        for section, tensors in effects.sections(self._signature):
+        for section, tensors in self._signature.sections.items():
             for tensor in tensors.values():
                 self._tensor(f"signature.{section}.{tensor.name}", tensor)
         for path, expression in self._signature.loose.items():
@@ -180,7 +180,7 @@ class SignatureCheck:
         self._failed = True
         self._told.add(path)
         self._unclear.add(path.rpartition(".")[0])
-        self._diagnostics.add(self._entry.file, line or self._entry.line_of(path), self._entry.op, path, code, message)
+        self._entry.report(self._diagnostics, path, code, message, line)
 
     def _reporter(self, path: str) -> Callable[[str, str], None]:
         return lambda what, message: self._report(path, CODES[what], message)
@@ -190,7 +190,7 @@ class SignatureCheck:
             yield f"signature.let.{name}", let, None
         for position, rule in enumerate(self._signature.rules):
             yield f"signature.shape_rules[{position}]", rule, BOOL
-        for section, tensors in effects.sections(self._signature):
+        for section, tensors in self._signature.sections.items():
             for tensor in tensors.values():
                 field = "nullable" if section == "outputs" else "optional"
                 for name, found in (("mutated", tensor.mutated), (field, tensor.when)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 
-from tileops.manifest.checks.families import cycles
+from tileops.manifest.checks.families import cycles, reachable
 from tileops.manifest.diagnostics import Diagnostics
 from tileops.manifest.language.text import shown
 from tileops.manifest.model import Entry
@@ -28,27 +28,10 @@ def check_stages(
     for entry in found.values():
         for stage in entry.stages:
             path = f"composition.stages[{stage.position}]"
-            if entry.op in circular and (stage.op == entry.op or entry.op in _reached(stage.op, named)):
-                diagnostics.add(
-                    entry.file,
-                    stage.line,
-                    entry.op,
-                    path,
-                    "M070",
-                    f"{shown(stage.op)} runs {entry.op}, and so would run itself",
-                )
+            if entry.op in circular and (stage.op == entry.op or entry.op in reachable(stage.op, named)):
+                entry.report(diagnostics, path, "M070", f"{shown(stage.op)} runs {entry.op}, and so would run itself")
             elif stage.op and stage.op not in found and others is not None:
                 known = others() if known is None else known
                 if stage.op not in known:
                     message = f"no op {shown(stage.op)}; a stage names one of the entries, or a kernel"
-                    diagnostics.add(entry.file, stage.line, entry.op, path, "M070", message)
-
-
-def _reached(op: str, named: dict[str, set[str]]) -> set[str]:
-    found: set[str] = set()
-    waiting = [op]
-    while waiting:
-        new = named.get(waiting.pop(), set()) - found
-        found |= new
-        waiting.extend(new)
-    return found
+                    entry.report(diagnostics, path, "M070", message)

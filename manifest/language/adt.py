@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from tileops.manifest.language.text import literal
+
 
 @dataclasses.dataclass(frozen=True)
 class AdtValue:
@@ -18,13 +20,12 @@ class AdtValue:
         return self.kind if name == "kind" else dict(self.fields)[name]
 
     def __str__(self) -> str:
-        return f"{{{self.kind}: {{{', '.join(f'{name}: {_literal(value)}' for name, value in self.fields)}}}}}"
+        return literal({self.kind: dict(self.fields)}, quoted=False)
 
 
-def _literal(value: Any) -> str:
-    """A field's value as YAML's flow style writes it."""
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    if isinstance(value, tuple):
-        return f"[{', '.join(map(_literal, value))}]"
-    return str(value)
+def same(value: Any, other: Any) -> bool:
+    """Returns whether two values are equal: algebraic values of one constructor by the fields that both give."""
+    if not (isinstance(value, AdtValue) and isinstance(other, AdtValue)):
+        return value == other
+    fields = dict(value.fields)
+    return value.kind == other.kind and all(fields.get(name, part) == part for name, part in other.fields)

@@ -22,13 +22,10 @@ from tileops.manifest.language.kinds import (
     SHAPE,
     Adt,
     Constructor,
-    Dim,
     DType,
     Enum,
-    Int,
     Kind,
     Maybe,
-    NoneKind,
     Seq,
     Union,
 )
@@ -96,12 +93,12 @@ def _counts(kind: Kind) -> bool:
         return _counts(kind.item)
     if isinstance(kind, Union):
         return all(_counts(item) for item in kind.items)
-    return isinstance(kind, (Dim, NoneKind))
+    return isinstance(kind, (kinds.Dim, kinds.NoneKind))
 
 
 def _per_axis(args: list[Kind]) -> Kind | str:
     value, fallback = args[0], args[3:]
-    if isinstance(value, (Maybe, NoneKind)) and not fallback:
+    if isinstance(value, (Maybe, kinds.NoneKind)) and not fallback:
         return f"argument 1 of per_axis is {value}; where it may be None, write the fallback as argument 4"
     return _item([value, *fallback])
 
@@ -235,7 +232,11 @@ def _described(kind: Kind) -> str:
 
 def is_integer(kind: Kind) -> bool:
     """Int or Dim; a union of such too."""
-    return all(isinstance(item, Int) for item in kind.items) if isinstance(kind, Union) else isinstance(kind, Int)
+    return (
+        all(isinstance(item, kinds.Int) for item in kind.items)
+        if isinstance(kind, Union)
+        else isinstance(kind, kinds.Int)
+    )
 
 
 def join(first: Kind, second: Kind) -> Kind:
@@ -244,8 +245,8 @@ def join(first: Kind, second: Kind) -> Kind:
         return second
     if kinds.fits(second, first):
         return first
-    if isinstance(first, NoneKind) or isinstance(second, NoneKind):
-        return Maybe(second if isinstance(first, NoneKind) else first)
+    if isinstance(first, kinds.NoneKind) or isinstance(second, kinds.NoneKind):
+        return Maybe(second if isinstance(first, kinds.NoneKind) else first)
     if isinstance(first, Enum) and isinstance(second, Enum):
         return Enum(tuple(dict.fromkeys(first.values + second.values)))
     if isinstance(first, DType) and isinstance(second, DType):

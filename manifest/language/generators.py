@@ -27,7 +27,6 @@ def as_tensor(values: Sequence[int]) -> np.ndarray:
 
     Domain: the values lie in int64's range.
     """
-    extents.as_tensor(values)
     return np.asarray(values, dtype=np.int64)
 
 
@@ -36,7 +35,6 @@ def prefix_sum(values: Sequence[int]) -> np.ndarray:
 
     Domain: the values' magnitudes sum to less than 2**63.
     """
-    extents.prefix_sum(values)
     return np.cumsum(np.asarray(values, dtype=np.int64))
 
 
@@ -53,7 +51,6 @@ def padded_exclusive_prefix_sum(lengths: Sequence[int], pad: int) -> np.ndarray:
 
     Domain: no length is negative; `pad` is positive.
     """
-    extents.padded_exclusive_prefix_sum(lengths, pad)
     return exclusive_prefix_sum([-(-length // pad) * pad for length in lengths])
 
 
@@ -65,7 +62,6 @@ def chunk_indices(lengths: Sequence[int], chunk: int) -> np.ndarray:
 
     Domain: no length is negative; `chunk` is positive; the result has at most 2**28 values.
     """
-    extents.chunk_indices(lengths, chunk)
     return _numbered(chunks(lengths, chunk))
 
 
@@ -76,7 +72,6 @@ def token_indices(lengths: Sequence[int]) -> np.ndarray:
 
     Domain: no length is negative; the result has at most 2**28 values.
     """
-    extents.token_indices(lengths)
     return _numbered(lengths)
 
 
@@ -96,7 +91,6 @@ def local_expert_map(experts: int, local: int, first: int) -> np.ndarray:
 
     Domain: 0 <= first <= first + local <= experts.
     """
-    extents.local_expert_map(experts, local, first)
     result = np.full(experts, -1, dtype=np.int64)
     result[first : first + local] = np.arange(local)
     return result
@@ -107,7 +101,6 @@ def topk_ids(stream: np.random.Generator, rows: int, k: int, experts: int) -> np
 
     Domain: 0 <= k <= experts; rows >= 0; rows * experts is at most 2**28.
     """
-    extents.topk_ids(rows, k, experts)
     return np.argsort(stream.random((rows, experts)), axis=1)[:, :k].astype(np.int64)
 
 
@@ -118,7 +111,6 @@ def random_ids(stream: np.random.Generator, count: int, bound: int) -> np.ndarra
 
     Domain: count >= 0 and is at most 2**28; `bound` is positive and at most 2**53.
     """
-    extents.random_ids(count, bound)
     return (stream.random((count,)) * bound).astype(np.int64)
 
 
@@ -131,7 +123,6 @@ def paged_block_table(stream: np.random.Generator, batch: int, width: int, pool:
 
     Domain: batch and width are >= 0; batch * width <= pool; pool is at most 2**28.
     """
-    extents.paged_block_table(batch, width, pool)
     return _shuffled(stream, (pool,))[: batch * width].reshape(batch, width)
 
 
@@ -146,7 +137,6 @@ def nsa_block_indices(
 
     Domain: no length is negative; `block` is positive; selected and heads are >= 0; result and draws are at most 2**28.
     """
-    extents.nsa_block_indices(lengths, block, selected, heads)
     total = sum(lengths)
     result = np.full((total, heads, selected), total, dtype=np.int64)
     row = 0
@@ -168,7 +158,6 @@ def nsa_block_counts(stream: np.random.Generator, tokens: int, heads: int, selec
 
     Domain: tokens and heads are >= 0, `selected` is positive; tokens * heads is at most 2**28.
     """
-    extents.nsa_block_counts(tokens, heads, selected)
     return (stream.random((tokens, heads)) * selected).astype(np.int64) + 1
 
 
@@ -190,8 +179,8 @@ class Registered:
     """One generator of the language.
 
     Attributes:
-      fill: makes the values; a seeded one takes its stream first.
-      extent: the extent of the values that `fill` makes of the same arguments.
+      fill: makes the values of arguments within the domain; a seeded one takes its stream first.
+      extent: the extent of the values that `fill` makes of the same arguments; raises ValueError outside the domain.
       takes: the sort of each argument.
       rank: number of axes of the result.
       is_seeded: whether `fill` draws random numbers.
@@ -243,6 +232,7 @@ def generate(name: str, args: Sequence[Any], seed: int) -> np.ndarray:
       ValueError: arguments outside the generator's domain.
     """
     generator = REGISTRY[name]
+    generator.extent(*args)
     if generator.is_seeded:
         return generator.fill(np.random.Generator(np.random.PCG64(seed)), *args)
     return generator.fill(*args)

@@ -366,32 +366,12 @@ def divided(size: int, factor: int, offset: int) -> int | None:
     return difference // factor if difference >= 0 and difference % factor == 0 else None
 
 
-# Every name of the language with what computes it; len, abs and all are Python's own.
+# Every name of the language with its function: one of this module, or Python's own len, abs and all.
 PRIMITIVE_FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "broadcast": broadcast,
-    "reduced": reduced,
-    "ceil_div": ceil_div,
-    "len": builtins.len,
-    "prod": prod,
-    "sum": sum,
-    "max": max,
-    "min": min,
-    "per_axis": per_axis,
-    "conv.out": conv_out,
-    "pool.out": pool_out,
-    "moe.capacity": moe_capacity,
-    "log2_floor": log2_floor,
-    "abs": builtins.abs,
-    "range": range,
-    "all": builtins.all,
-    "valid_axes": valid_axes,
-    "unique_axes": unique_axes,
-    "category": category,
-    "representable": representable,
-    "is_int": is_int,
-    "promote_int_to_float": promote_int_to_float,
-    "coalesce_dtype": coalesce_dtype,
-    "promote_types": promote_types,
-    "balanced_sizes": balanced_sizes,
-    "repeat": repeat,
+    name: globals().get(name.replace(".", "_")) or getattr(builtins, name)
+    for name in (
+        "broadcast reduced ceil_div len prod sum max min per_axis conv.out pool.out moe.capacity log2_floor abs range all"
+        " valid_axes unique_axes category representable is_int promote_int_to_float coalesce_dtype promote_types"
+        " balanced_sizes repeat"
+    ).split()
 }

@@ -25,12 +25,12 @@ def shown(value: Any) -> str:
     return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 25]}...{text[-20:]}"
 
 
-def literal(value: Any) -> str:
-    """A plain value in YAML's flow style, text in quotes."""
+def literal(value: Any, quoted: bool = True) -> str:
+    """Returns a plain value in YAML's flow style, with text in quotes if `quoted`."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, (tuple, list)):
-        return f"[{', '.join(map(literal, value))}]"
+        return f"[{', '.join(literal(item, quoted) for item in value)}]"
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{key}: {literal(item)}' for key, item in value.items())}}}"
-    return repr(value) if isinstance(value, str) else str(value)
+        return f"{{{', '.join(f'{key}: {literal(item, quoted)}' for key, item in value.items())}}}"
+    return repr(value) if quoted and isinstance(value, str) else str(value)

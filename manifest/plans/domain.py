@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tileops.manifest.language import effort, expr
-from tileops.manifest.language.adt import AdtValue
+from tileops.manifest.language.adt import AdtValue, same
 from tileops.manifest.language.evaluate import UnknownNameError, evaluate
 from tileops.manifest.model import Signature
 from tileops.manifest.plans.points import (
@@ -156,7 +156,5 @@ def _seen(value: Any, source: Discriminant, wanted: Discriminant) -> list[Any]:
     if source.presence:
         return [one for one in wanted.values if (one is not None) == value]
     if isinstance(value, AdtValue):
-        fields = dict(value.fields)
-        alike = [one for one in wanted.values if isinstance(one, AdtValue) and one.kind == value.kind]
-        return [one for one in alike if all(fields.get(name, part) == part for name, part in one.fields)]
+        return [one for one in wanted.values if same(value, one)]
     return [value]

@@ -5,10 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any
 
 from tileops.manifest.language import expr
-from tileops.manifest.language.adt import AdtValue
+from tileops.manifest.language.adt import AdtValue, same
 from tileops.manifest.plans.domain import Domain
 from tileops.manifest.plans.points import Discriminant, Point
 
@@ -80,14 +79,6 @@ def _agree(first: Point, second: Point) -> bool:
     return all(
         second.present.get(one.name, value) == value
         if one.presence
-        else _same(second.values.get(one.name, value), value)
+        else same(second.values.get(one.name, value), value)
         for one, value in first.assigned
     )
-
-
-def _same(value: Any, other: Any) -> bool:
-    """Whether two values are one; algebraic ones by the fields that both points tell apart."""
-    if not (isinstance(value, AdtValue) and isinstance(other, AdtValue)):
-        return value == other
-    fields = dict(value.fields)
-    return value.kind == other.kind and all(fields.get(name, part) == part for name, part in other.fields)

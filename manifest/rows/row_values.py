@@ -26,7 +26,7 @@ MAX_LIST = 2**16  # items that a generator is handed, which generated code write
 class RefusedError(Exception):
     """A row does not fit; carries the field and the message."""
 
-    def __init__(self, field: str, message: str, code: str = "M060") -> None:
+    def __init__(self, message: str, code: str = "M060", field: str = "") -> None:
         super().__init__(message)
         self.field = field
         self.code = code
@@ -53,9 +53,9 @@ class RowValues:
         try:
             return evaluate(node, self.known, self.present)
         except UnknownNameError as error:
-            raise RefusedError("", f"{what} needs {error.args[0]!r}, which the row does not bind") from None
+            raise RefusedError(f"{what} needs {error.args[0]!r}, which the row does not bind") from None
         except (ValueError, ArithmeticError, IndexError, TypeError, KeyError) as error:
-            raise RefusedError("", f"{what}: {error}") from None
+            raise RefusedError(f"{what}: {error}") from None
 
     def _arguments(self, call: expr.Call, what: str) -> tuple[Any, ...]:
         return tuple(self.value(what, arg) for arg in call.args)
@@ -66,11 +66,11 @@ class RowValues:
             call = _filling(tensor)
             arguments = self._arguments(call, f"the values of {tensor.name}")
             if any(isinstance(argument, Sized) and len(argument) > MAX_LIST for argument in arguments):
-                raise RefusedError("", f"the values of {tensor.name}: a list of more than {MAX_LIST} items")
+                raise RefusedError(f"the values of {tensor.name}: a list of more than {MAX_LIST} items")
             try:
                 self._extents[tensor.name] = generators.extent(call.function, arguments)
             except (ValueError, TypeError, ArithmeticError) as error:
-                raise RefusedError("", f"the values of {tensor.name}: {error}") from None
+                raise RefusedError(f"the values of {tensor.name}: {error}") from None
         return self._extents[tensor.name]
 
     def _contents(self, tensor: Tensor) -> np.ndarray:
@@ -91,27 +91,25 @@ class RowValues:
         shape = self.value(f"the shape of {tensor.name}", shape_at(self._entry.signature, tensor, point))
         if len(shape) > MAX_RANK:
             raise RefusedError(
-                "", f"the shape of {tensor.name} would have {len(shape)} axes; a tensor has at most {MAX_RANK}"
+                f"the shape of {tensor.name} would have {len(shape)} axes; a tensor has at most {MAX_RANK}"
             )
         if any(size < 0 for size in shape):
-            raise RefusedError("", f"the shape of {tensor.name} would be {list(shape)}")
+            raise RefusedError(f"the shape of {tensor.name} would be {list(shape)}")
         if math.prod(shape) > expr_parser.MAX_INT // 16:
-            raise RefusedError("", f"the shape of {tensor.name} would be {list(shape)}, which no memory holds")
+            raise RefusedError(f"the shape of {tensor.name} would be {list(shape)}, which no memory holds")
         filled = None
         if tensor.values is not None:
             call = _filling(tensor)
             filled = call.function, self._arguments(call, f"the values of {tensor.name}")
             given = self.extent(tensor).shape
             if given != shape:
-                raise RefusedError("", f"{tensor.values.text} gives {list(given)}, and {tensor.name} is {list(shape)}")
+                raise RefusedError(f"{tensor.values.text} gives {list(given)}, and {tensor.name} is {list(shape)}")
         dtype = self.value(f"the dtype of {tensor.name}", tensor.dtype.expr)
         if tensor.values is not None and not contents.all_held(self.extent(tensor).within, dtype):
             lost = contents.first_lost(self._contents(tensor), dtype)
             if lost is not None:
                 raise RefusedError(
-                    "",
-                    f"{tensor.values.text} gives {lost}, and {tensor.name} is {dtype}, which has no such value",
-                    "M065",
+                    f"{tensor.values.text} gives {lost}, and {tensor.name} is {dtype}, which has no such value", "M065"
                 )
         return CaseTensor(name=tensor.name, dtype=dtype, shape=shape, values=filled)
 
@@ -127,9 +125,9 @@ class RowValues:
                     holds = predicates.follows(call.function, self.extent(tensor).within, arguments)
                     holds = holds or predicates.holds(call.function, self._contents(tensor), arguments)
                 except (ValueError, TypeError, ArithmeticError) as error:
-                    raise RefusedError("", f"{required.text} of {tensor.name}: {error}", "M064") from None
+                    raise RefusedError(f"{required.text} of {tensor.name}: {error}", "M064") from None
                 if not holds:
-                    raise RefusedError("", f"the contents of {tensor.name} do not satisfy {required.text}", "M064")
+                    raise RefusedError(f"the contents of {tensor.name} do not satisfy {required.text}", "M064")
 
     def _read_contents(self, call: expr.Expr) -> None:
         """Bind the contents of the metadata tensors that a requirement names."""
@@ -138,7 +136,7 @@ class RowValues:
             if other is not None and other.values is not None and self.present[name]:
                 rank = len(self.extent(other).shape)
                 if rank != 1:
-                    raise RefusedError("", f"{name!r} has {rank} axes, and a requirement reads contents of one", "M064")
+                    raise RefusedError(f"{name!r} has {rank} axes, and a requirement reads contents of one", "M064")
                 self.known[name] = self._contents(other).tolist()
 
 

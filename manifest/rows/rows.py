@@ -8,7 +8,7 @@ from typing import Any
 from tileops.manifest.checks.signature import let_order
 from tileops.manifest.diagnostics import Diagnostics
 from tileops.manifest.language import effort, expr, kinds
-from tileops.manifest.language.adt import AdtValue
+from tileops.manifest.language.adt import same
 from tileops.manifest.language.invariants import expect
 from tileops.manifest.language.primitives import divided
 from tileops.manifest.model import Entry, Expression, Row, Tensor
@@ -40,24 +40,18 @@ def instantiate(entry: Entry, plan: Plan, diagnostics: Diagnostics) -> list[Case
             try:
                 case = instance.case(plan)
             except effort.ExhaustedError as error:
-                diagnostics.add(entry.file, entry.line_of(path), entry.op, path, "M004", str(error))
+                entry.report(diagnostics, path, "M004", str(error))
                 return cases
             for fault in instance.faults:
                 field = f"{path}.{fault.field}" if fault.field else path
                 if fault.field == "dtype_cases" and dtypes:
                     field += f"[{at}]"
-                diagnostics.add(entry.file, entry.line_of(field), entry.op, field, fault.code, str(fault))
+                entry.report(diagnostics, field, fault.code, str(fault))
             if case is None:
                 continue
             if case.case_id in lines:
-                diagnostics.add(
-                    entry.file,
-                    row.line,
-                    entry.op,
-                    path,
-                    "M061",
-                    f"case {case.case_id!r} stands on line {lines[case.case_id]} already",
-                )
+                message = f"case {case.case_id!r} stands on line {lines[case.case_id]} already"
+                entry.report(diagnostics, path, "M061", message)
                 continue
             lines[case.case_id] = row.line
             cases.append(case)
@@ -68,21 +62,15 @@ def check_coverage(entry: Entry, cases: list[Case], diagnostics: Diagnostics) ->
     """Every optional tensor of an implemented entry is passed in one row and omitted in another."""
     if entry.status != "implemented":
         return
-    for section in ("constants", "inputs"):
-        for tensor in getattr(entry.signature, section).values():
+    for section, tensors in (("params", entry.signature.constants), ("inputs", entry.signature.inputs)):
+        for tensor in tensors.values():
             if not tensor.optional and tensor.when is None:
                 continue
             seen = {case.present[tensor.name] for case in cases}
             for wanted, word in ((True, "passes"), (False, "omits")):
                 if wanted not in seen:
-                    diagnostics.add(
-                        entry.file,
-                        tensor.line,
-                        entry.op,
-                        f"signature.{section.replace('constants', 'params')}.{tensor.name}",
-                        "M063",
-                        f"no workload row {word} the optional {tensor.name!r}",
-                    )
+                    message = f"no workload row {word} the optional {tensor.name!r}"
+                    entry.report(diagnostics, f"signature.{section}.{tensor.name}", "M063", message)
 
 
 class _Instance:
@@ -109,7 +97,7 @@ class _Instance:
             return None
 
     def _fault(self, field: str, message: str) -> None:
-        self.faults.append(RefusedError(field, message))
+        self.faults.append(RefusedError(message, field=field))
 
     def _case(self, plan: Plan) -> Case | None:
         params = self._params()
@@ -237,11 +225,11 @@ class _Instance:
         signature = self._signature
         for step in plan.deciding:
             if step.index not in self._bound.known:
-                raise RefusedError("dtype_cases", f"the dtype index {step.index!r} is not assigned")
+                raise RefusedError(f"the dtype index {step.index!r} is not assigned", field="dtype_cases")
         restrictions = domain_restrictions(signature)
         for rule in signature.rules:
             if rule.expr in restrictions and not self._bound.value("shape_rules", rule.expr):
-                raise RefusedError("", f"the rule {rule.text!r} does not hold for this row")
+                raise RefusedError(f"the rule {rule.text!r} does not hold for this row")
         terms = [term for name in (*signature.tensors, *signature.lets) for term in item_terms(signature, name)]
         found = discriminants(signature, [*terms, *(rule.expr for rule in signature.rules)])
         # A dtype index that the row does not assign decides nothing here; if the row's branch reads it, that is told.
@@ -252,7 +240,7 @@ class _Instance:
 
     def _has(self, one: Discriminant, value: Any) -> bool:
         """Whether the row has this value of a discriminant."""
-        return self._value(one) == value if one.presence else _same(self._value(one), value)
+        return self._value(one) == value if one.presence else same(self._value(one), value)
 
     def _relevant(self, point: Point) -> list[str]:
         """Indices that this row's branch reads: types, rules, generators and requirements."""
@@ -287,7 +275,7 @@ class _Instance:
         terms = self._filled(point)
         for name in self._row.bindings:
             if name in self._signature.forall and name in self._solvable(terms, self._bound.known.keys() - {name}):
-                raise RefusedError(name, f"{name!r} is what a generator solves; a row does not write it")
+                raise RefusedError(f"{name!r} is what a generator solves; a row does not write it", field=name)
         waiting = dict(terms)
         while ready := [name for name in waiting if self._ready(name, self._bound.known.keys())]:
             for name in ready:
@@ -330,7 +318,7 @@ class _Instance:
             index, factor, offset = solved
             value = divided(size, factor, self._bound.value(f"the shape of {tensor.name}", offset))
             if value is None:
-                raise RefusedError("", f"no {index} makes an axis of {tensor.name} {size}, which its generator gives")
+                raise RefusedError(f"no {index} makes an axis of {tensor.name} {size}, which its generator gives")
             self._bound.known[index] = value
 
     def _complete(self, point: Point) -> None:
@@ -347,16 +335,9 @@ class _Instance:
         try:
             found = infer(steps, shapes, dtypes, params, self._bound.present)
         except MismatchError as error:
-            raise RefusedError("", f"the row's tensors do not fit its signature: {error}", "M062") from None
+            raise RefusedError(f"the row's tensors do not fit its signature: {error}", "M062") from None
         for name, value in found.items():
             if value != self._bound.known.get(name, value):
                 raise RefusedError(
-                    "", f"the row has {name} = {self._bound.known[name]}, and its tensors infer {value}", "M062"
+                    f"the row has {name} = {self._bound.known[name]}, and its tensors infer {value}", "M062"
                 )
-
-
-def _same(value: Any, chosen: Any) -> bool:
-    """Whether a parameter's value is what a point assigns; an algebraic one by constructor and the fields given."""
-    if isinstance(value, AdtValue) and isinstance(chosen, AdtValue):
-        return value.kind == chosen.kind and all(value.field(name) == wanted for name, wanted in chosen.fields)
-    return value == chosen
