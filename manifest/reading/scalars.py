@@ -1,39 +1,30 @@
 """What a plain scalar of YAML means in a spec file: the values that YAML 1.1 and YAML 1.2 read alike.
 
-The two read some scalars differently, such as `010`, `1_0`, `0b1`, `1:30`, `yes` and `off`. Such a scalar is refused,
-and the message says what to write instead. So are a date, which some readers take for text, and `1e6`: a float has a
-point, and its exponent a sign (`1.0e+6`).
+The tables of both versions read the scalar: PyYAML's resolver is that of YAML 1.1, `_CORE` is the core schema of YAML 1.2.
+A scalar that the two read differently is refused, such as `010`, `1_0`, `1e6`, `yes` and `2020-01-01`. The message says
+what to write instead.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import re
 from typing import Any
 
+import yaml
+
 MAX_NUMBER = 40  # characters; no size, constant or seed has more
-_NULLS = frozenset(["", "~", "null", "Null", "NULL"])
-_BOOLS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
-_INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]*|0x[0-9a-fA-F]+)")
-_FLOAT = re.compile(r"(?:[-+]?[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][-+][0-9]+)?")
-_INFINITY = re.compile(r"[-+]?\.(?:inf|Inf|INF)")
-_NAN = frozenset([".nan", ".NaN", ".NAN"])
-# What only one of the two versions takes for a bool or a number.
-_OTHER_BOOLS = {
-    form: value
-    for words, value in ((("yes", "on"), True), (("no", "off"), False))
-    for word in words
-    for form in (word, word.capitalize(), word.upper())
+_CORE = {
+    "null": re.compile(r"~|null|Null|NULL|"),
+    "bool": re.compile(r"true|True|TRUE|false|False|FALSE"),
+    "int": re.compile(r"[-+]?[0-9]+|0o[0-7]+|[-+]?0x[0-9a-fA-F]+"),
+    "float": re.compile(
+        r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)"
+    ),
 }
-_BASED = re.compile(r"[-+]?0(?:b[01_]+|o[0-7_]+|[0-9_]+)")
-_SPACED = re.compile(r"[-+]?(?:[0-9][0-9_]*(?:\.[0-9_]*)?|\.[0-9][0-9_]*)(?:[eE][-+][0-9]+)?")
-_SIGNED_POINT = re.compile(r"[-+]\.[0-9]+(?:[eE][-+][0-9]+)?")
-_EXPONENT = re.compile(r"(?P<minus>[-+]?)(?P<whole>[0-9]*)(?:\.(?P<part>[0-9]*))?[eE](?P<sign>[-+]?)(?P<power>[0-9]+)")
-_DATE = re.compile(
-    r"[0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:[Tt]|[ \t]+)[0-9]{1,2}:[0-9]{2}:[0-9]{2}.*"
-)
-_SIXTIES = re.compile(r"[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?")
+_PYYAML = yaml.SafeLoader("")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,70 +33,63 @@ class Reading:
 
     Attributes:
       value: None, a bool, an int, a finite or infinite float, or text.
-      objection: what is wrong with writing it so, "" where nothing is; `value` then is the likeliest meaning.
+      objection: what is wrong with writing it so, or ""; if it is not "", `value` is the likeliest meaning.
     """
 
     value: Any
     objection: str = ""
 
 
+@functools.lru_cache(maxsize=4096)
 def read(text: str) -> Reading:
-    """The meaning of an unquoted scalar without a tag."""
-    if text in _NULLS:
-        return Reading(None)
-    if text in _BOOLS:
-        return Reading(_BOOLS[text])
-    if text in _OTHER_BOOLS:
-        value = _OTHER_BOOLS[text]
-        return Reading(
-            value,
-            f"{text} is {str(value).lower()} to some readers of YAML and text to others; write"
-            f" {str(value).lower()}, or quote it",
-        )
-    if text[:1] not in _NUMBER_STARTS:
-        return Reading(text)
-    return _number(text)
-
-
-_NUMBER_STARTS = frozenset("+-.0123456789")
-
-
-def _number(text: str) -> Reading:
-    numeric = _INTEGER.fullmatch(text) or _FLOAT.fullmatch(text)
-    if numeric and len(text) > MAX_NUMBER:
+    """Returns the meaning of an unquoted scalar without a tag."""
+    old, new = _PYYAML.resolve(yaml.ScalarNode, text, (True, False)).rpartition(":")[2], _core_sort(text)
+    if len(text) > MAX_NUMBER and {old, new} & {"int", "float"}:
         return Reading(0, f"a number of {len(text)} characters; at most {MAX_NUMBER} are read")
-    if _INTEGER.fullmatch(text):
-        return Reading(int(text, 16) if "x" in text else int(text))
-    if _FLOAT.fullmatch(text):
-        value = float(text)
-        if math.isinf(value):
-            return Reading(0.0, f"{text} is more than a float holds; write .inf for infinity")
-        return Reading(value)
-    if _INFINITY.fullmatch(text):
-        return Reading(-math.inf if text[0] == "-" else math.inf)
-    if text in _NAN:
-        return Reading(0.0, f"{text} equals nothing, not even itself, so no rule and no row can hold it")
-    odd = any(form.fullmatch(text) for form in (_BASED, _SIXTIES, _SIGNED_POINT))
-    if odd or ("_" in text and _SPACED.fullmatch(text)):
-        return Reading(
-            _plainly(text),
-            f"{text[:MAX_NUMBER]} is one number to some readers of YAML and another, or text, to others; write it in"
-            " decimal, a digit before the point, without leading zeros and without _, or quote it",
-        )
-    if _DATE.fullmatch(text):
+    if old == "timestamp":
         return Reading(text, f"{text[:MAX_NUMBER]} is a date to some readers of YAML and text to others; quote it")
-    loose = _EXPONENT.fullmatch(text)
-    if loose and (loose["whole"] or loose["part"]) and len(text) <= MAX_NUMBER:
-        sure = f"{loose['minus']}{loose['whole'] or '0'}.{loose['part'] or '0'}e{loose['sign'] or '+'}{loose['power']}"
-        value = float(text)
-        return Reading(
-            0.0 if math.isinf(value) else value,
-            f"{text} is a number to some readers of YAML and text to others; write {sure}, or quote it",
-        )
-    return Reading(text)
+    before, now = _yaml_1_1(old, text), _core_value(new, text)
+    if now in (math.inf, -math.inf) and text[-1].isdigit():
+        return Reading(0.0, f"{text} is more than a float holds; write .inf for infinity")
+    if now != now:
+        return Reading(0.0, f"{text} equals nothing, not even itself, so no rule and no row can hold it")
+    # Some readers of YAML 1.1 take a leading 0 for octal, whatever follows.
+    if (type(before), before) == (type(now), now) and not re.match(r"[-+]?0[0-9]+$", text):
+        return Reading(now)
+    meant = [value for value in (before, now) if not isinstance(value, str)]
+    write = " or ".join(dict.fromkeys(_plainly(value) for value in meant))
+    quoted = ", or quote it" if len(meant) < 2 else ""
+    return Reading(meant[-1], f"readers of YAML differ on {text}; write {write}{quoted}")
 
 
-def _plainly(text: str) -> int:
-    """An integer in the place of what was written, as near to it as a bound lets it be."""
-    digits = re.sub(r"[^0-9]", "", text)[:18]
-    return int(digits or "0")
+def _core_sort(text: str) -> str:
+    return next((sort for sort, form in _CORE.items() if form.fullmatch(text)), "str")
+
+
+def _core_value(sort: str, text: str) -> Any:
+    """Returns what YAML 1.2 reads."""
+    if sort == "null":
+        return None
+    if sort == "bool":
+        return text.lower() == "true"
+    if sort == "int":
+        return int(text, 0) if "x" in text or "o" in text else int(text)
+    return float(re.sub(r"^([-+]?)\.(?=[a-zA-Z])", r"\1", text)) if sort == "float" else text
+
+
+def _yaml_1_1(sort: str, text: str) -> Any:
+    """Returns what YAML 1.1 reads."""
+    if sort not in _CORE:
+        return text
+    try:
+        return getattr(_PYYAML, f"construct_yaml_{sort}")(yaml.ScalarNode(f"tag:yaml.org,2002:{sort}", text))
+    except (ValueError, OverflowError):  # `0x_`, which no reader takes for a number
+        return text
+
+
+def _plainly(value: Any) -> str:
+    """Returns a bool or a number as all readers of YAML take it."""
+    if isinstance(value, float):
+        digits = repr(value).replace("e", ".0e") if "." not in repr(value) else repr(value)
+        return digits if "e-" in digits else digits.replace("e", "e+").replace("++", "+")
+    return str(value).lower()

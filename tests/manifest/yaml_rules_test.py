@@ -104,6 +104,8 @@ def test_a_scalar_that_is_read_as_a_value_is_that_value_to_pyyaml_too(text):
         "1.0e5",
         "-.5E3",
         "1.E4",
+        ".5e999",
+        "0x_0",
     ],
 )
 def test_a_scalar_that_readers_take_differently_is_refused_with_what_to_write(text):
@@ -195,12 +197,29 @@ def test_a_date_is_quoted(text):
 
 @pytest.mark.parametrize(
     ("text", "sure"),
-    [("1e6", "1.0e+6"), ("1.0e5", "1.0e+5"), ("2.5E-3", ""), (".5e3", "0.5e+3"), ("-.5E3", "-0.5e+3"), ("e5", "")],
+    [
+        ("1e6", "1000000.0"),
+        ("1.0e5", "100000.0"),
+        ("2.5E-3", ""),
+        (".5e3", "500.0"),
+        ("-.5E3", "-500.0"),
+        ("1e22", "1.0e+22"),
+        ("1e-7", "1.0e-07"),
+        ("e5", ""),
+    ],
 )
 def test_a_number_that_some_readers_take_for_text_is_told_as_all_read_it(text, sure):
     objection = scalars.read(text).objection
     assert f"write {sure}, or quote it" in objection if sure else objection == ""
     assert not sure or yaml.safe_load(sure) == float(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "advice"),
+    [("010", "write 8 or 10"), ("yes", "write true, or quote it"), ("1:30", "write 90, or quote it")],
+)
+def test_the_message_says_what_each_version_reads(text, advice):
+    assert scalars.read(text).objection == f"readers of YAML differ on {text}; {advice}"
 
 
 @pytest.mark.parametrize("char", ["\x85", "\u2028", "\u2029"])
