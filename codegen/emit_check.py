@@ -154,17 +154,11 @@ class _CheckEmitter(StepEmitter):
     def _conditional(self, tensor: Tensor) -> None:
         """An input with a shared presence tag: passed exactly where its condition holds."""
         when = expect(tensor.when, Expression)
-
-        def refusal(present: bool) -> list[str]:
-            arguments = [self._op, literal(tensor.name), literal(when.text), str(present)]
-            return call("raise _checks.presence_error", arguments, self._lines.room)
-
+        what = literal(tensor.name), literal(when.text)
         with self._lines.block(f"if {self._source(when.expr)}:"):
-            with self._lines.block(f"if {tensor.name} is None:"):
-                self._lines.add(*refusal(True))
+            self._refuse(f"if {tensor.name} is None", "presence_error", *what, "True")
             self._lines.add(*self._facts(tensor))
-        with self._lines.block(f"elif {tensor.name} is not None:"):
-            self._lines.add(*refusal(False))
+        self._refuse(f"elif {tensor.name} is not None", "presence_error", *what, "False")
 
     def _branch(self, branch: Branch) -> None:
         """What some points of one part do next."""
@@ -191,9 +185,7 @@ class _CheckEmitter(StepEmitter):
         names = list(combos[0])
         allowed = literal(tuple(tuple(combo[name] for name in names) for combo in combos))
         found = "(" + ", ".join(names) + ("," if len(names) == 1 else "") + ")"
-        with self._lines.block(f"if {found} not in {allowed}:"):
-            arguments = [self._op, literal(tuple(names)), found, allowed]
-            self._lines.call("raise _checks.combo_error", arguments)
+        self._refuse(f"if {found} not in {allowed}", "combo_error", literal(tuple(names)), found, allowed)
 
     def _step(self, step: Step, before: Step | None) -> None:
         if isinstance(step, SolveLet):

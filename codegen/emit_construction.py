@@ -47,31 +47,20 @@ class _ConstructionEmitter(StepEmitter):
         """The dtype and the number of axes of a construction-time tensor, as far as these do not depend on a call."""
         term, shape = tensor.dtype.expr, tensor.shape.expr
         index = self._signature.forall.get(term.id) if isinstance(term, expr.Name) else None
-        allowed = (
-            index.values
-            if isinstance(index, kinds.DType)
-            else (term.id,)
-            if isinstance(term, expr.Name) and term.id in kinds.ALL_DTYPES.values
-            else ()
-        )
-        checks = Lines()
-        checks.add(*self._facts(tensor))
-        if allowed:
-            with checks.block(f"if _{tensor.name}_dtype not in {literal(allowed)}:"):
-                arguments = [
-                    self._op,
-                    literal(tensor.name),
-                    literal(tensor.dtype.text),
-                    literal(allowed),
-                    f"_{tensor.name}_dtype",
-                ]
-                checks.call("raise _checks.dtype_error", arguments, 16)
-        if isinstance(shape, expr.ShapeTerm) and not any(isinstance(axis, expr.Splice) for axis in shape.axes):
-            with checks.block(f"if _len(_{tensor.name}_shape) != {len(shape.axes)}:"):
-                given = f"{self._op}, {literal(tensor.name)}, {literal(tensor.shape.text)}, _{tensor.name}_shape"
-                checks.add(f"raise _checks.rank_error({given})")
-        with self._lines.block(f"if {tensor.name} is not None:") if may_be_absent(tensor) else contextlib.nullcontext():
-            self._lines.add(*checks.text().rstrip("\n").split("\n"))
+        allowed: tuple[str, ...] = ()
+        if isinstance(index, kinds.DType):
+            allowed = index.values
+        elif isinstance(term, expr.Name) and term.id in kinds.ALL_DTYPES.values:
+            allowed = (term.id,)
+        name, quoted = tensor.name, literal(tensor.name)
+        with self._lines.block(f"if {name} is not None:") if may_be_absent(tensor) else contextlib.nullcontext():
+            self._lines.add(*self._facts(tensor))
+            if allowed:
+                test, what = f"if _{name}_dtype not in {literal(allowed)}", literal(tensor.dtype.text)
+                self._refuse(test, "dtype_error", quoted, what, literal(allowed), f"_{name}_dtype")
+            if isinstance(shape, expr.ShapeTerm) and not any(isinstance(axis, expr.Splice) for axis in shape.axes):
+                test = f"if _len(_{name}_shape) != {len(shape.axes)}"
+                self._refuse(test, "rank_error", quoted, literal(tensor.shape.text), f"_{name}_shape")
 
     def _obliged(self, tensor: Tensor, known: set[str]) -> tuple[expr.Expr, ...]:
         """Axes of a tensor of every call that parameters decide and that may come out negative."""

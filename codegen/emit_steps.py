@@ -33,6 +33,11 @@ class StepEmitter:
             facts.append(f"_checks.check_contiguous({self._op}, {literal(name)}, {name})")
         return facts
 
+    def _refuse(self, test: str, error: str, *arguments: str) -> None:
+        """Emits a test and, in its block, the raise of an error of ops/checks.py with the op and the arguments."""
+        with self._lines.block(f"{test}:"):
+            self._lines.call(f"raise _checks.{error}", [self._op, *arguments])
+
     def _let(self, step: plan_steps.SolveLet) -> None:
         let = self._signature.lets[step.name]
         self._lines.add(f"# {self._place}:{let.line}: let {step.name}")
@@ -48,22 +53,18 @@ class StepEmitter:
             if any(map(can_raise, step.least.runs)):  # the runs are read here first: later uses have a value
                 self._evaluated("_least", _axes_of(step.least), f"the shape of {name}, {step.term}")
                 least = "_least"
-            with lines.block(f"if _len({shape}) {'<' if step.open else '!='} {least}:"):
-                lines.add(f"raise _checks.rank_error({self._op}, {quoted}, {literal(step.term)}, {shape})")
+            test = f"if _len({shape}) {'<' if step.open else '!='} {least}"
+            self._refuse(test, "rank_error", quoted, literal(step.term), shape)
         elif isinstance(step, plan_steps.SolveDType):
             lines.add(f"{step.index} = {dtype}")
             allowed = [*map(literal, step.allowed)] if len(step.allowed) > 1 else [f"{literal(step.allowed[0])},"]
             *head, last = call(f"if {step.index} not in ", allowed, lines.room - len(":"))
             lines.add(*head)
-            with lines.block(f"{last}:"):
-                lines.call(
-                    "raise _checks.dtype_error", [self._op, quoted, literal(step.index), literal(step.allowed), dtype]
-                )
+            self._refuse(last, "dtype_error", quoted, literal(step.index), literal(step.allowed), dtype)
         elif isinstance(step, plan_steps.CheckDType):
             wanted = self._source(step.term)
-            with lines.block(f"if {dtype} != {wanted}:"):
-                term = literal(expr.to_source(step.term))
-                lines.call("raise _checks.dtype_error", [self._op, quoted, term, f"({wanted},)", dtype])
+            term = literal(expr.to_source(step.term))
+            self._refuse(f"if {dtype} != {wanted}", "dtype_error", quoted, term, f"({wanted},)", dtype)
         elif isinstance(step, plan_steps.SolveAxis):
             self._solve_axis(step, shape, quoted)
         elif isinstance(step, plan_steps.SolveRun):
@@ -73,14 +74,14 @@ class StepEmitter:
             lines.add(f"{step.index} = {shape}" if front == "0" and not stop else f"{step.index} = {shape}[{run}]")
         elif isinstance(step, plan_steps.CheckAxis):
             wanted = self._valued("_size", step.term, f"an axis of {name}, {expr.to_source(step.term)}")
-            with lines.block(f"if {shape}[{self._at(step, shape)}] != {wanted}:"):
-                self._axis_error(step, shape, quoted, expr.to_source(step.term), wanted)
+            test, term = f"if {shape}[{self._at(step, shape)}] != {wanted}", literal(expr.to_source(step.term))
+            self._refuse(test, "axis_error", quoted, self._position(step, shape), term, wanted, shape)
         else:
             wanted, at = self._source(step.term, expr.SUM), self._position(step, shape)
             stop = "" if step.last else f" {at} + _len({wanted})"
             found = shape if at == "0" and step.last else f"{shape}[{at} :{stop}]"
-            with lines.block(f"if {found} != {wanted}:"):
-                self._axis_error(step, shape, quoted, f"*{expr.to_source(step.term)}", wanted)
+            term = literal(f"*{expr.to_source(step.term)}")
+            self._refuse(f"if {found} != {wanted}", "axis_error", quoted, at, term, wanted, shape)
 
     def _solve_axis(self, step: plan_steps.SolveAxis, shape: str, quoted: str) -> None:
         lines, size = self._lines, f"{shape}[{self._at(step, shape)}]"
@@ -89,16 +90,9 @@ class StepEmitter:
             return
         offset = self._valued("_offset", step.offset, f"an axis of {step.tensor}, {expr.to_source(step.term)}", level=0)
         lines.add(f"{step.index} = _primitives.divided({size}, {step.factor}, {offset})")
-        with lines.block(f"if {step.index} is None:"):
-            term, index = literal(expr.to_source(step.term)), literal(step.index)
-            arguments = [self._op, quoted, self._position(step, shape), term, index, shape]
-            lines.call("raise _checks.unsolvable_error", arguments)
-
-    def _axis_error(
-        self, step: plan_steps.CheckAxis | plan_steps.CheckRun, shape: str, quoted: str, term: str, wanted: str
-    ) -> None:
-        arguments = [self._op, quoted, self._position(step, shape), literal(term), wanted, shape]
-        self._lines.call("raise _checks.axis_error", arguments)
+        term, index = literal(expr.to_source(step.term)), literal(step.index)
+        place = self._position(step, shape)
+        self._refuse(f"if {step.index} is None", "unsolvable_error", quoted, place, term, index, shape)
 
     def _length(self, offset: plan_steps.Offset) -> str:
         runs = [f"_len({self._source(run)})" for run in offset.runs]
@@ -119,14 +113,11 @@ class StepEmitter:
         for rule in rules:
             shown = [name for name in bound if name in expr.names(rule.expr)]
             negated = self._source(expr.Unary("not", rule.expr))
-            arguments = [self._op, literal(rule.text), self._bindings(shown), self._shapes()]
-            raising = call("raise _checks.rule_error", arguments, self._lines.room - 4)
             self._lines.add(f"# {self._place}:{rule.line}: shape rule")
             if can_raise(rule.expr):
                 self._evaluated("_holds", rule.expr, f"the rule {rule.text}")
                 negated = "not _holds"
-            with self._lines.block(f"if {negated}:"):
-                self._lines.add(*raising)
+            self._refuse(f"if {negated}", "rule_error", literal(rule.text), self._bindings(shown), self._shapes())
 
     def _bindings(self, names: Sequence[str]) -> str:
         """Source of the values that an error shows."""

@@ -88,6 +88,10 @@ class Diagnostics:
             raise KeyError(f"unknown defect code {code}")
         self._found.setdefault(Diagnostic(file, line, printable(op), printable(field), printable(message), code))
 
+    def add_of_file(self, file: str, line: int, code: str, message: str) -> None:
+        """Records a defect of a file that belongs to no entry."""
+        self.add(file, line, "", "", code, message)
+
     def __iter__(self):
         """In order of file and line; the order found, where those are equal."""
         return iter(sorted(self._found, key=lambda found: (found.file, found.line)))

@@ -8,13 +8,11 @@ from collections.abc import Callable, Collection
 from tileops.manifest.diagnostics import Report
 from tileops.manifest.language import declarations, expr, kind_check, kinds
 from tileops.manifest.language.invariants import expect
-from tileops.manifest.language.kind_check import FORM, KIND, NAME, PRESENCE, Scope
+from tileops.manifest.language.kind_check import CODES, FORM, KIND, Scope
 from tileops.manifest.language.narrowing import NOTHING, Facts
 from tileops.manifest.model import Entry, FamilyCase, Pattern, TypeFamily
 from tileops.manifest.plans.points import TooManyPointsError, discriminants, enumerate_points
 from tileops.manifest.plans.presence import conditions_of, substitute_presence
-
-_CODES = {FORM: "M020", NAME: "M021", KIND: "M022", PRESENCE: "M025"}
 
 
 def check_axes(
@@ -147,7 +145,7 @@ class FamilyCheck:
 
 def _coded(report: Callable[[str, str], None]) -> Callable[[str, str], None]:
     """Returns what reports a defect of an expression under the code of its sort."""
-    return lambda what, message: report(_CODES[what], message)
+    return lambda what, message: report(CODES[what], message)
 
 
 def cycles(references: dict[str, set[str]]) -> list[str]:

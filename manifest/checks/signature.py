@@ -10,7 +10,7 @@ from tileops.manifest.checks import families as check_families
 from tileops.manifest.diagnostics import Diagnostics
 from tileops.manifest.language import declarations, expr, kind_check, kinds
 from tileops.manifest.language.invariants import expect
-from tileops.manifest.language.kind_check import DTYPE, FORM, KIND, NAME, PRESENCE, Scope
+from tileops.manifest.language.kind_check import CODES, FORM, KIND, Scope
 from tileops.manifest.language.kinds import BOOL, INT, Kind, Maybe
 from tileops.manifest.model import Entry, Expression, Signature, Tensor
 from tileops.manifest.plans import plan, presence
@@ -18,8 +18,6 @@ from tileops.manifest.plans.domain import Domain
 from tileops.manifest.plans.planner import present_at
 from tileops.manifest.plans.points import Point, TooManyPointsError, discriminants, domain_restrictions
 from tileops.manifest.plans.shapes import NoCaseError, shape_at
-
-CODES = {FORM: "M020", NAME: "M021", KIND: "M022", PRESENCE: "M025", DTYPE: "M024"}
 
 
 def scope(entry: Entry, roofline: bool = False, dtypes: bool = False, lists: bool = False) -> Scope:

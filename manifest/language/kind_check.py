@@ -14,8 +14,9 @@ from tileops.manifest.language.narrowing import NOTHING, Facts, learn
 from tileops.manifest.language.sum_terms import is_range_sum, range_of
 from tileops.manifest.language.text import shown
 
-# What a checker calls a defect; the manifest and the roofline analysis map each to a code of their own.
+# The sorts of defects of an expression. The roofline analysis has codes of its own for them.
 FORM, NAME, KIND, PRESENCE, DTYPE = "form", "name", "kind", "presence", "dtype"
+CODES = {FORM: "M020", NAME: "M021", KIND: "M022", PRESENCE: "M025", DTYPE: "M024"}  # outside the roofline block
 
 
 @dataclasses.dataclass(frozen=True)

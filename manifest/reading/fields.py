@@ -5,9 +5,12 @@ from __future__ import annotations
 import difflib
 import keyword
 from collections import abc
+from collections.abc import Callable
 from typing import Any
 
 from tileops.manifest.diagnostics import Diagnostics, line_at
+from tileops.manifest.language import expr_parser
+from tileops.manifest.language.expr import Expr
 from tileops.manifest.language.names import NAME, RESERVED_NAMES
 from tileops.manifest.language.text import odd_character, shown
 from tileops.manifest.reading.forms import Form
@@ -99,6 +102,19 @@ class Fields:
         else:
             return value
         return None
+
+    def parsed(
+        self, node: Node | None, path: str, parse: Callable[[str], Expr] = expr_parser.parse, line: int = 0
+    ) -> tuple[str, Expr] | None:
+        """Returns a text and the expression that it is; None if absent or reported."""
+        text = self.text(node, path)
+        if text is None:
+            return None
+        try:
+            return text, parse(text)
+        except expr_parser.ExprError as error:
+            self.report(path, "M020", str(error), line)
+            return None
 
     def texts(self, node: Node | None, path: str, least: str = "") -> tuple[str, ...]:
         """Returns the non-empty texts of a sequence, without those that are reported."""

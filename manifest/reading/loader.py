@@ -49,9 +49,7 @@ def load(files: list[str]) -> Manifest:
         for entry in _load_file(path, adts, diagnostics):
             if entry.op in entries:
                 first = entries[entry.op]
-                diagnostics.add(
-                    entry.file, entry.line, entry.op, "", "M015", f"the op stands in {first.file}:{first.line} already"
-                )
+                entry.report(diagnostics, "", "M015", f"the op stands in {first.file}:{first.line} already")
             else:
                 entries[entry.op] = entry
     return Manifest(entries, diagnostics)
@@ -71,21 +69,21 @@ def _load_file(path: str, adts: dict[str, kinds.Adt] | None, diagnostics: Diagno
     if isinstance(root, source.Mapping) and root.partial and not root.entries:
         return []
     if not isinstance(root, source.Mapping) or not root.entries:
-        diagnostics.add(file, root.line, "", "", "M012", "must be a mapping from op name to entry, with at least one")
+        diagnostics.add_of_file(file, root.line, "M012", "must be a mapping from op name to entry, with at least one")
         return []
     stem = pathlib.Path(path).stem
     if not FAMILY.fullmatch(stem):
-        diagnostics.add(file, 1, "", "", "M016", f"the file's name must be <family>[_<shard>].yaml, not {stem!r}")
+        diagnostics.add_of_file(file, 1, "M016", f"the file's name must be <family>[_<shard>].yaml, not {stem!r}")
     elif keyword.iskeyword(stem) or stem == FAMILIES:
         why = (
             "emission writes a module of that name itself"
             if stem == FAMILIES
             else "no module of Python can have that name"
         )
-        diagnostics.add(file, 1, "", "", "M016", f"{stem!r} is no name of a family: {why}")
+        diagnostics.add_of_file(file, 1, "M016", f"{stem!r} is no name of a family: {why}")
     if len(root.entries) > MAX_ENTRIES:
-        diagnostics.add(
-            file, root.line, "", "", "M003", f"{len(root.entries)} entries in one file; at most {MAX_ENTRIES} are read"
+        diagnostics.add_of_file(
+            file, root.line, "M003", f"{len(root.entries)} entries in one file; at most {MAX_ENTRIES} are read"
         )
         return []
     entries = []
@@ -94,12 +92,10 @@ def _load_file(path: str, adts: dict[str, kinds.Adt] | None, diagnostics: Diagno
         if op in root.doubtful:
             continue
         if not isinstance(op, str):
-            diagnostics.add(file, line, "", "", "M013", f"{op!r} is no op name; write {{Pascal}}[Fwd|Bwd]Op")
+            diagnostics.add_of_file(file, line, "M013", f"{op!r} is no op name; write {{Pascal}}[Fwd|Bwd]Op")
             continue
         entry = parse_entry(op, node, line, file, diagnostics, adts)
         if entry.family and stem != entry.family and not stem.startswith(entry.family + "_"):
-            diagnostics.add(
-                file, entry.line_of("family"), op, "family", "M016", f"is {entry.family!r} in a file of {stem!r}"
-            )
+            entry.report(diagnostics, "family", "M016", f"is {entry.family!r} in a file of {stem!r}")
         entries.append(entry)
     return entries

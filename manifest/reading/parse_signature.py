@@ -24,14 +24,8 @@ def expression(
     fields: Fields, node: Node | None, place: str, parse: Callable[[str], expr.Expr] = expr_parser.parse
 ) -> Expression | None:
     """An expression field; None where absent or reported."""
-    text = fields.text(node, place)
-    if text is None:
-        return None
-    try:
-        return Expression(text=text, expr=parse(text), line=line_of(node))
-    except expr_parser.ExprError as error:
-        fields.report(place, "M020", str(error))
-        return None
+    found = fields.parsed(node, place, parse)
+    return None if found is None else Expression(text=found[0], expr=found[1], line=line_of(node))
 
 
 class _SignatureParser:

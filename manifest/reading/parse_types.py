@@ -86,22 +86,15 @@ def parse_family(fields: Fields, name: str, node: Node, place: str, adts: Mappin
 
 def _case(fields: Fields, key: Any, node: Node, place: str, width: int | None) -> FamilyCase | None:
     """One case; `width` is the number of discriminants, None where it is not known."""
-    text = fields.text(node, place)
-    if text is None:
-        return None
-    try:
-        shape = expr_parser.parse_shape(text)
-    except expr_parser.ExprError as error:
-        fields.report(place, "M020", str(error), node.line)
-        return None
-    if width is None:
+    found = fields.parsed(node, place, expr_parser.parse_shape, node.line)
+    if found is None or width is None:
         return None
     parts = _parts(key) if width > 1 else [key]
     patterns = [pattern for part in parts if (pattern := _pattern(part)) is not None]
     if len(parts) != width or len(patterns) != width:
         fields.report(place, "M031", f"the case {key!r} must give {width} literals, one for each of `match`", node.line)
         return None
-    return FamilyCase(patterns=tuple(patterns), shape=shape, line=node.line)
+    return FamilyCase(patterns=tuple(patterns), shape=found[1], line=node.line)
 
 
 def _parts(key: Any) -> list[Any]:
@@ -211,23 +204,16 @@ def _invariant(
     fields: Fields, node: Node | None, place: str, members: Mapping[str, kinds.Kind], above: str
 ) -> tuple[str, expr.Expr] | None:
     """A condition on the fields of a constructor; None where there is none or it is reported."""
-    text = fields.text(node, place)
-    if text is None:
+    written = fields.parsed(node, place)
+    if written is None:
         return None
-    try:
-        found = expr_parser.parse(text)
-    except expr_parser.ExprError as error:
-        fields.report(place, "M020", str(error))
-        return None
+    text, found = written
     if any(path.startswith(above) for path in fields.malformed):
         return None  # what it reads is not known
     scope = kind_check.Scope(members, {})
-    kind = kind_check.check(found, scope, lambda what, message: fields.report(place, _CODES[what], message))
+    kind = kind_check.check(found, scope, lambda what, message: fields.report(place, kind_check.CODES[what], message))
     if kind is not None and not isinstance(kind, kinds.Bool):
         fields.report(place, "M022", f"must be Bool, and is {kind}")
     elif kind is not None and not expr.names(found):
         fields.report(place, "M027", f"{shown(text)} reads no field, and so decides nothing")
-    return text, found
-
-
-_CODES = {kind_check.FORM: "M020", kind_check.NAME: "M021", kind_check.KIND: "M022", kind_check.PRESENCE: "M025"}
+    return written

@@ -93,7 +93,7 @@ def read(path: str, file: str, diagnostics: Diagnostics) -> Node | None:
         with open(path, "rb") as stream:
             data = stream.read(MAX_BYTES + 1)
     except OSError as error:
-        diagnostics.add(file, 1, "", "", "M001", f"cannot be read: {error.strerror}")
+        diagnostics.add_of_file(file, 1, "M001", f"cannot be read: {error.strerror}")
         return None
     return parse(data, file, diagnostics)
 
@@ -101,39 +101,34 @@ def read(path: str, file: str, diagnostics: Diagnostics) -> Node | None:
 def parse(data: bytes, file: str, diagnostics: Diagnostics) -> Node | None:
     """Parse YAML bytes into positioned nodes; any bytes give nodes or diagnostics, never an exception."""
     if len(data) > MAX_BYTES:
-        diagnostics.add(file, 1, "", "", "M003", f"larger than {MAX_BYTES >> 20} MiB")
+        diagnostics.add_of_file(file, 1, "M003", f"larger than {MAX_BYTES >> 20} MiB")
         return None
     loader = None
     try:
         found = _LINE_ENDS.search(data.decode("utf-8"))
         if found:
             line = found.string.count("\n", 0, found.start()) + 1
-            diagnostics.add(
-                file,
-                line,
-                "",
-                "",
-                "M005",
-                f"U+{ord(found[0]):04X} ends a line to some readers of YAML alone; remove it",
+            diagnostics.add_of_file(
+                file, line, "M005", f"U+{ord(found[0]):04X} ends a line to some readers of YAML alone; remove it"
             )
             return None  # lines are counted otherwise from there on
         loader = _LOADER(data)
         return _Builder(loader, file, diagnostics).document()
     except _TooLargeError as error:
-        diagnostics.add(file, error.line, "", "", "M003", str(error))
+        diagnostics.add_of_file(file, error.line, "M003", str(error))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         code = "M003" if "nesting" in (error.problem or "") else "M001"  # the parser's own bound, where it looks ahead
         last = data.count(b"\n") + (not data.endswith(b"\n"))  # a parser that wants more stands behind it
         line = min(mark.line + 1, last) if mark else 1
-        diagnostics.add(file, max(line, 1), "", "", code, f"not YAML: {error.problem or error.context}")
+        diagnostics.add_of_file(file, max(line, 1), code, f"not YAML: {error.problem or error.context}")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        diagnostics.add(
-            file, line, "", "", "M001", f"not UTF-8: byte 0x{data[error.start]:02x} at {error.start} of the file"
+        diagnostics.add_of_file(
+            file, line, "M001", f"not UTF-8: byte 0x{data[error.start]:02x} at {error.start} of the file"
         )
     except (yaml.YAMLError, ValueError) as error:
-        diagnostics.add(file, 1, "", "", "M001", f"not YAML: {str(error).splitlines()[0]}")
+        diagnostics.add_of_file(file, 1, "M001", f"not YAML: {str(error).splitlines()[0]}")
     finally:
         if loader is not None:
             loader.dispose()
@@ -171,14 +166,14 @@ class _Builder:
         """The one document of the stream; None where there is none, which is reported."""
         self._loader.get_event()
         if self._loader.check_event(yaml.StreamEndEvent):
-            self._diagnostics.add(self._file, 1, "", "", "M001", "holds no entry")
+            self._diagnostics.add_of_file(self._file, 1, "M001", "holds no entry")
             return None
         self._loader.get_event()
         root = self._node(self._loader.get_event(), 0)
         self._loader.get_event()
         if not self._loader.check_event(yaml.StreamEndEvent):
             line = self._loader.peek_event().start_mark.line + 1
-            self._diagnostics.add(self._file, line, "", "", "M001", "holds more than one document")
+            self._diagnostics.add_of_file(self._file, line, "M001", "holds more than one document")
             return None
         return root
 
@@ -283,4 +278,4 @@ class _Builder:
             self._report(line, "M005", f"the tag {tag} is not read; write the value without it, and text in quotes")
 
     def _report(self, line: int, code: str, message: str) -> None:
-        self._diagnostics.add(self._file, line, "", "", code, message)
+        self._diagnostics.add_of_file(self._file, line, code, message)
