@@ -1,4 +1,4 @@
-"""Roofline analysis: reads an entry's roofline block once, reports each defect, and says whether it can be emitted.
+"""Roofline analysis: reads an entry's roofline block, reports each defect, and decides what is emitted.
 
 The analysis raises no exception for a defect, tells absent, malformed and valid fields apart, and goes on after a
 defect. If a missing fact makes a check impossible, the analysis records the check as unreached and names the fact.
@@ -50,7 +50,7 @@ class Formula:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Traffic:
-    """Tensors read and written at a point, in signature order; an absent one is charged nothing."""
+    """The tensors read and written at a point, in signature order. An absent tensor costs nothing."""
 
     read: tuple[str, ...]
     written: tuple[str, ...]
@@ -58,7 +58,7 @@ class Traffic:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Analysis:
-    """What emission copies.
+    """The result of the analysis, which emission writes out.
 
     Attributes:
       emittable: whether the entry's price can be emitted.
@@ -139,7 +139,7 @@ class _Analyser:
         return Analysis(emittable=fine, unreached=tuple(self._unreached), sometimes=self._solved.sometimes, **decided)
 
     def _text(self, name: str, field: RooflineField | None) -> str | None:
-        """The field's text; None where absent or malformed (which is reported)."""
+        """Returns the field's text, or None if it is absent or reported as malformed."""
         if field is None:
             return None
         if isinstance(field.value, str) and field.value.strip():
@@ -148,9 +148,7 @@ class _Analyser:
         return None
 
     def _func(self, field: RooflineField, path: str | None) -> Analysis:
-        problem = (
-            "" if path is None else formula_problem(field.value)
-        )  # as it is written: a path has no spaces around it
+        problem = "" if path is None else formula_problem(field.value)  # unstripped: a path has no spaces around it
         if problem:
             self._report("roofline.func", "R020", problem)
         return self._verdict(func=path or "", func_line=field.line)
@@ -192,7 +190,7 @@ class _Analyser:
         if problem := endless(self._entry.signature, node) if kind is not None else "":
             self._report(path, "R010", problem)
         clean, self._failed = not self._failed, self._failed or before
-        if clean and kind is None:  # what it reads has a defect of its own, which is told where it stands
+        if clean and kind is None:  # what it reads has a defect that is reported elsewhere
             unclear = sorted(scope(self._entry, roofline=True).broken & {*expr.names(node)})
             self._unreached.append(f"{path}: it reads {', '.join(unclear)}, which has a defect")
         if not clean or kind is None:
@@ -223,7 +221,7 @@ class _Analyser:
         return Formula(trees=tuple(part.tree for part in found), integer=isinstance(kind, kinds.Dim), line=field.line)
 
     def _unsolved(self, found: list[Part], guards: dict[str, expr.Expr], path: str) -> None:
-        """Report what the formula reads on a branch whose calls do not solve it."""
+        """Reports indices that the formula reads on a branch whose calls do not solve them."""
         sometimes = self._solved.sometimes
         told: set[str] = set()
         for part in found:
@@ -244,7 +242,7 @@ class _Analyser:
                     )
 
     def _apart(self, enumerate_parts: Callable[[], list[Any]], path: str) -> list[Any]:
-        """What is enumerated; nothing where there are too many points, or where the entry accepts no call."""
+        """Returns what `enumerate_parts` does; [] if there are too many points, or if the entry accepts no call."""
         try:
             found = enumerate_parts()
         except TooManyPointsError as error:
@@ -255,7 +253,7 @@ class _Analyser:
         return found
 
     def _derived(self) -> tuple[Tree[Traffic], ...] | None:
-        """Each input read and output written once; a mutated input both, on the branch where it is written."""
+        """Returns the derived traffic: inputs read once, outputs written once, written inputs both."""
         signature = self._entry.signature
         written = {name: tensor.mutated.expr for name, tensor in signature.inputs.items() if tensor.mutated is not None}
         aliased = {
@@ -280,7 +278,7 @@ class _Analyser:
     def _traffic(
         self, point: Point, names: list[str], written: dict[str, expr.Expr], aliased: dict[str, expr.Expr]
     ) -> Traffic:
-        """What some tensors are charged at a point."""
+        """Returns the traffic of some tensors at a point."""
         signature = self._entry.signature
         true = expr.Literal(True)
         mutated = [name for name in names if name in written and point.fold(written[name]) == true]
@@ -289,7 +287,7 @@ class _Analyser:
             for name in names
             if name in signature.bound and not (name in mutated and signature.inputs[name].write_only)
         ]
-        # An output that is a written input is one storage, which the input is charged for.
+        # An output that is a written input has the input's storage, which is charged once.
         own = [
             name
             for name in names
@@ -299,12 +297,12 @@ class _Analyser:
 
 
 def _solved(checked: Checked | None) -> Solved:
-    """What calls solve; nothing is said of an entry whose calls are not planned."""
+    """Returns the names that calls solve; nothing for an entry without a plan."""
     return Solved(frozenset(), ()) if checked is None or checked.plan is None else checked.plan.solved
 
 
 def _read(node: expr.Expr, names: frozenset[str], point: Point) -> set[str]:
-    """Those of the names that an expression reads at a point, the dtype indices that the point decides among them."""
+    """Returns the names of `names` that an expression reads at a point, decided dtype indices included."""
     others = Point(tuple((one, value) for one, value in point.assigned if one.name not in names))
     return {*names.intersection(others.fold(node).free_names)}
 
@@ -312,7 +310,7 @@ def _read(node: expr.Expr, names: frozenset[str], point: Point) -> set[str]:
 def _joined(
     signature: Signature, charges: list[tuple[list[expr.Expr], list[str]]]
 ) -> list[tuple[list[expr.Expr], list[str]]]:
-    """Joins charges whose conditions share a discriminant; charges that always hold are the first group."""
+    """Returns the charges joined if their conditions share a discriminant. Those that always hold come first."""
     groups: list[tuple[frozenset[str], list[expr.Expr], list[str]]] = []
     for terms, names in charges:
         read = frozenset(one.name for one in discriminants(signature, terms))
@@ -347,5 +345,5 @@ def _least_constants(found: list[Part]) -> Iterator[tuple[Any, str]]:
 
 
 def _reads_bytes(node: expr.Expr, name: str) -> bool:
-    """Whether the expression reads bytes(name)."""
+    """Returns whether the expression reads bytes(name)."""
     return any(part == expr.Call("bytes", (expr.Name(name),)) for part in expr.walk(node))

@@ -22,7 +22,7 @@ from tileops.manifest.rows.cases import Case
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Partition:
-    """What one formula, or one tensor's charge, tells apart.
+    """The branches of one formula, or of one tensor's charge.
 
     Attributes:
       texts: its branches, in words.
@@ -41,12 +41,12 @@ class Branches:
     """
 
     def __init__(self, entry: Entry, analysis: Analysis) -> None:
-        """Of an entry without defects."""
+        """Finds the branches of an entry without defects."""
         self._partitions = _partitions(entry, analysis)
         self.texts = tuple(text for partition in self._partitions for text in partition.texts)
 
     def of(self, case: Case) -> tuple[int, ...]:
-        """The branches that a case takes, as positions in `texts`."""
+        """Returns the branches that a case takes, as positions in `texts`."""
         taken, first = [], 0
         for partition in self._partitions:
             position = partition.of(case)
@@ -71,7 +71,7 @@ def _partitions(entry: Entry, analysis: Analysis) -> list[_Partition]:
 
 
 def _charges(signature: Signature) -> list[_Partition]:
-    """What derived bytes tell apart beside the effects: whether each tensor is there, and which shape it has.
+    """Returns the branches of derived bytes beside the effects: each tensor's presence and shape.
 
     Charges are a sum, so that no expression relates one tensor's to another's: each is enumerated apart.
     """
@@ -90,7 +90,7 @@ def _charges(signature: Signature) -> list[_Partition]:
 
 
 def _opaque(signature: Signature) -> list[_Partition]:
-    """A formula in Python can tell apart whatever is finite: each value of each discriminant is a branch."""
+    """Returns the branches of a formula in Python: each value of each discriminant is a branch."""
     found = []
     for param in signature.params.values():
         inner = param.kind.given
@@ -122,7 +122,7 @@ def _may_be_none(param: Param | None) -> bool:
 
 
 def _of_points(formula: str, points: list[Any], signature: Signature) -> _Partition:
-    """A branch for each point that the entry's domain restrictions let through."""
+    """Returns a branch for each point that the entry's restrictions accept."""
     restrictions = domain_restrictions(signature)
     accepted = [
         point
@@ -138,14 +138,14 @@ def _presence(formula: str, name: str) -> _Partition:
 
 
 def _is_present(case: Case, name: str) -> bool:
-    """Whether a case passes (or returns) the tensor, or gives the parameter a value."""
+    """Returns whether a case passes or returns the tensor, or gives the parameter a value."""
     return any(tensor.name == name for tensor in (*case.constants, *case.inputs, *case.outputs)) or bool(
         case.present.get(name)
     )
 
 
 def _of_trees(formula: str, trees: Sequence[Tree[Any]]) -> list[_Partition]:
-    """A partition for each tree that splits, or one for all if no tree does."""
+    """Returns a partition for each tree that splits, or one partition if no tree does."""
     return [_of_tree(formula, tree) for tree in trees if isinstance(tree, Split)] or [_of_tree(formula, trees[0])]
 
 
@@ -154,7 +154,7 @@ def _of_tree(formula: str, tree: Tree[Any]) -> _Partition:
 
 
 def _of_leaves(formula: str, leaves: list[tuple[tuple[tuple[Discriminant, Any], ...], Any]]) -> _Partition:
-    """One branch for all leaves that are equal."""
+    """Returns a partition with one branch for all leaves that are equal."""
     groups: list[tuple[Any, list[tuple[tuple[Discriminant, Any], ...]]]] = []
     for path, leaf in leaves:
         for known, taken in groups:
@@ -179,7 +179,7 @@ def _text(path: tuple[tuple[Discriminant, Any], ...]) -> str:
 
 
 def _holds(case: Case, discriminant: Discriminant, value: Any) -> bool:
-    """Whether a case has this value of a discriminant."""
+    """Returns whether a case has this value of a discriminant."""
     if discriminant.presence:
         return _is_present(case, discriminant.name) == value
     found = case.values.get(discriminant.name)

@@ -1,4 +1,4 @@
-"""What a formula is at the points it tells apart: one tree where they are few, one for each independent addend else.
+"""Decides a formula at its points: one tree if the points are few, else one tree per independent addend.
 
 Addends that read no discriminant in common are decided apart, so that seventeen flags make seventeen small trees and
 not one of 131,072 leaves. A part that still has many branches is left as it was written, its conditions in it.
@@ -17,13 +17,13 @@ from tileops.manifest.plans.points import Point, discriminants
 from tileops.manifest.plans.sums import related
 from tileops.manifest.plans.trees import Leaf, Tree, decide, leaves
 
-MAX_BRANCHES = 16  # of one tree: a reader of the generated code follows no more
-MAX_DECIDED = 4096  # points that are grouped by what they decide
+MAX_BRANCHES = 16  # per tree: more are hard to read in generated code
+MAX_DECIDED = 4096  # points that are grouped by their decisions
 
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """Addends that discriminants relate: their sum, and what it folds to at each of their points.
+    """Addends that share discriminants: their sum, and its folded form at each of their points.
 
     Attributes:
       alike: whether every point's reads the same indices, so that a call which knows those of one knows those of all.
@@ -35,7 +35,7 @@ class Part:
 
     @property
     def tree(self) -> Tree[expr.Expr]:
-        """What the sum folds to at each point; one leaf, the sum as it is written, if the branches are many."""
+        """Returns the folded sum at each point; the sum as written, in one leaf, if there are many branches."""
         if self.alike and len(self.decisions) > MAX_DECIDED:
             return Leaf(self.node)
         tree = decide(self.decisions)
@@ -43,7 +43,7 @@ class Part:
 
 
 def parts(signature: Signature, domain: Domain, node: expr.Expr, guards: Mapping[str, expr.Expr]) -> list[Part]:
-    """The independent parts of a formula, one where it has few points; none where the entry accepts no call.
+    """Returns the independent parts of a formula: one if it has few points, none if the entry accepts no call.
 
     Args:
       signature: the entry's.
@@ -72,12 +72,12 @@ def parts(signature: Signature, domain: Domain, node: expr.Expr, guards: Mapping
 
 
 def _names(signature: Signature, part: expr.Expr, guards: Mapping[str, expr.Expr]) -> frozenset[str]:
-    """Names of the discriminants that decide an addend."""
+    """Returns the names of the discriminants that decide an addend."""
     read = [guards[name] for name in bytes_read(part) if name in guards]
     return frozenset(one.name for one in discriminants(signature, [part, *read]))
 
 
 def bytes_read(node: expr.Expr) -> list[str]:
-    """Tensors whose bytes an expression reads, each once."""
+    """Returns the tensors whose bytes an expression reads, each once."""
     calls = (part for part in expr.walk(node) if isinstance(part, expr.Call) and part.function == "bytes")
     return list(dict.fromkeys(expect(call.args[0], expr.Name).id for call in calls))

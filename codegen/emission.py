@@ -1,4 +1,4 @@
-"""From analysed entries to the source of one family's module; decides nothing."""
+"""Makes the source of one family's module from analysed entries."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tileops.manifest.check import Checked
 
 
 def module_source(family: str, entries: list[tuple[Checked, Analysis]]) -> str:
-    """Source of the generated module of a family, entries in manifest order."""
+    """Returns the source of the generated module of a family, with entries in manifest order."""
     outside = Outside((checked.entry for checked, _ in entries), (found.func for _, found in entries if found.func))
     body = Lines()
     for checked, analysis in entries:
@@ -49,7 +49,7 @@ def module_source(family: str, entries: list[tuple[Checked, Analysis]]) -> str:
     if "_Stage(" in text:
         head.add("from tileops.ops.stages import Stage as _Stage")
     later = {module: alias for module, alias in outside.modules.items() if module not in needed}
-    # The formula of a spec-only entry may be yet to come, which costs no other entry its price.
+    # The formula of a spec-only entry may not exist yet. Other entries must still be priced.
     head.add(
         *[""] * bool(later),
         *(f"{alias} = _checks.formula_module({literal(module)})" for module, alias in later.items()),

@@ -1,4 +1,4 @@
-"""Emits `check()`: the call's checks in the order of its inference plan, ending in the checked call.
+"""Emits `check()`: the checks of a call in the order of the inference plan. `check` returns the checked call.
 
 Walks the plan of plan.py and decides nothing: each of its trees becomes one if / elif / else, each leaf a few checks.
 """
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 def emit_check(checked: Checked, outside: Outside, lines: Lines) -> None:
-    """Append the method `check` of one entry, which must have a plan."""
+    """Appends the method `check` of one entry, which must have a plan."""
     _CheckEmitter(checked, outside, lines).emit()
 
 
@@ -44,7 +44,7 @@ class _CheckEmitter(StepEmitter):
         self._restrictions = [rule for rule in self._in_calls if rule.expr in restricting]
         self._buffers = [name for name, tensor in self._signature.outputs.items() if tensor.buffer]
         self._heading = ""  # the last one in this branch
-        self._said = ""  # the last one before a tree splits, which its branches need not say again
+        self._said = ""  # the last one before a tree splits, which the branches do not repeat
         self._returned = returned(self._signature, Domain(self._signature), self._plan)
 
     def emit(self) -> None:
@@ -71,7 +71,7 @@ class _CheckEmitter(StepEmitter):
         lines.add("")
 
     def _body(self) -> None:
-        """All that follows once the inputs that every call has are known to be tensors of one device."""
+        """Emits the checks that follow the facts and the device of the inputs that every call has."""
         inputs = self._signature.inputs.values()
         for step in self._plan.deciding:
             self._tensor_step(step)
@@ -99,7 +99,7 @@ class _CheckEmitter(StepEmitter):
     def _tree(
         self, tree: Tree[T], leaf: Callable[[T], None], silent: Callable[[T], bool] = lambda value: False
     ) -> None:
-        """Emit what a tree decides."""
+        """Emits a decision tree."""
         emit_tree(
             tree,
             self._lines,
@@ -110,13 +110,13 @@ class _CheckEmitter(StepEmitter):
         )
 
     def _bindings(self, names: Sequence[str]) -> str:
-        """Those that this call bound: an index that some input solves is unknown if that input is absent."""
+        """Returns the source of the values that an error shows. An index that this call does not solve is left out."""
         if self._plan.solved.sometimes.isdisjoint(names):
             return super()._bindings(names)
         return f"_checks.bound({literal(tuple(names))}, _locals())"
 
     def _read(self) -> set[str]:
-        """Names that the checks read."""
+        """Returns the names that the checks read."""
         signature = self._signature
         read: set[str] = set()
         for node in (
@@ -152,7 +152,7 @@ class _CheckEmitter(StepEmitter):
             self._lines.add(*body)
 
     def _conditional(self, tensor: Tensor) -> None:
-        """An input with a shared presence tag: passed exactly where its condition holds."""
+        """Emits the check that a conditional input is passed exactly if its condition holds."""
         when = expect(tensor.when, Expression)
         what = literal(tensor.name), literal(when.text)
         with self._lines.block(f"if {self._source(when.expr)}:"):
@@ -161,7 +161,7 @@ class _CheckEmitter(StepEmitter):
         self._refuse(f"elif {tensor.name} is not None", "presence_error", *what, "False")
 
     def _branch(self, branch: Branch) -> None:
-        """What some points of one part do next."""
+        """The next steps of some points of one part."""
         shapes = dict(branch.shapes)
         before: Step | None = None
         self._heading = ""
@@ -172,7 +172,7 @@ class _CheckEmitter(StepEmitter):
             before = step
 
     def _head(self, tensor: Tensor, shape: expr.ShapeTerm | None) -> None:
-        """A comment that says what the checks below it are of: the tensor's type, as far as it is decided here."""
+        """Emits a comment with the tensor's type, as far as it is decided here."""
         written = tensor.shape.text if shape is None else expr.to_source(shape)
         text = f"# {tensor.name}: {plain(declared(tensor.dtype.text, written))}"
         text = text if len(text) <= self._lines.room else f"# {tensor.name}"
@@ -202,7 +202,7 @@ class _CheckEmitter(StepEmitter):
             self._tensor_step(step)
 
     def _record(self, name: str) -> str:
-        """Source of an output's record; extents that differ between points, or need a check, are in a local by then."""
+        """Returns the source of an output's record. Emits shapes that differ between points, or need a check, first."""
         tensor, tree = self._signature.outputs[name], self._returned[name]
         if isinstance(tree, Leaf):
             extent = self._extent(tensor, expect(tree.value, expr.ShapeTerm))
@@ -217,7 +217,7 @@ class _CheckEmitter(StepEmitter):
             self._lines.add(f"{local} = {extent}")
 
     def _written(self, tensor: Tensor) -> None:
-        """An input that is written has its elements apart from one another."""
+        """Emits the check that no two elements of a written input share storage."""
         where, may_lack = expect(tensor.mutated, Expression).expr, may_be_absent(tensor)
         conditions = [f"{tensor.name} is not None"] if may_lack else []
         if where != expr.Literal(True):
@@ -230,7 +230,7 @@ class _CheckEmitter(StepEmitter):
             self._lines.add(checking)
 
     def _bound(self) -> None:
-        """What the call binds: inputs and indices."""
+        """Emits the inputs and indices that the call binds."""
         lines, bound = self._lines, self._signature.bound.values()
         always = [f'"{one.name}": {_input_record(one)}' for one in bound if not may_be_absent(one)]
         lines.mapping("_inputs = ", always)
@@ -249,7 +249,7 @@ class _CheckEmitter(StepEmitter):
             )
 
     def _promised(self, records: dict[str, str]) -> None:
-        """The outputs that the call promises: those that every call returns, and each other one by its own branches."""
+        """Emits the outputs of the call: first those that every call returns, then each other one on its branches."""
         lines, names = self._lines, [*self._returned]
         first = next((at for at, name in enumerate(names) if name not in records), len(names))
         lines.mapping("_outputs = ", [f'"{name}": {records[name]}' for name in names[:first]])
@@ -266,12 +266,12 @@ class _CheckEmitter(StepEmitter):
             self._tree(tree, functools.partial(self._output, tensor), lambda shape: shape is None)
 
     def _output(self, tensor: Tensor, shape: expr.ShapeTerm | None) -> None:
-        """A conditional output that this branch returns; of `shape` None, it returns none and asks for nothing here."""
+        """Emits a conditional output on a branch that returns it."""
         extent = self._extent(tensor, expect(shape, expr.ShapeTerm))
         self._lines.add(f'_outputs["{tensor.name}"] = _TensorRecord({extent}, {self._source(tensor.dtype.expr)})')
 
     def _metadata(self) -> str:
-        """Source of the call's metadata tensors: none, or a local that holds them."""
+        """Returns the source of the call's metadata tensors, and emits the local that holds them."""
         metadata = [tensor for tensor in self._signature.bound.values() if tensor.values is not None]
         if not metadata:
             return "{}"
@@ -284,7 +284,7 @@ class _CheckEmitter(StepEmitter):
         return "_metadata"
 
     def _passed_buffers(self) -> dict[str, str]:
-        """The local that holds each buffer that the caller passed, which are told apart where there are several."""
+        """Returns the local of each buffer, and emits the code that assigns several buffers to their outputs."""
         if len(self._buffers) == 1:
             return {self._buffers[0]: "out"}
         passed = {name: f"_{name}_out" for name in self._buffers}
@@ -293,7 +293,7 @@ class _CheckEmitter(StepEmitter):
         return passed
 
     def _storage(self, records: dict[str, str]) -> list[str]:
-        """Source of the tensors that outputs have to be: inputs that are written, buffers that the caller passes."""
+        """Returns the source of the tensors that outputs must be: written inputs, and buffers of the caller."""
         lines, outputs = self._lines, self._signature.outputs
         found = {name: is_its_input(self._signature, output) for name, output in outputs.items()}
         conditions = {name: where for name, where in found.items() if where is not None}

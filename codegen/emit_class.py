@@ -1,4 +1,4 @@
-"""Emits the class of one entry: what the manifest says, construction, `forward`, and its workload cases."""
+"""Emits the class of one entry: constants, `__init__`, `forward`, `check`, the price and the workload cases."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tileops.manifest.rows.cases import CaseTensor
 
 
 def emit_class(checked: Checked, analysis: Analysis, outside: Outside, lines: Lines) -> None:
-    """Append the class of one entry, which must be free of defects.
+    """Appends the class of one entry, which must be free of defects.
 
     Args:
       checked, analysis: what was found of the entry.
@@ -108,7 +108,7 @@ def _docstring(checked: Checked, lines: Lines) -> None:
 
 
 def _place(checked: Checked) -> str:
-    """Where the entry stands: its file's name, since folders differ between machines, and the line."""
+    """Returns the file's name and line of the entry, without the folder, which differs between machines."""
     return f"{pathlib.PurePath(checked.entry.file).name}:{checked.entry.line}"
 
 
@@ -188,7 +188,7 @@ def _parameter_check(op: str, param: Param, outside: Outside, lines: Lines) -> N
 
 
 def _constructor_checks(op: str, param: Param, outside: Outside, lines: Lines) -> None:
-    """The fields of an algebraic value, which the caller's class may not check: their types, and the invariant."""
+    """Emits the checks of an algebraic value's fields and invariant, which the caller's class may not check."""
     kind = algebraic(param.kind)
     for constructor in kind.constructors if kind is not None else ():
         types = [_type_test(f"{param.name}.{field}", found, outside) for field, found in constructor.fields]
@@ -211,7 +211,7 @@ def _constructor_checks(op: str, param: Param, outside: Outside, lines: Lines) -
 
 
 def _of_value(node: expr.Expr, value: str, fields: frozenset[str]) -> expr.Expr:
-    """A constructor's invariant with its fields read from a value."""
+    """Returns a constructor's invariant with its fields read from a value."""
     if isinstance(node, expr.Call) and node.function == "present":
         return expr.Verbatim(f"{value}.{expect(node.args[0], expr.Name).id} is not None", expr.COMPARISON)
     if isinstance(node, (expr.Name, expr.Value)):
@@ -226,7 +226,7 @@ def _stored(param: Param) -> str:
 
 
 def _type_test(name: str, kind: kinds.Kind, outside: Outside) -> str:
-    """A Python test that a value is of a kind."""
+    """Returns the source of a test that a value has a kind."""
     if isinstance(kind, kinds.Maybe):
         return f"{name} is None or {_type_test(name, kind.item, outside)}"
     if isinstance(kind, kinds.Union):
@@ -279,7 +279,7 @@ def _forward(checked: Checked, lines: Lines) -> None:
 
 
 def _cases(checked: Checked, branches: Branches, outside: Outside, lines: Lines) -> None:
-    """`CASES`, one line per case, however long; what a case leaves empty is left out."""
+    """Emits `CASES`, one line per case, without the fields that are empty."""
     if not checked.cases:
         return
     params = checked.entry.signature.params

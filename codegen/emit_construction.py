@@ -1,4 +1,4 @@
-"""Emits what `__init__` checks beyond parameter types: all that parameters and construction-time tensors decide."""
+"""Emits the checks of `__init__` beyond parameter types: what parameters and construction-time tensors decide."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tileops.manifest.plans import plan
 
 
 def emit_construction(checked: Checked, lines: Lines) -> None:
-    """Append these checks to `__init__`, where there are any; what they refuse is no construction."""
+    """Appends these checks to `__init__`, if there are any."""
     inside = Lines()
     inside.indent(3)
     _ConstructionEmitter(checked, inside).emit()
@@ -44,7 +44,7 @@ class _ConstructionEmitter(StepEmitter):
             self._lines.call("_checks.check_extents", arguments)
 
     def _constant(self, tensor: Tensor) -> None:
-        """The dtype and the number of axes of a construction-time tensor, as far as these do not depend on a call."""
+        """Emits checks of a construction-time tensor's dtype and rank, as far as no call decides them."""
         term, shape = tensor.dtype.expr, tensor.shape.expr
         index = self._signature.forall.get(term.id) if isinstance(term, expr.Name) else None
         allowed: tuple[str, ...] = ()
@@ -63,7 +63,7 @@ class _ConstructionEmitter(StepEmitter):
                 self._refuse(test, "rank_error", quoted, literal(tensor.shape.text), f"_{name}_shape")
 
     def _obliged(self, tensor: Tensor, known: set[str]) -> tuple[expr.Expr, ...]:
-        """Axes of a tensor of every call that parameters decide and that may come out negative."""
+        """Returns the axes that parameters decide and that may be negative, of a tensor that every call has."""
         shape = tensor.shape.expr
         if tensor.optional or tensor.when is not None or not isinstance(shape, expr.ShapeTerm):
             return ()

@@ -1,4 +1,4 @@
-"""Emits what a traced call looks like to PyTorch: the schema of the entry's operator, and the outputs it returns."""
+"""Makes the schema of the operator that PyTorch sees in a traced call, and the outputs that it returns."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from tileops.manifest.language import expr
 from tileops.manifest.language.invariants import expect
 from tileops.manifest.model import Expression, Signature
 
-_SCHEMA_WORDS = ("NoneType",)  # of the names that an entry may give, the one that schemas keep for themselves
+_SCHEMA_WORDS = ("NoneType",)  # names that an entry may give, but a schema may not
 
 
 def operator_schema(signature: Signature) -> str:
-    """The operator's schema without its name: the op's handle, then tensors; `(a!)` marks those that a call may write.
+    """Returns the operator's schema without its name: the op's handle, then tensors; `(a!)` marks written ones.
 
     Construction-time tensors follow the inputs, and the buffers that may be passed for outputs follow those.
     """
@@ -36,7 +36,7 @@ def operator_schema(signature: Signature) -> str:
 
 
 def returned_names(signature: Signature) -> tuple[str, ...]:
-    """Outputs that the operator returns: all that some call has which are no input of it on every branch."""
+    """Returns the outputs that the operator returns: all that are not an input in every call."""
     return tuple(
         name
         for name, tensor in signature.outputs.items()

@@ -1,4 +1,4 @@
-"""Emits what prices the last call: `eval_roofline` and, where the signature settles it, the read half."""
+"""Emits `eval_roofline` and, if the bytes follow from the signature, `eval_roofline_read_bytes`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 def emit_price(entry: Entry, analysis: Analysis, outside: Outside, lines: Lines) -> None:
-    """Append the pricing methods of one entry."""
+    """Appends the pricing methods of one entry."""
     _PriceEmitter(entry, analysis, outside, lines).emit()
 
 
@@ -33,7 +33,7 @@ class _PriceEmitter:
         self._names = frozenset([*entry.signature.forall, *entry.signature.params, *entry.signature.lets])
         self._place = pathlib.PurePath(entry.file).name
         self._bound: set[str] = set()
-        # A branch may be chosen by a dtype before it is by what says whether the call has a tensor of it.
+        # A branch may test a dtype before it tests whether the call has a tensor of that dtype.
         self._tested_early = {
             name for name in analysis.sometimes if isinstance(entry.signature.forall.get(name), kinds.DType)
         }
@@ -62,15 +62,15 @@ class _PriceEmitter:
         self._lines.add("return _read")
 
     def _side(self, name: str) -> list[Tree[tuple[str, ...]]]:
-        """The names of the tensors that each tree of the traffic charges on one side."""
+        """Returns, for each tree of the traffic, the tensors that it charges as read or as written."""
         return [project(tree, lambda traffic: getattr(traffic, name)) for tree in self._analysis.traffic or ()]
 
     def _charges(self, side: str, found: Sequence[Tree[tuple[str, ...]]]) -> None:
-        """Emit `_read` or `_written`, the sum over trees of that side."""
+        """Emits `_read` or `_written`, the sum over trees of that side."""
         self._sum(found, lambda names, by: self._lines.add(f"_{side} {by} {_bytes_of(names)}"), ())
 
     def _sum(self, trees: Sequence[Tree[T]], emit: Callable[[T, str], None], nothing: T) -> None:
-        """Emit a sum over trees by `emit(leaf, operator)`: the first one assigns, the others add all but `nothing`."""
+        """Emits a sum over trees by `emit(leaf, operator)`: the first assigns, the others add all but `nothing`."""
         for tree in trees[:1]:
             self._tree(tree, lambda leaf: emit(leaf, "="))
         for tree in trees[1:]:
@@ -101,7 +101,7 @@ class _PriceEmitter:
         self._result("_read + _written", None)
 
     def _bind(self, read: set[str]) -> None:
-        """Locals for the parameters, indices and lets that are read."""
+        """Emits locals for the parameters, indices and lets that are read."""
         signature = self._entry.signature
         for holder, names in (("params", signature.params), ("indices", (*signature.forall, *signature.lets))):
             for name in names:
@@ -132,7 +132,7 @@ class _PriceEmitter:
         return literal(f"{name} ({self._place}:{line})")
 
     def _present(self, name: str) -> expr.Expr:
-        """Presence of a tensor is what the checked call bound, that of a parameter whether it was given."""
+        """Returns the source of a presence: of a tensor in the checked call, or of a parameter that is not None."""
         if name in self._entry.signature.tensors:
             return expr.Verbatim(f"_call.present({literal(name)})", expr.ATOM)
         return is_not_none(name)
@@ -142,7 +142,7 @@ class _PriceEmitter:
         self._lines.add(f"return {flops}, {self._price('bytes', nbytes, formula)}")
 
     def _price(self, name: str, value: str, formula: Formula | None) -> str:
-        """The value itself where its kind makes it a price, else the value checked."""
+        """Returns the source of a price: the value, checked unless its kind makes it a price."""
         if formula is None or formula.integer:
             return value
         return f"_checks.price({literal(self._entry.op)}, {self._formula_name(name, formula.line)}, {value})"
@@ -150,7 +150,7 @@ class _PriceEmitter:
     def _tree(
         self, tree: Tree[T], leaf: Callable[[T], None], silent: Callable[[T], bool] = lambda value: False
     ) -> None:
-        """Emit a tree by what its leaves emit; nothing if all of it is silent."""
+        """Emits a tree by what its leaves emit; nothing if all leaves are silent."""
         emit_tree(
             tree,
             self._lines,
@@ -166,12 +166,12 @@ def _bytes_of(names: tuple[str, ...]) -> str:
 
 
 def _common_names(tree: Tree[expr.Expr]) -> set[str]:
-    """Names that every leaf of a formula's tree reads."""
+    """Returns the names that every leaf of a formula's tree reads."""
     return set.intersection(*({*expr.names(node)} for node in leaves(tree)))
 
 
 def _tree_tests(tree: Tree[Any]) -> set[str]:
-    """Parameters and dtype indices that the tests of a tree read."""
+    """Returns the parameters and dtype indices that the tests of a tree read."""
     if isinstance(tree, Leaf):
         return set()
     return {tree.discriminant.name}.union(*(_tree_tests(branch) for _, branch in tree.branches))

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def kind_of(signature: Signature, discriminant: Discriminant) -> kinds.Kind | None:
-    """The kind of what a discriminant is the value of; None where that is no parameter."""
+    """Returns the kind of the parameter of a discriminant, or None if it is no parameter."""
     param = signature.params.get(discriminant.name)
     return None if param is None else param.kind
 
@@ -29,7 +29,7 @@ def emit_tree(
     present_test: Callable[[str], str],
     silent: Callable[[T], bool] = lambda value: False,
 ) -> None:
-    """Emit a decision tree as if / elif / else, without the branches that emit nothing.
+    """Emits a decision tree as if / elif / else, without the branches that emit nothing.
 
     Args:
       tree: the tree.
@@ -54,7 +54,7 @@ def emit_tree(
 def _test(
     discriminant: Discriminant, value: object, constructors: Mapping[str, str], present_test: Callable[[str], str]
 ) -> str:
-    """Python that says whether a discriminant has a value."""
+    """Returns the source of a test that a discriminant has a value."""
     name = discriminant.name
     if discriminant.presence:
         test = present_test(name)

@@ -15,7 +15,7 @@ from tileops.manifest.plans import plan_steps
 
 
 class StepEmitter:
-    """Appends checks of one entry; those that follow one another in a call are its subclasses' matter."""
+    """Emits single checks of one entry. Subclasses decide their order."""
 
     def __init__(self, checked: Checked, lines: Lines) -> None:
         self._entry = checked.entry
@@ -99,7 +99,7 @@ class StepEmitter:
         return " + ".join([str(offset.axes)] * (offset.axes > 0 or not runs) + runs)
 
     def _at(self, step: plan_steps.SolveAxis | plan_steps.CheckAxis, shape: str) -> str:
-        """The subscript of an axis; a constant distance from the back is a negative one."""
+        """Returns the subscript of an axis, negative for a constant distance from the back."""
         if step.from_back and not step.at.runs:
             return f"-{step.at.axes}"
         return self._position(step, shape)
@@ -120,7 +120,7 @@ class StepEmitter:
             self._refuse(f"if {negated}", "rule_error", literal(rule.text), self._bindings(shown), self._shapes())
 
     def _bindings(self, names: Sequence[str]) -> str:
-        """Source of the values that an error shows."""
+        """Returns the source of the values that an error shows."""
         return "{" + ", ".join(f'"{name}": {name}' for name in names) + "}"
 
     def _extent(self, tensor: Tensor, shape: expr.ShapeTerm) -> str:
@@ -139,7 +139,7 @@ class StepEmitter:
         return extent
 
     def _evaluated(self, name: str, node: expr.Expr, what: str) -> None:
-        """`name = node`, a primitive's refusal told as the declaration's."""
+        """Emits `name = node`. If a primitive refuses its arguments, the error names the declaration `what`."""
         if not can_raise(node):
             self._lines.add(f"{name} = {self._source(node)}")
             return
@@ -158,7 +158,7 @@ class StepEmitter:
         return local
 
     def _shapes(self) -> str:
-        """Source of the shapes that an error may show: those of the inputs that every call has."""
+        """Returns the source of the shapes that an error may show: of the inputs that every call has."""
         always = [name for name, tensor in self._signature.inputs.items() if not may_be_absent(tensor)]
         return "{" + ", ".join(f'"{name}": _{name}_shape' for name in always) + "}"
 
@@ -167,19 +167,19 @@ class StepEmitter:
 
 
 def may_be_absent(tensor: Tensor) -> bool:
-    """Whether a call may leave the input out."""
+    """Returns whether a call may leave out the input."""
     return tensor.optional or tensor.when is not None
 
 
 def _shape_tuple(shape: expr.ShapeTerm) -> expr.Expr:
-    """A shape's axes as a tuple; one run of axes alone is the run itself."""
+    """Returns a shape's axes as a tuple expression. For a single run of axes that is the run itself."""
     if len(shape.axes) == 1 and isinstance(shape.axes[0], expr.Splice):
         return shape.axes[0].sequence
     return expr.Tuple(shape.axes)
 
 
 def _axes_of(offset: plan_steps.Offset) -> expr.Expr:
-    """How many axes an offset stands for."""
+    """Returns the number of axes of an offset, as an expression."""
     total: expr.Expr = expr.Literal(offset.axes)
     for run in offset.runs:
         total = expr.Binary("+", total, expr.Call("len", (run,)))

@@ -48,7 +48,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def explanation(checked: Checked, analysis: Analysis) -> list[str]:
-    """Lines that explain one entry: the inference plan, the price, the emitted class."""
+    """Returns lines that explain one entry: the inference plan, the price, the generated class."""
     lines = [f"{checked.entry.op}  ({checked.entry.file}:{checked.entry.line})"]
     lines += ["", "inference plan:", *_plan(expect(checked.plan, Plan)), "", "price:"]
     if analysis.func:
@@ -69,13 +69,13 @@ def explanation(checked: Checked, analysis: Analysis) -> list[str]:
     emitted = Lines()
     emit_class(checked, analysis, Outside([checked.entry], [analysis.func] if analysis.func else []), emitted)
     code, _, cases = emitted.text().partition("    CASES = (\n")
-    if cases:  # long, and what the rows say already
+    if cases:  # long, and the rows say the same
         code += f"    CASES = (...)  # the {len(checked.cases)} cases of its workload rows\n"
     return [*lines, "", "emitted class:", "", code]
 
 
 def _plan(found: Plan) -> list[str]:
-    """The steps in order, and of each part that has several branches, what it does on each."""
+    """Returns the steps in order, by branch where there are several."""
     lines = [f"  {_step(step)}" for step in found.deciding]
     for segment in found.segments:
         for path, branch in paths(segment.tree):
@@ -87,18 +87,18 @@ def _plan(found: Plan) -> list[str]:
 
 
 def _where(path: Path) -> str:
-    """The tests that lead to a leaf."""
+    """Returns the tests that lead to a leaf."""
     return ", ".join(f"{one.key} = {value}" for one, value in path)
 
 
 def _source(node: expr.Expr, decided: Mapping[str, Any]) -> str:
-    """A formula's leaf."""
+    """Returns a formula's leaf as text."""
     del decided
     return expr.to_source(node)
 
 
 def _charged(signature: Signature, names: Sequence[str], decided: Mapping[str, Any]) -> str:
-    """Tensors that are charged at a leaf: not those that are absent there; those that may be are said to."""
+    """Returns the tensors that a leaf charges, without absent ones. Those that may be absent are marked."""
     said = []
     for name in names:
         is_there = decided.get(f"present({name})")
@@ -111,7 +111,7 @@ def _charged(signature: Signature, names: Sequence[str], decided: Mapping[str, A
 
 
 def _trees(name: str, trees: Sequence[Tree[T]], show: Callable[[T, Mapping[str, Any]], str]) -> list[str]:
-    """A line per leaf of each tree; several trees add up."""
+    """Returns a line per leaf of each tree. Several trees add up."""
     added = ", added up" if len(trees) > 1 else ""
     lines = []
     for path, value in (leaf for tree in trees for leaf in paths(tree)):
@@ -121,7 +121,7 @@ def _trees(name: str, trees: Sequence[Tree[T]], show: Callable[[T, Mapping[str, 
 
 
 def _step(step: plan_steps.Step) -> str:
-    """What a step finds out (`:=`) or compares with what is known by then."""
+    """Returns a step as text: what it solves (`:=`) or compares."""
     if isinstance(step, plan_steps.Rank):
         axes = "axis" if (count := _length(step.least)) == "1" else "axes"
         return f"{step.tensor} has {'at least ' if step.open else ''}{count} {axes}, for {step.term}"
@@ -142,7 +142,7 @@ def _step(step: plan_steps.Step) -> str:
 
 
 def _axis(step: plan_steps.SolveAxis | plan_steps.CheckAxis | plan_steps.CheckRun) -> str:
-    """Which axis, as a tensor's shape is indexed."""
+    """Returns an axis as text, as a shape is indexed."""
     at = _length(step.at)
     if not step.from_back:
         return f"axis {at}"
@@ -150,7 +150,7 @@ def _axis(step: plan_steps.SolveAxis | plan_steps.CheckAxis | plan_steps.CheckRu
 
 
 def _length(offset: plan_steps.Offset) -> str:
-    """How many axes."""
+    """Returns the number of axes as text."""
     runs = [f"len({expr.to_source(run)})" for run in offset.runs]
     return " + ".join([str(offset.axes)] * (offset.axes > 0 or not runs) + runs)
 

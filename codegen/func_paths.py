@@ -1,4 +1,4 @@
-"""Whether the `func` formulas of implemented entries resolve: imports them, which no other check does."""
+"""Checks that the `func` formulas of implemented entries resolve. No other check imports them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tileops.manifest.model import Entry
 
 
 def check_func(entry: Entry, analysis: Analysis, diagnostics: Diagnostics) -> None:
-    """Report a func path that names no formula; entries that are not implemented are not imported.
+    """Reports a func path that names no formula. The module of a spec-only entry is not imported.
 
     What a module prints while it is imported goes to stderr: stdout is the command's data.
     """
@@ -34,7 +34,7 @@ def check_func(entry: Entry, analysis: Analysis, diagnostics: Diagnostics) -> No
 
 
 def _problem(module: str, name: str, found: object) -> str:
-    """Why what a path names is no formula: a module-level function of the checked call and nothing else."""
+    """Returns why an object is no formula, or "". A formula is a module-level function of the checked call."""
     if found is None:
         return f"{module} has no function {name!r}"
     if not isinstance(found, types.FunctionType):
@@ -54,7 +54,7 @@ def _problem(module: str, name: str, found: object) -> str:
 
 
 def _torch_import(module: types.ModuleType) -> str:
-    """Where a module of formulas imports torch, which nothing that validates needs; "" where it does not."""
+    """Returns where a module of formulas imports torch, which is not allowed, or ""."""
     try:
         source = inspect.getsource(module)
     except (OSError, TypeError):  # a compiled module has none

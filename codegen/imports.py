@@ -1,4 +1,4 @@
-"""What a generated module imports for its entries: the modules of func formulas, and the classes of algebraic types."""
+"""The imports of a generated module: modules of func formulas, and classes of algebraic types."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OWN_NAMES = frozenset(
 
 
 class Outside:
-    """Names under which one generated module imports what its entries refer to.
+    """The names under which one generated module imports what its entries refer to.
 
     Each begins with an underscore and is distinct, also where two modules, or the constructors of two algebraic types,
     have the same name.
@@ -41,7 +41,7 @@ class Outside:
     """
 
     def __init__(self, entries: Iterable[Entry], funcs: Iterable[str]) -> None:
-        """Of the entries of one module, and the paths of their formulas."""
+        """Names the imports for the entries of one module, and for the paths of their formulas."""
         self._taken = set(OWN_NAMES)
         self.modules: dict[str, str] = {}
         self.classes: dict[tuple[str, str], str] = {}
@@ -60,12 +60,12 @@ class Outside:
         return found
 
     def function(self, path: str) -> str:
-        """How the module writes the function of a dotted path."""
+        """Returns the source of the function of a dotted path."""
         module, _, name = path.rpartition(".")
         return f"{self.modules[module]}.{name}"
 
     def constructors(self, kind: kinds.Kind | None) -> dict[str, str]:
-        """How the module writes the class of each constructor; nothing where the kind is not algebraic."""
+        """Returns the source of each constructor's class; {} if the kind is not algebraic."""
         found = algebraic(kind)
         if found is None:
             return {}
@@ -74,7 +74,7 @@ class Outside:
 
 
 def algebraic(kind: kinds.Kind | None) -> kinds.Adt | None:
-    """The algebraic type that a kind is, also where it may be None."""
+    """Returns the algebraic type of a kind that may be None too, or None."""
     return kind.given if kind is not None and isinstance(kind.given, kinds.Adt) else None
 
 

@@ -1,4 +1,4 @@
-"""Spec files to analysed entries to module sources: what the codegen commands share."""
+"""Loads, checks and analyses spec files, for all commands of codegen."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tileops.tools.cli import paths
 
 @dataclasses.dataclass(frozen=True)
 class Unreached:
-    """A judgment of an entry that was not reached; `reason` says which, and names the fact that it needs."""
+    """A check of an entry that was not made. `reason` says which, and names the missing fact."""
 
     file: str
     line: int
@@ -33,14 +33,14 @@ class Unreached:
 
 @dataclasses.dataclass(frozen=True)
 class Analysed:
-    """A manifest with every entry checked and analysed, and every defect of either."""
+    """A manifest with every entry checked and analysed, and every defect."""
 
     entries: dict[str, tuple[Checked, Analysis]]
     diagnostics: Diagnostics
 
     @property
     def unreached(self) -> list[Unreached]:
-        """What was not judged, since something that it needs has a defect; in the order of the entries."""
+        """Returns the checks that were not made because something that they need has a defect."""
         return [
             Unreached(checked.entry.file, checked.entry.line, op, reason)
             for op, (checked, analysis) in self.entries.items()
@@ -48,7 +48,7 @@ class Analysed:
         ]
 
     def modules(self) -> dict[str, str]:
-        """Source of each family's module, by family. Call only where there is no diagnostic."""
+        """Returns the source of each family's module, by family. Call it only if there is no diagnostic."""
         families: dict[str, list[tuple[Checked, Analysis]]] = {}
         for checked, analysis in self.entries.values():
             families.setdefault(checked.entry.family, []).append((checked, analysis))
@@ -56,7 +56,7 @@ class Analysed:
 
 
 def chosen_spec_files(spec_dirs: Sequence[str] = ()) -> list[str]:
-    """Spec files of the folder that the user names (the values of `--spec_dir`), else of the project.
+    """Returns the spec files of the folder that the user names by `--spec_dir`, else of the project.
 
     Raises:
       app.UsageError: several folders are named, or the folder holds no spec file.
@@ -74,7 +74,7 @@ def _project() -> str:
 
 
 def analyse_files(files: list[str], complete: bool = True) -> Analysed:
-    """Load, check and analyse spec files; nothing is raised for bad content.
+    """Returns loaded, checked and analysed spec files. Bad content raises nothing.
 
     Args:
       files: the spec files.

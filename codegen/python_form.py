@@ -1,4 +1,4 @@
-"""Checked expressions as plain Python: primitives by module, presence and sizes as generated code reads them.
+"""Translates checked expressions to the Python of generated code.
 
 Generated code writes a name of the entry as the entry does, and begins every name of its own with an underscore, which
 no name of an entry does: whatever an entry calls its tensors and parameters, it hides nothing.
@@ -22,19 +22,19 @@ BUILTINS = ("abs", "all", "isinstance", "len", "locals")
 
 
 def is_not_none(name: str) -> expr.Expr:
-    """Presence inside a call's checks: the argument itself."""
+    """Returns the source of a presence inside a call's checks: the argument is not None."""
     return expr.Verbatim(f"{name} is not None", expr.COMPARISON)
 
 
 def function_name(name: str) -> str:
-    """How generated code calls a primitive: Python's own where it is that, else by the module of primitives."""
+    """Returns how generated code calls a primitive: Python's own function, or one of the module of primitives."""
     if PRIMITIVE_FUNCTIONS[name] is getattr(builtins, name, None):
         return f"_{name}"
     return f"_primitives.{PRIMITIVE_FUNCTIONS[name].__name__}"
 
 
 def python_form(node: expr.Expr, names: frozenset[str], present: Present) -> expr.Expr:
-    """The expression with every form of the language that is no Python replaced.
+    """Returns the expression with every form replaced that Python lacks.
 
     Args:
       node: a kind-checked expression.
@@ -74,7 +74,7 @@ def python_form(node: expr.Expr, names: frozenset[str], present: Present) -> exp
 
 
 def _range_sum(node: expr.Comprehension, names: frozenset[str], present: Present) -> expr.Expr:
-    """Source of a sum over a range of any length; the term is a function of its index."""
+    """Returns a sum over a range as a call whose term is a function of the index."""
     inner = names | {node.variable}
     term = python_form(node.element, inner, present)
     if node.condition is not None:
@@ -86,7 +86,7 @@ def _range_sum(node: expr.Comprehension, names: frozenset[str], present: Present
 
 
 def can_raise(node: expr.Expr) -> bool:
-    """Whether evaluating the expression can leave a primitive's domain, divide by zero or pass a sequence's end."""
+    """Returns whether evaluating the expression can raise: a domain error, division by zero, or a bad index."""
     for part in expr.walk(node):
         if isinstance(part, (expr.Subscript, expr.Call)) and not (
             isinstance(part, expr.Call)

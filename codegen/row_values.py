@@ -1,4 +1,4 @@
-"""What a formula takes to work out for the rows of its entry: the same budget as that of a `let`."""
+"""Bounds the effort of evaluating a formula for the rows of its entry."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tileops.manifest.language import expr
 from tileops.manifest.language.evaluate import UnknownNameError, evaluate
 from tileops.manifest.rows.cases import Case
 
-# Said of the row when it is priced (domain errors), or of the formula at the branch (an index that nothing solves).
+# Reported elsewhere: domain errors when the row is priced, an unsolved index with the formula's branch.
 _SAID_ELSEWHERE = (UnknownNameError, ValueError, ArithmeticError, IndexError)
 
 

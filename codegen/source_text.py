@@ -1,4 +1,4 @@
-"""Lines of generated Python: indentation, literals, and values laid out within the line length."""
+"""Lays out lines of generated Python: indentation, literals, and calls within the line length."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Lines:
         self._depth = 0
 
     def add(self, *lines: str) -> None:
-        """Append lines at the current indentation; an empty one stays empty."""
+        """Appends lines at the current indentation. An empty line stays empty."""
         self._lines.extend("    " * self._depth + line if line else "" for line in lines)
 
     def call(self, function: str, arguments: list[str], reserved: int = 0) -> None:
@@ -34,21 +34,21 @@ class Lines:
         self.add(*([flat] if len(flat) <= self.room else [f"{head}{{", *(f"    {item}," for item in items), "}"]))
 
     def block(self, header: str) -> _Block:
-        """`with lines.block("if x:"):` indents what is added inside."""
+        """Appends a header; `with lines.block("if x:"):` indents the lines added inside."""
         self.add(header)
         return _Block(self)
 
     def indent(self, by: int) -> None:
-        """Change the indentation by a number of levels."""
+        """Changes the indentation by a number of levels."""
         self._depth += by
 
     @property
     def room(self) -> int:
-        """Characters left on a line at the current indentation."""
+        """Returns the characters left on a line at the current indentation."""
         return LINE_LENGTH - 4 * self._depth
 
     def text(self) -> str:
-        """Everything added, ending in a newline."""
+        """Returns all lines, with a newline at the end."""
         return "\n".join(self._lines) + "\n"
 
 
@@ -64,7 +64,7 @@ class _Block:
 
 
 def literal(value: Any, constructors: Mapping[str, str] = MappingProxyType({})) -> str:
-    """A plain value as Python source; strings in double quotes, infinity as `_math.inf`.
+    """Returns a plain value as Python source: strings in double quotes, infinity as `_math.inf`.
 
     Args:
       value: the value.
@@ -87,7 +87,7 @@ def literal(value: Any, constructors: Mapping[str, str] = MappingProxyType({})) 
 
 
 def call(function: str, arguments: list[str], room: int) -> list[str]:
-    """A call laid out on one line where it fits, else its arguments on one line, else one argument a line.
+    """Returns a call on one line if it fits, else its arguments on one line, else one argument per line.
 
     An argument may itself be several lines, joined by newlines.
     """
@@ -106,7 +106,7 @@ def call(function: str, arguments: list[str], room: int) -> list[str]:
 
 
 def quoted(head: str, text: str, room: int) -> list[str]:
-    """`head"text"` on one line where it fits, else the text in parts, broken after commas."""
+    """Returns `head"text"` on one line if it fits, else the text in parts, broken after commas."""
     if len(head) + len(literal(text)) <= room:
         return [f"{head}{literal(text)}"]
     parts, part = [], ""
@@ -137,10 +137,10 @@ def assign(name: str, node: expr.Expr, room: int, by: str = "=") -> list[str]:
 
 
 def declared(dtype: str, shape: str) -> str:
-    """A tensor's type as documentation writes it: `T[M, N]`, or `T Mat[flag, M, N]` for a type family's shape."""
+    """Returns a tensor's type as documentation writes it: `T[M, N]`, or `T Mat[flag, M, N]` for a type family."""
     return f"{dtype}{shape}" if shape.startswith("[") else f"{dtype} {shape}"
 
 
 def plain(text: str) -> str:
-    """Text of a spec file inside a docstring: on one line, unable to end it."""
+    """Returns text of a spec file on one line that cannot end a docstring."""
     return " ".join(text.split()).replace("\\", "\\\\").replace('"', "'")

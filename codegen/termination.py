@@ -1,4 +1,4 @@
-"""How long a formula may take: one run over a long sequence is a moment, a run within a run is hours."""
+"""Refuses formulas that run over one long sequence at each step of another, which could take hours."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from tileops.manifest.model import Signature
 
 # Primitives that make a sequence as long as a size says, up to 2**20 items; the size is their last argument.
 _LONG = frozenset({"balanced_sizes", "range", "repeat"})
-# A sequence of a written length up to this may be made at each step of another. A count.
+# A sequence of a literal length up to this many items may be made at each step of another sequence.
 _SHORT = 32
 
 
 def endless(signature: Signature, node: expr.Expr) -> str:
-    """What a formula does 2**40 times, where a size decides how often; "" where no long run is within another.
+    """Returns why a formula could take 2**40 steps, or "" if no long run is within another.
 
     Args:
       signature: of the entry, whose lets the formula may read.
@@ -23,11 +23,11 @@ def endless(signature: Signature, node: expr.Expr) -> str:
 
 
 def _within(signature: Signature, node: expr.Expr, outer: str) -> str:
-    """The same of a part that is evaluated at each step of the run over `outer`; "" for a part evaluated once."""
+    """Returns the same for a part that is evaluated at each step of the run over `outer` ("": evaluated once)."""
     if outer and _is_long(node):
         made = expr.to_source(node)
         return f"makes {made} at each step of {outer}, which may be 2**40 items; write the sum out, or a func"
-    if is_range_sum(node) and not outer:  # within a run it would take some time at each step
+    if is_range_sum(node) and not outer:  # inside a run it would cost time at each step
         return ""
     if not isinstance(node, expr.Comprehension):
         return next((problem for part in expr.children(node) if (problem := _within(signature, part, outer))), "")
@@ -44,7 +44,7 @@ def _within(signature: Signature, node: expr.Expr, outer: str) -> str:
 
 
 def _is_long(node: expr.Expr) -> bool:
-    """Whether a primitive makes a sequence whose length is not written, or is large."""
+    """Returns whether a primitive makes a sequence whose length is large or not a literal."""
     if not isinstance(node, expr.Call) or node.function not in _LONG:
         return False
     length = node.args[-1]

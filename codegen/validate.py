@@ -28,10 +28,7 @@ def main(argv: Sequence[str]) -> int:
     analysed = analyse_files(files)
     for checked, analysis in analysed.entries.values():
         check_func(checked.entry, analysis, analysed.diagnostics)
-    named = {
-        *analysed.entries,
-        *(one.op for one in analysed.diagnostics),
-    }  # one of no entry is the defect of a whole file
+    named = {*analysed.entries, *(one.op for one in analysed.diagnostics)}  # "" is the op of a defect of a whole file
     if _OP.value != "*" and not any(globs.fits(op, _OP.value) for op in named):
         instead = nearest.instead(_OP.value, named - {""}, nearest.rows(spec_dir=_SPEC_DIR.value))
         raise app.UsageError(f"--op={_OP.value} fits no op; {instead}")

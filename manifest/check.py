@@ -1,4 +1,4 @@
-"""All checks of a manifest that need nothing but the manifest; what codegen and the validator share."""
+"""All checks of an entry that need only the manifest; codegen and the validator share them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tileops.manifest.rows.cases import Case
 
 @dataclasses.dataclass(frozen=True)
 class Checked:
-    """An entry with its presence conditions worked in, and what its checks found out.
+    """An entry with its presence conditions replaced, and the results of its checks.
 
     Attributes:
       plan: the inference plan; None where a defect of the signature stands in its way.
@@ -33,7 +33,7 @@ class Checked:
 
 
 def check_entry(entry: Entry, diagnostics: Diagnostics) -> Checked:
-    """Check one entry; every defect goes to `diagnostics`, and what depends on a defective part is not reached."""
+    """Checks one entry. `diagnostics` takes every defect. Checks that need a defective part are not made."""
     with effort.bounded():
         try:
             return _check(entry, diagnostics)

@@ -1,4 +1,4 @@
-"""Diagnostics: what is wrong with a spec file, where, under a stable code; and the table of those codes."""
+"""Diagnostics of spec files (what is wrong, where, under a stable code), and the table of the codes."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Diagnostics:
         self._found: dict[Diagnostic, None] = {}
 
     def add(self, file: str, line: int, op: str, field: str, code: str, message: str) -> None:
-        """Record a defect. `code` is a key of CODES."""
+        """Records a defect. `code` is a key of CODES."""
         if code not in CODES:
             raise KeyError(f"unknown defect code {code}")
         self._found.setdefault(Diagnostic(file, line, printable(op), printable(field), printable(message), code))
@@ -93,14 +93,14 @@ class Diagnostics:
         self.add(file, line, "", "", code, message)
 
     def __iter__(self):
-        """In order of file and line; the order found, where those are equal."""
+        """Yields the defects by file and line, and in the order found if both are equal."""
         return iter(sorted(self._found, key=lambda found: (found.file, found.line)))
 
     def __len__(self) -> int:
         return len(self._found)
 
     def of(self, op: str) -> list[Diagnostic]:
-        """The defects of one entry."""
+        """Returns the defects of one entry."""
         return [found for found in self if found.op == op]
 
 
@@ -124,7 +124,7 @@ def line_at(lines: Mapping[str, int], path: str, otherwise: int) -> int:
 
 
 def printable(text: str) -> str:
-    """Text from a spec file as one line that no terminal or log takes for anything else, nor is too long for one."""
+    """Returns text of a spec file as one line of printable characters, cut if it is too long."""
     if len(text) > MAX_MESSAGE:
         text = f"{text[: MAX_MESSAGE // 2]} ... {text[-MAX_MESSAGE // 2 :]}"
     return (

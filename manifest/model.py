@@ -1,4 +1,4 @@
-"""The parsed manifest: frozen dataclasses with stated invariants; dictionaries of YAML stop before here."""
+"""The parsed manifest, as frozen dataclasses with stated invariants."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tileops.manifest.language.expr import Expr
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Expression:
-    """An expression with its text and the line where it stands."""
+    """An expression with its text and line."""
 
     text: str
     expr: Expr
@@ -127,17 +127,17 @@ class Signature:
 
     @property
     def sections(self) -> dict[str, dict[str, Tensor]]:
-        """The tensors by the section in which they stand: construction-time tensors are among the params."""
+        """Returns the tensors by section. Construction-time tensors are among the params."""
         return {"params": self.constants, "inputs": self.inputs, "outputs": self.outputs}
 
     @property
     def bound(self) -> dict[str, Tensor]:
-        """Tensors that a call reads its indices from: construction-time tensors, then inputs."""
+        """Returns the tensors from which a call solves its indices: construction-time tensors, then inputs."""
         return {**self.constants, **self.inputs}
 
     @property
     def tensors(self) -> dict[str, Tensor]:
-        """Construction-time tensors, inputs, then outputs."""
+        """Returns construction-time tensors, inputs, then outputs."""
         return {**self.bound, **self.outputs}
 
 
@@ -199,12 +199,12 @@ class Entry:
 
     @property
     def signature_gaps(self) -> list[str]:
-        """What could not be read of all that the signature needs."""
+        """Returns the fields of the signature that could not be read."""
         return sorted(path or "the op's name" for path in self.malformed if path.split(".")[0] in ("", "signature"))
 
     @property
     def row_gaps(self) -> list[str]:
-        """What could not be read of the rows."""
+        """Returns the fields of the rows that could not be read."""
         return sorted(path for path in self.malformed if path.startswith("workloads"))
 
     def report(self, diagnostics: Diagnostics, path: str, code: str, message: str, line: int = 0) -> None:
@@ -212,5 +212,5 @@ class Entry:
         diagnostics.add(self.file, line or self.line_of(path), self.op, path, code, message)
 
     def line_of(self, path: str) -> int:
-        """Where the field `path` stands: its own line, or that of the member that holds it."""
+        """Returns the line of the field `path`, or of the member that holds it."""
         return line_at(self.lines, path, self.line)

@@ -1,4 +1,4 @@
-"""Checks of presence and effects: conditions that decide something, and outputs that are inputs."""
+"""Checks conditions of presence and effects, and outputs that are inputs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tileops.manifest.plans.points import TooManyPointsError, discriminants, dom
 
 
 def aliases(entry: Entry, unclear: set[str], report: Report) -> None:
-    """What is written may be an output, once; `unclear` are the paths of tensors that have defects of their own."""
+    """Checks `alias` and `write_only`. `unclear` has the paths of tensors that have other defects."""
     for tensor in entry.signature.inputs.values():
         path = f"signature.inputs.{tensor.name}"
         if tensor.write_only and tensor.mutated is None and f"{path}.mutated" not in entry.malformed:
@@ -46,7 +46,7 @@ def _alias_problem(signature: Signature, output: Tensor, taken: dict[str, str], 
 
 
 def conditions(entry: Entry, report: Report) -> None:
-    """Conditions of presence and of effects read nothing that a call must be solved for, and decide something."""
+    """Checks that conditions of presence and effects read only discriminants, and differ between calls."""
     asked = {name: _asks_for(tensor) for name, tensor in entry.signature.tensors.items() if tensor.when is not None}
     circular = families.cycles(asked)
     for section, tensors in entry.signature.sections.items():
@@ -55,7 +55,7 @@ def conditions(entry: Entry, report: Report) -> None:
             if tensor.name in circular:
                 report(f"{path}.{_FIELD[section]}", "M041", "asks for its own presence, directly or through others")
             if circular and tensor.when is not None and _asks_for(tensor) & asked.keys():
-                continue  # what it comes to is not known
+                continue  # the condition is not known
             if tensor.when is not None:
                 _condition(entry.signature, f"{path}.{_FIELD[section]}", tensor.when, "M052", report)
             if tensor.mutated is not None and tensor.mutated.text != "true":
@@ -66,7 +66,7 @@ _FIELD = {"params": "optional", "inputs": "optional", "outputs": "nullable"}
 
 
 def _asks_for(tensor: Tensor) -> set[str]:
-    """The names whose presence decides that of a tensor."""
+    """Returns the names whose presence decides the presence of a tensor."""
     when = expect(tensor.when, Expression).expr
     calls = (part for part in expr.walk(when) if isinstance(part, expr.Call) and part.function == "present")
     return {name for call in calls for name in expr.names(call)}

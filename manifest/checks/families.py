@@ -1,4 +1,4 @@
-"""Checks of type families: applications, cases, and references among them."""
+"""Checks type families: applications, cases, and references among families."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def check_axes(
     facts: Facts = NOTHING,
     families: Collection[str] = (),
 ) -> None:
-    """Each axis is an integer, each run a sequence of integers, and none an application of one of the families."""
+    """Checks that each axis is an integer, each run a sequence of integers, and no axis a type family."""
     for axis in term.axes:
         if isinstance(axis, expr.Subscript) and isinstance(axis.sequence, expr.Name) and axis.sequence.id in families:
             report(FORM, f"{expr.to_source(axis)}: a type family is the whole shape, and no axis of one")
@@ -44,7 +44,7 @@ class FamilyCheck:
         self._conditions = conditions_of(entry.signature)
 
     def run(self) -> None:
-        """Report every defect."""
+        """Reports every defect."""
         applied: set[str] = set()
         for section, tensors in self._signature.sections.items():
             for tensor in tensors.values():
@@ -57,7 +57,7 @@ class FamilyCheck:
             self._report(f"signature.types.{name}", "M041", "refers to itself")
         reached = applied.union(*(reachable(name, references) for name in applied))
         inside = {name for tensor in self._signature.tensors.values() for name in expr.names(tensor.shape.expr)}
-        # The application may be misspelt, or stand where none may; either is reported there.
+        # An application may be misspelt or misplaced. Both are reported at the application.
         unclear = (
             self._entry.signature_gaps
             or applied - set(self._signature.families)
@@ -107,7 +107,7 @@ class FamilyCheck:
         return condition and set(expr.names(arg)) <= finite and self._folds(arg, names)
 
     def _folds(self, arg: expr.Expr, names: Scope) -> bool:
-        """Whether the points of an argument leave nothing of it; inside a family its cases' patterns say so."""
+        """Returns whether an argument folds to a literal at each point. Inside a family, the cases' patterns decide."""
         if names is not self._names:
             return True
         try:
@@ -129,7 +129,7 @@ class FamilyCheck:
             for problem in problems:
                 report("M031", problem)
             if problems:
-                continue  # what the case shows of its parameters is not known
+                continue  # it is not known what the case says of its parameters
             if any(_overlap(case, other) for other in family.cases[:position]):
                 report("M031", "overlaps a case before it")
             facts = Facts(
@@ -149,7 +149,7 @@ def _coded(report: Callable[[str, str], None]) -> Callable[[str, str], None]:
 
 
 def cycles(references: dict[str, set[str]]) -> list[str]:
-    """Of each cycle of references, the member that stands first."""
+    """Returns the first member of each cycle of references."""
     reached = {name: reachable(name, references) for name in references}
     first: list[str] = []
     for name in references:
@@ -171,7 +171,7 @@ def reachable(name: str, references: dict[str, set[str]]) -> set[str]:
 
 
 def _pattern_problem(pattern: Pattern, kind: kinds.Kind | None) -> str:
-    """What is wrong with a pattern for a parameter of the kind; "" where nothing is."""
+    """Returns what is wrong with a pattern for a parameter of the kind, or ""."""
     if isinstance(kind, kinds.Bool):
         return "" if isinstance(pattern.value, bool) else f"{pattern.value!r} is neither true nor false"
     if isinstance(kind, kinds.Enum):
@@ -190,7 +190,7 @@ def _pattern_problem(pattern: Pattern, kind: kinds.Kind | None) -> str:
 
 
 def _overlap(first: FamilyCase, second: FamilyCase) -> bool:
-    """Whether some values match both cases."""
+    """Returns whether some values match both cases."""
     return all(_both(a, b) for a, b in zip(first.patterns, second.patterns, strict=True))
 
 

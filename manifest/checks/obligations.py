@@ -1,4 +1,4 @@
-"""Obligations: the shapes whose kinds alone do not say that no axis is negative, so that a call has to see to it."""
+"""Finds the shapes that may have a negative axis, so that a call must check them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tileops.manifest.model import Entry, Expression, Signature
 
 
 def obliges(entry: Entry, shape: expr.ShapeTerm) -> bool:
-    """Whether some axis of a folded shape is an Int, or some item of a run one: `K - 1`, or a list parameter."""
+    """Returns whether an axis of a folded shape may be negative, such as `K - 1` or an item of a list parameter."""
     names = scope(entry)
 
     def sure(axis: expr.Expr) -> bool:
@@ -21,7 +21,7 @@ def obliges(entry: Entry, shape: expr.ShapeTerm) -> bool:
 
 
 def decided_by_parameters(signature: Signature) -> tuple[list[str], list[Expression]]:
-    """(lets, in an order to work them out in; rules) that read parameters alone, so that construction settles them."""
+    """Returns (lets, rules) that read only parameters, so that construction checks them; lets in evaluation order."""
     known, lets = {*signature.params}, []
     for name in let_order(signature):
         if known.issuperset(signature.lets[name].expr.free_names):

@@ -1,4 +1,4 @@
-"""Checks of rules, dtype combinations and constants: each says something, and what it says has a value."""
+"""Checks shape rules, dtype combinations, and expressions that constants decide."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tileops.manifest.plans.points import TooManyPointsError, domain_restriction
 
 
 def definitions(entry: Entry, told: Collection[str], report: Report) -> None:
-    """A rule that merely defines a name says it in the wrong place; one that stands twice says it once too often.
+    """Reports rules that only define a name, and rules that appear twice.
 
     Rules whose paths are in `told` have defects already.
     """
@@ -37,7 +37,7 @@ def definitions(entry: Entry, told: Collection[str], report: Report) -> None:
 
 
 def combos(entry: Entry, broken: frozenset[str], report: Report) -> None:
-    """Each dtype combination assigns the same indices, each a dtype of its set, and stands once."""
+    """Checks that the dtype combinations assign the same indices, valid dtypes, and differ."""
     signature = entry.signature
     unread = {gap.rpartition("]")[0] + "]" for gap in entry.signature_gaps if gap.startswith("signature.dtype_combos[")}
     paths = [f"signature.dtype_combos[{position}]" for position in range(len(signature.combos))]
@@ -70,7 +70,7 @@ def _misfit(kind: kinds.Kind | None, name: str, dtype: str) -> str:
 
 
 def constants(entry: Entry, report: Report) -> None:
-    """No rule is the same in every call, and no expression is without a value where finite facts alone decide."""
+    """Reports rules that are the same in every call, and expressions that have no value at some point."""
     signature = entry.signature
     try:
         for position, rule in enumerate(signature.rules):

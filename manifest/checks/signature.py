@@ -1,4 +1,4 @@
-"""Checks of one entry's signature: kinds at every use, effects, and the inference plan at every discriminant point."""
+"""Checks one entry's signature: kinds, effects, and the inference plan at every discriminant point."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tileops.manifest.plans.shapes import NoCaseError, shape_at
 
 
 def scope(entry: Entry, roofline: bool = False, dtypes: bool = False, lists: bool = False) -> Scope:
-    """What an expression of the entry may read; lets have the kinds of their expressions.
+    """Returns what an expression of the entry may read. Lets have the kinds of their expressions.
 
     Args:
       entry: the entry.
@@ -45,7 +45,7 @@ def scope(entry: Entry, roofline: bool = False, dtypes: bool = False, lists: boo
 
 
 def is_value_list(kind: Kind) -> bool:
-    """Whether an index is a list of values that only rows hold."""
+    """Returns whether an index is a list of values that only rows hold."""
     return isinstance(kind, kinds.Seq) and not isinstance(kind, kinds.Shape)
 
 
@@ -73,7 +73,7 @@ def _mentioned(term: expr.Expr) -> list[str]:
 
 
 def let_order(signature: Signature) -> list[str]:
-    """Lets, each after those that it reads; those in a cycle are left out."""
+    """Returns the lets, each after the lets that it reads, without lets in a cycle."""
     readers: dict[str, list[str]] = {name: [] for name in signature.lets}
     waits: dict[str, int] = {}
     for name, let in signature.lets.items():
@@ -91,7 +91,7 @@ def let_order(signature: Signature) -> list[str]:
 
 
 def values_read(node: expr.Expr, lets: Mapping[str, Expression]) -> list[str]:
-    """Names whose values an expression reads, directly or through lets; a presence is no value."""
+    """Returns the names whose values an expression reads, directly or through lets. A presence is no value."""
     found: dict[str, None] = {}
     waiting = [node]
     while waiting:
@@ -108,7 +108,7 @@ def values_read(node: expr.Expr, lets: Mapping[str, Expression]) -> list[str]:
 
 
 def type_terms(signature: Signature) -> list[expr.Expr]:
-    """The expressions that decide the types of a call: shapes, dtypes, conditions and aliases of its tensors."""
+    """Returns the expressions that decide the types of a call: shapes, dtypes, conditions and aliases of tensors."""
     terms = []
     for tensor in signature.tensors.values():
         terms += [tensor.shape.expr, tensor.dtype.expr]
@@ -139,7 +139,7 @@ class SignatureCheck:
         self.plan: plan.Plan | None = None
 
     def run(self) -> bool:
-        """Report every defect; True where the signature can be planned and called."""
+        """Reports every defect. Returns whether the signature has none and can be called."""
         for name in check_families.cycles(
             {name: set(expr.names(let.expr)) for name, let in self._signature.lets.items()}
         ):
@@ -163,7 +163,7 @@ class SignatureCheck:
         rules.combos(self._entry, broken_names(self._entry), self._report)
         families = check_families.FamilyCheck(self._entry, broken_names(self._entry), self._report, scope(self._entry))
         families.run()
-        # Kinds are those of what is written; branches follow from what it means.
+        # Kinds are checked on the text as written; branches on the entry with its presence conditions replaced.
         self._entry = self.resolved
         self._signature = self._entry.signature
         if not self._failed and not self._entry.signature_gaps:
@@ -201,7 +201,7 @@ class SignatureCheck:
             self._report(path, "M022", f"must be {wanted}, and is {kind}")
 
     def _parts(self, path: str, expression: Expression) -> None:
-        """What takes no part in types decides none, neither itself nor through lets."""
+        """Reports floats, strings and objects used in a shape or dtype, directly or through a let."""
         lets = self._signature.lets
         for name in values_read(expression.expr, lets):
             param = self._signature.params.get(name)
@@ -272,7 +272,7 @@ class SignatureCheck:
             self._report("signature", "M042", f"{error.args[0]} discriminant points are too many")
 
     def _undecided(self) -> set[str]:
-        """Report the dtype indices that decide a branch and are not known before one is taken; which they are."""
+        """Reports and returns the dtype indices that decide a branch but are not known before the branch."""
         signature, found = self._signature, set()
         for one in discriminants(signature, [*type_terms(signature), *domain_restrictions(signature)]):
             if one.name in signature.forall and plan.holder(signature, one.name) is None:
@@ -287,7 +287,7 @@ class SignatureCheck:
         return found
 
     def _planned(self, told: set[str]) -> None:
-        """Plan, and report what no call solves or reads, save those `told` already. Raises TooManyPointsError."""
+        """Plans the calls. Reports unsolved and unread indices, except those `told`. Raises TooManyPointsError."""
         signature = self._signature
         domain = Domain(signature)
         read: set[str] = set()
@@ -314,7 +314,7 @@ class SignatureCheck:
         self._unread(read, told)
 
     def _unread(self, read: set[str], told: set[str]) -> None:
-        """Report the indices that nothing reads, save those `told` already."""
+        """Reports the indices that nothing reads, except those `told`."""
         filled = {
             name
             for tensor in self._signature.inputs.values()
@@ -334,7 +334,7 @@ class SignatureCheck:
                 )
 
     def _unsolved(self, names: list[str], point: Point) -> str:
-        """Why indices are not solved at a point, and what would solve the first."""
+        """Returns the message that indices are not solved at a point, and what would solve the first."""
         name, kind = names[0], self._signature.forall[names[0]]
         if isinstance(kind, kinds.DType):
             wanted = f"the dtype of an input must be {name}"

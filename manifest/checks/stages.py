@@ -1,4 +1,4 @@
-"""Checks of compositions across entries: a stage's op exists, and no op runs itself."""
+"""Checks compositions across entries: the op of each stage exists, and no op runs itself."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tileops.manifest.model import Entry
 def check_stages(
     entries: Iterable[Entry], diagnostics: Diagnostics, others: Callable[[], Collection[str]] | None = None
 ) -> None:
-    """Report stages that name no op, and ops that run themselves, directly or through others.
+    """Reports stages that name no op, and ops that run themselves, directly or through others.
 
     Args:
       entries: all entries read.

@@ -1,4 +1,4 @@
-"""Algebraic values as the language sees them: a constructor's name and its fields."""
+"""Algebraic values of the manifest language: a constructor's name and its fields."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class AdtValue:
     fields: tuple[tuple[str, Any], ...]
 
     def field(self, name: str) -> Any:
-        """The field `name`, or the constructor's name for `kind`."""
+        """Returns the field `name`, or the constructor's name for `kind`."""
         return self.kind if name == "kind" else dict(self.fields)[name]
 
     def __str__(self) -> str:

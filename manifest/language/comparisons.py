@@ -1,4 +1,4 @@
-"""Whether a comparison can be decided either way by what it compares: one that no call can fulfil is a mistake."""
+"""Checks comparisons: a comparison that has the same result in every call is a mistake."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _lengths_differ(left: Seq, right: Seq) -> bool:
 
 
 def _chain(node: expr.Compare, found: list[Kind]) -> str:
-    """Words and dtypes that are all equal have to have one in common."""
+    """Returns the problem if words or dtypes are compared as equal but have no value in common, else ""."""
     common: frozenset[str] | None = None
     for position, kind in enumerate(found):
         if position and node.ops[position - 1] != "==":
@@ -74,7 +74,7 @@ def _chain(node: expr.Compare, found: list[Kind]) -> str:
 
 
 def _never_equal(op: str, kind: Kind, other: expr.Expr) -> expr.Literal | None:
-    """The literal among what a value is compared with that no value of the kind can equal."""
+    """Returns the first literal in `other` that no value of the kind can equal, or None."""
     inner = kind.given
     if op in _MEMBERSHIPS:
         literals = other.items if isinstance(other, expr.Tuple) else ()
@@ -92,7 +92,7 @@ def _never_equal(op: str, kind: Kind, other: expr.Expr) -> expr.Literal | None:
 
 
 def comparable(left: Kind, right: Kind) -> bool:
-    """Whether some value of the one may equal some value of the other."""
+    """Returns whether some value of one kind may equal some value of the other kind."""
     if isinstance(left, Maybe) or isinstance(right, Maybe):
         return NONE in (left, right) or comparable(left.given, right.given)
     if isinstance(left, Union) or isinstance(right, Union):
@@ -119,7 +119,7 @@ def _bool_meets_number(left: Kind, right: Kind) -> bool:
 
 
 def _scalars(kind: Kind) -> list[Kind]:
-    """The kinds that a value, or an item of it, can have."""
+    """Returns the kinds that a value, or an item of the value, can have."""
     if isinstance(kind, (Maybe, Seq)):
         return _scalars(kind.item)
     return [found for item in kind.items for found in _scalars(item)] if isinstance(kind, Union) else [kind]

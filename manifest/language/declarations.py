@@ -1,4 +1,4 @@
-"""What each primitive, generator and predicate takes and gives: the kinds by which expressions are checked.
+"""The kinds of arguments and results of each primitive, generator and predicate.
 
 The docstring of the function that computes a member says what the member means: `summary` and `domain` read it there.
 """
@@ -45,13 +45,13 @@ _LAYOUT = Adt(
     ),
 )
 
-# Kind of a result from the kinds of the arguments; a string says why these do not fit.
+# Returns the kind of a result from the kinds of the arguments, or a string that says why these do not fit.
 Result = Callable[[list[Kind]], Kind | str]
 
 
 @dataclasses.dataclass(frozen=True)
 class Primitive:
-    """A member of the closed set.
+    """A primitive of the language.
 
     Attributes:
       args: kind of each argument; the last repeats where `variadic`.
@@ -66,14 +66,14 @@ class Primitive:
 
 
 class Generator(NamedTuple):
-    """What fills a metadata tensor: kind of each argument, and the rank of the tensor that it gives."""
+    """A generator, which fills a metadata tensor: the kind of each argument, and the rank of the tensor."""
 
     args: tuple[Kind, ...]
     rank: int
 
 
 class Predicate(NamedTuple):
-    """What a metadata tensor must satisfy: kind of each argument after the tensor, which is implicit."""
+    """A predicate on a metadata tensor: the kind of each argument after the tensor."""
 
     args: tuple[Kind, ...]
 
@@ -83,12 +83,12 @@ def _same(kind: Kind) -> Result:
 
 
 def _item(args: list[Kind]) -> Kind:
-    """Dim where every summed or chosen value is one, else Int."""
+    """Returns Dim if every value is a Dim, else Int."""
     return DIM if all(_counts(arg) for arg in args) else INT
 
 
 def _counts(kind: Kind) -> bool:
-    """Whether every integer in the kind is a Dim."""
+    """Returns whether every integer in the kind is a Dim."""
     if isinstance(kind, (Maybe, Seq)):
         return _counts(kind.item)
     if isinstance(kind, Union):
@@ -120,7 +120,7 @@ def _as_float(args: list[Kind]) -> Kind:
 
 
 def _promoted(args: list[Kind]) -> Kind | str:
-    """Every dtype that some pair promotes to; which pairs meet is known at a discriminant point alone."""
+    """Returns every dtype to which some pair promotes. Only a discriminant point says which pairs meet."""
     found: dict[str, None] = {}
     for first in _dtypes(args[0]):
         for second in _dtypes(args[1]):
@@ -174,23 +174,23 @@ PREDICATES: dict[str, Predicate] = {
 
 _FILLS = {name: one.fill for name, one in REGISTRY.items()}
 _FUNCTIONS: Mapping[str, Callable[..., Any]] = ChainMap(PRIMITIVE_FUNCTIONS, _FILLS, PREDICATE_FUNCTIONS)
-# Python's own functions speak of more than the language does.
+# The docstrings of Python's own functions describe more than the language has.
 _PYTHONS = {"len": "Number of items.", "abs": "Absolute value.", "all": "Whether every item holds."}
 
 
 def summary(name: str) -> str:
-    """One line on a primitive, generator or predicate."""
+    """Returns one line on a primitive, generator or predicate."""
     return _PYTHONS.get(name) or expect(inspect.getdoc(_FUNCTIONS[name]), str).partition("\n")[0]
 
 
 def domain(name: str) -> str:
-    """What the arguments of a primitive, generator or predicate must fulfil beyond their kinds; "" of a total one."""
+    """Returns what arguments of a primitive, generator or predicate must fulfil beyond their kinds, or ""."""
     _, _, text = expect(inspect.getdoc(_FUNCTIONS[name]), str).partition("\nDomain: ")
     return text.partition("\n")[0]
 
 
 def check_call(name: str, args: list[Kind]) -> Kind | str:
-    """Kind of a primitive's result; a string says why the call does not fit."""
+    """Returns the kind of a primitive's result, or a string that says why the arguments do not fit."""
     declared = PRIMITIVES[name]
     most = None if declared.variadic else len(declared.args)
     least = len(declared.args) - declared.optional
@@ -205,7 +205,7 @@ def check_call(name: str, args: list[Kind]) -> Kind | str:
 
 
 def _fits(found: Kind, wanted: Kind) -> bool:
-    """Whether an argument fits; an algebraic type by its constructors and fields, since a primitive names no type."""
+    """Returns whether an argument fits. Algebraic types fit by constructors and fields: a primitive names no type."""
     if not isinstance(wanted, Adt):
         return kinds.fits(found, wanted)
     known = {constructor.name: constructor for constructor in wanted.constructors}
@@ -231,7 +231,7 @@ def _described(kind: Kind) -> str:
 
 
 def is_integer(kind: Kind) -> bool:
-    """Int or Dim; a union of such too."""
+    """Returns whether the kind is Int, Dim, or a union of these."""
     return (
         all(isinstance(item, kinds.Int) for item in kind.items)
         if isinstance(kind, Union)
@@ -240,7 +240,7 @@ def is_integer(kind: Kind) -> bool:
 
 
 def join(first: Kind, second: Kind) -> Kind:
-    """The kind of a value that is one or the other."""
+    """Returns the kind of a value that has one of two kinds."""
     if kinds.fits(first, second):
         return second
     if kinds.fits(second, first):

@@ -1,4 +1,4 @@
-"""Facts about element types, by PyTorch's names; no tensor library is needed to state them."""
+"""Facts about dtypes, by PyTorch's names. The module imports no tensor library."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ BITS: dict[str, int] = {
 
 
 def category(dtype: str) -> str:
-    """One of "bool", "int", "float", "complex". Raises ValueError on an unknown name."""
+    """Returns "bool", "int", "float" or "complex". Raises ValueError on an unknown name."""
     if dtype not in BITS:
         raise ValueError(f"unknown dtype {dtype!r}")
     if dtype == "bool":
@@ -39,7 +39,7 @@ def category(dtype: str) -> str:
     return "float"
 
 
-# How other libraries, and PyTorch elsewhere, call them.
+# Names of dtypes in other libraries, and other names in PyTorch.
 _OTHER_NAMES = {
     "half": "float16",
     "float": "float32",
@@ -64,7 +64,7 @@ _OTHER_NAMES = {
 
 
 def nearest(name: str) -> str:
-    """The dtype that `name` is, or likely means; "" where it is like none."""
+    """Returns the dtype that `name` is or probably means, or ""."""
     if name in BITS or name in _OTHER_NAMES:
         return _OTHER_NAMES.get(name, name)
     close = difflib.get_close_matches(name[:80], BITS, 1, cutoff=0.75) if len(name) > 3 else []

@@ -1,4 +1,4 @@
-"""Values of checked expressions on given bindings, and their folding at a discriminant point; build time only."""
+"""Evaluates checked expressions, and folds them at a discriminant point. Only the build uses this module."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "not in": lambda left, right: left not in right,
 }
 
-# No size, count or price of a call comes near it.
+# Far above any size, count or price of a call.
 MAX_NUMBER = 2**128
 
 
 class UnknownNameError(Exception):
-    """A name has no value in the bindings given; `args[0]` is the name."""
+    """A name has no value; `args[0]` is the name."""
 
 
 def evaluate(
     node: expr.Expr, values: Mapping[str, Any], present: Mapping[str, bool], sizes: Mapping[str, int] | None = None
 ) -> Any:
-    """Value of a kind-checked expression.
+    """Returns the value of a kind-checked expression.
 
     Args:
       node: the expression.
@@ -61,7 +61,7 @@ def evaluate(
 
 
 class _Evaluation:
-    """One evaluation: each form's value by the method of its name; every node is a step, and so are long sequences."""
+    """One evaluation. Each form has a method of its name. Every node costs a step, and long sequences cost more."""
 
     def __init__(self, present: Mapping[str, bool], sizes: Mapping[str, int]) -> None:
         self._present = present
@@ -161,7 +161,7 @@ class _Evaluation:
         return range_sum(self.of(expect(part.sequence, expr.Call).args[0], values), term, self._spend)
 
     def _sized(self, value: Any) -> Any:
-        """The value; a long sequence costs steps."""
+        """Returns the value. A long sequence costs steps."""
         if isinstance(value, Sized):
             self._spend(len(value) >> 5)
         return value
@@ -182,14 +182,14 @@ def _named(name: str, values: Mapping[str, Any]) -> Any:
 
 
 def _checked(value: Any) -> Any:
-    """The value; a number may not grow without bound."""
+    """Returns the value. Raises ValueError for a number of MAX_NUMBER or more."""
     if isinstance(value, int) and not -MAX_NUMBER < value < MAX_NUMBER:
         raise ValueError("a number of 2**128 and more counts nothing")
     return value
 
 
 def _check_product(values: Sequence[int]) -> None:
-    """Refuse a product that passes MAX_NUMBER before it is made, since making it may take as long as one likes."""
+    """Raises ValueError for a product above MAX_NUMBER, before the product is computed, which could take long."""
     if 0 not in values and sum(abs(value).bit_length() - 1 for value in values) >= MAX_NUMBER.bit_length():
         raise ValueError("a product of 2**128 and more counts nothing")
 
@@ -201,7 +201,7 @@ def _lookup(mapping: Mapping[str, Any], name: str) -> Any:
 
 
 def fold(node: expr.Expr, values: Mapping[str, Any], present: Mapping[str, bool]) -> expr.Expr:
-    """The expression with everything that the point decides worked out: known names, presence, arms not taken.
+    """Returns the expression with all that the point decides worked out: names, presence and conditionals.
 
     Args:
       node: a kind-checked expression.
@@ -239,9 +239,7 @@ def fold(node: expr.Expr, values: Mapping[str, Any], present: Mapping[str, bool]
         if isinstance(test, expr.Literal):
             return again(node.then if test.value else node.otherwise)
         return expr.Conditional(test, again(node.then), again(node.otherwise))
-    if (
-        isinstance(node, expr.Comprehension) and node.variable in values
-    ):  # the variable is its own, not the name outside
+    if isinstance(node, expr.Comprehension) and node.variable in values:  # the variable hides the name outside
         inner = {name: value for name, value in values.items() if name != node.variable}
         condition = None if node.condition is None else fold(node.condition, inner, present)
         return expr.Comprehension(fold(node.element, inner, present), node.variable, again(node.sequence), condition)
@@ -262,12 +260,12 @@ def _constant(node: expr.Expr) -> expr.Expr:
 
 
 def _is_constant(node: expr.Expr) -> bool:
-    """A literal, or a tuple of literals: what `in` looks through and max and min choose from."""
+    """Returns whether an expression is a literal or a tuple of literals."""
     return isinstance(node, expr.Literal) or (isinstance(node, expr.Tuple) and all(map(_is_constant, node.items)))
 
 
 def _identity(node: expr.Expr) -> expr.Expr:
-    """`x * 1`, `1 * x`, `x + 0`, `0 + x` and `x - 0` as x: what a point leaves behind of its arms."""
+    """Returns `x` for `x * 1`, `1 * x`, `x + 0`, `0 + x` and `x - 0`, which folding leaves behind."""
     if isinstance(node, expr.Binary):
         one, nothing = expr.Literal(1), expr.Literal(0)
         if (node.op == "*" and node.right == one) or (node.op in "+-" and node.right == nothing):
@@ -278,7 +276,7 @@ def _identity(node: expr.Expr) -> expr.Expr:
 
 
 def _logic(op: str, operands: list[expr.Expr]) -> expr.Expr:
-    """`and` / `or` with the decided operands taken out."""
+    """Returns an `and` or `or` without the operands that are decided."""
     decides = op == "or"
     kept: list[expr.Expr] = []
     for operand in operands:

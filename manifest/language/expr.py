@@ -21,7 +21,7 @@ class Expr:
 
     @functools.cached_property
     def parts(self) -> tuple[Expr, ...]:
-        """Direct sub-expressions, in reading order of the fields."""
+        """Returns the direct sub-expressions, in reading order."""
         found: list[Expr] = []
         for name in _members(type(self)):  # type: ignore[arg-type]  # mypy takes a class of hashables for unhashable
             part = getattr(self, name)
@@ -33,7 +33,7 @@ class Expr:
 
     @functools.cached_property
     def free_names(self) -> tuple[str, ...]:
-        """Names that the expression reads, each once, in reading order, comprehension variables left out."""
+        """Returns the names that the expression reads, each once, in reading order, without comprehension variables."""
         if isinstance(self, Name):
             return (self.id,)
         own = (self.name,) if isinstance(self, (Value, Field)) else ()
@@ -194,7 +194,7 @@ class Verbatim(Expr):
 
 
 def children(node: Expr) -> tuple[Expr, ...]:
-    """Direct sub-expressions, in reading order of the fields."""
+    """Returns the direct sub-expressions, in reading order."""
     return node.parts
 
 
@@ -204,7 +204,7 @@ def _members(form: type[Expr]) -> tuple[str, ...]:
 
 
 def rebuild(node: Expr, change: Callable[[Expr], Expr]) -> Expr:
-    """The same form with `change` applied to each direct sub-expression; the node itself where that changes none."""
+    """Returns the form with `change` applied to each direct sub-expression; the node itself if nothing changes."""
     if not node.parts:
         return node
     fields, changed = {}, False
@@ -226,7 +226,7 @@ MAX_WORKED_TERMS, MAX_WORKED_DEPTH = 4 * MAX_TERMS, 2 * MAX_DEPTH
 
 
 def substitute(node: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
-    """`node` with each part for which `change` gives another in its place.
+    """Returns `node` with each part replaced for which `change` returns another.
 
     Raises effort.ExhaustedError where what comes out is larger than an expression may be.
     """
@@ -249,19 +249,19 @@ def substitute(node: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
 
 
 def walk(node: Expr) -> Iterator[Expr]:
-    """The expression and everything in it."""
+    """Yields the expression and all its parts."""
     yield node
     for child in children(node):
         yield from walk(child)
 
 
 def names(node: Expr) -> list[str]:
-    """Names read, each once, in reading order, comprehension variables left out."""
+    """Returns the names read, each once, in reading order, without comprehension variables."""
     return list(node.free_names)
 
 
 def measure(node: Expr) -> tuple[int, int]:
-    """(terms, depth) of the expression written out; a part that stands in several places counts at each.
+    """Returns (terms, depth) of the expression written out. A part that appears in several places counts at each.
 
     Working one expression into another shares parts, so that few objects may stand for very many terms.
     """
@@ -295,7 +295,7 @@ _LEVEL = {
 
 
 def to_source(node: Expr, level: int = 0) -> str:
-    """The expression as text of the language (also plain Python), with the parentheses it needs and no others.
+    """Returns the expression as text of the language (also plain Python), with only the parentheses it needs.
 
     Args:
       node: the expression.

@@ -65,12 +65,12 @@ COMPREHENSION_CALLS = ("all", "sum", "max", "min")
 
 
 def parse(text: str) -> Expr:
-    """Parse an expression. Raises ExprError."""
+    """Returns the parsed expression. Raises ExprError."""
     return _Parser(text).expression(_python(text), 0)
 
 
 def parse_shape(text: str) -> Expr:
-    """Parse the shape of a tensor: a ShapeTerm or a FamilyTerm. Raises ExprError."""
+    """Returns the parsed shape of a tensor: a ShapeTerm or a FamilyTerm. Raises ExprError."""
     tree, parser = _python(text), _Parser(text)
     if isinstance(tree, ast.List):
         return ShapeTerm(
@@ -220,7 +220,7 @@ class _Parser:
 
 
 def _dotted(node: ast.expr) -> str | None:
-    """`prod` or `conv.out`; None for anything else."""
+    """Returns a name such as `prod` or `conv.out`; None for anything else."""
     if isinstance(node, ast.Name):
         return node.id
     if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):

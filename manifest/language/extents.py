@@ -1,4 +1,4 @@
-"""What a generator call gives, told without making it: shape, range of the values, and how much there is to make.
+"""The shape, range of values and amount of work of a generator call, computed without making the values.
 
 The domains of the generators are checked here, so that a call of a hostile size is refused, and a workload row's shapes
 and most of its requirements are judged, while nothing is filled.
@@ -15,7 +15,7 @@ MAX_VALUES = 2**28
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Extent:
-    """What one call gives.
+    """The result of one generator call.
 
     Attributes:
       shape: the tensor's axes.
@@ -29,7 +29,7 @@ class Extent:
 
 
 def as_tensor(values: Sequence[int]) -> Extent:
-    """Of generators.as_tensor, as are the others of the generators of their names."""
+    """Returns the extent of generators.as_tensor. Each function here is named after its generator."""
     for position, value in enumerate(values):
         if not -(2**63) <= value < 2**63:
             raise ValueError(f"value {position} is {value}, which is outside int64's range")
@@ -37,7 +37,7 @@ def as_tensor(values: Sequence[int]) -> Extent:
 
 
 def prefix_sum(values: Sequence[int]) -> Extent:
-    """The running sums lie between the sum of the negative values and that of the others."""
+    """Returns an extent whose range is the sum of the negative values to the sum of the others."""
     if sum(abs(value) for value in values) >= 2**63:
         raise ValueError("the sums of the values pass int64's range")
     least, greatest = sum(value for value in values if value < 0), sum(value for value in values if value > 0)
@@ -45,35 +45,35 @@ def prefix_sum(values: Sequence[int]) -> Extent:
 
 
 def exclusive_prefix_sum(values: Sequence[int]) -> Extent:
-    """One more than the running sums."""
+    """Returns the extent of the running sums and a 0 before them."""
     within = prefix_sum(values).within
     assert within is not None, "prefix_sum always says what its sums lie between"
     return _list(len(values) + 1, within=within)
 
 
 def padded_exclusive_prefix_sum(lengths: Sequence[int], pad: int) -> Extent:
-    """Sums of the padded lengths."""
+    """Returns the extent of the sums of padded lengths."""
     _positive(pad=pad)
     return exclusive_prefix_sum([-(-length // pad) * pad for length in _lengths(lengths)])
 
 
 def chunk_indices(lengths: Sequence[int], chunk: int) -> Extent:
-    """A pair for each chunk."""
+    """Returns the extent of one pair per chunk."""
     return _numbered(chunks(lengths, chunk))
 
 
 def token_indices(lengths: Sequence[int]) -> Extent:
-    """A pair for each token."""
+    """Returns the extent of one pair per token."""
     return _numbered(_lengths(lengths))
 
 
 def chunk_offsets(lengths: Sequence[int], chunk: int) -> Extent:
-    """Sums of the numbers of chunks."""
+    """Returns the extent of the sums of numbers of chunks."""
     return exclusive_prefix_sum(chunks(lengths, chunk))
 
 
 def local_expert_map(experts: int, local: int, first: int) -> Extent:
-    """-1 stands for an expert that is not local."""
+    """Returns the extent of one number per expert, which is -1 for an expert that is not local."""
     if not 0 <= first <= first + local <= experts:
         raise ValueError(f"experts [{first}, {first + local}) are not within {experts}")
     _bounded(experts)
@@ -81,7 +81,7 @@ def local_expert_map(experts: int, local: int, first: int) -> Extent:
 
 
 def topk_ids(rows: int, k: int, experts: int) -> Extent:
-    """Each row draws a number for every expert."""
+    """Returns the extent of k numbers per row. Each row draws a number per expert."""
     if not 0 <= k <= experts:
         raise ValueError(f"{k} different experts of {experts} do not exist")
     _not_negative(rows=rows)
@@ -90,7 +90,7 @@ def topk_ids(rows: int, k: int, experts: int) -> Extent:
 
 
 def random_ids(count: int, bound: int) -> Extent:
-    """A number is drawn for every value; the stream's have 53 bits."""
+    """Returns the extent of one drawn number per value. Drawn numbers have 53 bits."""
     _not_negative(count=count)
     _positive(bound=bound)
     if bound > 2**53:
@@ -100,7 +100,7 @@ def random_ids(count: int, bound: int) -> Extent:
 
 
 def paged_block_table(batch: int, width: int, pool: int) -> Extent:
-    """A number is drawn for every page of the pool."""
+    """Returns the extent of the table. A number is drawn per page of the pool."""
     _not_negative(batch=batch, width=width)
     if batch * width > pool:
         raise ValueError(f"{batch} sequences of {width} pages need more than the {pool} pages of the pool")
@@ -109,7 +109,7 @@ def paged_block_table(batch: int, width: int, pool: int) -> Extent:
 
 
 def nsa_block_indices(lengths: Sequence[int], block: int, selected: int, heads: int) -> Extent:
-    """A number is drawn for every block that a token and head may attend to; sum(lengths) fills the rest."""
+    """Returns the extent of the indices. A number is drawn per block that a token and head may attend to."""
     _positive(block=block)
     _not_negative(selected=selected, heads=heads)
     sizes = _lengths(lengths)
@@ -124,7 +124,7 @@ def nsa_block_indices(lengths: Sequence[int], block: int, selected: int, heads: 
 
 
 def nsa_block_counts(tokens: int, heads: int, selected: int) -> Extent:
-    """A number is drawn for every token and head."""
+    """Returns the extent of one drawn number per token and head."""
     _not_negative(tokens=tokens, heads=heads)
     _positive(selected=selected)
     _bounded(tokens * heads)
@@ -132,7 +132,7 @@ def nsa_block_counts(tokens: int, heads: int, selected: int) -> Extent:
 
 
 def chunks(lengths: Sequence[int], chunk: int) -> list[int]:
-    """Number of chunks of at most `chunk` tokens of each sequence. Raises ValueError outside the domain."""
+    """Returns the number of chunks of at most `chunk` tokens in each sequence. Raises ValueError outside the domain."""
     _positive(chunk=chunk)
     return [-(-length // chunk) for length in _lengths(lengths)]
 
@@ -142,7 +142,7 @@ def _list(length: int, within: tuple[int, int]) -> Extent:
 
 
 def _numbered(counts: Sequence[int]) -> Extent:
-    """(i, j) for each i and each j < counts[i]."""
+    """Returns the extent of the pairs (i, j) for each i and each j < counts[i]."""
     total = sum(counts)
     _bounded(2 * total)
     greatest = max([len(counts) - 1, *(count - 1 for count in counts), 0])

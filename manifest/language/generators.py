@@ -1,4 +1,4 @@
-"""Generators: what fills a metadata tensor when a workload row is instantiated.
+"""Generators: functions that fill the metadata tensors of a workload row.
 
 Seeded ones draw from a private stream that the caller's seed alone decides, so a draw elsewhere moves nothing. They use
 no draw but the stream's uniform floats, whose sequence NumPy keeps from release to release.
@@ -162,7 +162,7 @@ def nsa_block_counts(stream: np.random.Generator, tokens: int, heads: int, selec
 
 
 def _numbered(counts: Sequence[int]) -> np.ndarray:
-    """(i, j) for each i and each j < counts[i]; int64[sum(counts), 2]."""
+    """Returns (i, j) for each i and each j < counts[i]; int64[sum(counts), 2]."""
     sizes = np.asarray(counts, dtype=np.int64)
     owner = np.repeat(np.arange(len(sizes)), sizes)
     first = np.cumsum(sizes) - sizes
@@ -170,7 +170,7 @@ def _numbered(counts: Sequence[int]) -> np.ndarray:
 
 
 def _shuffled(stream: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-    """A random order of [0, shape[-1]) along the last axis; int64[shape]."""
+    """Returns a random order of [0, shape[-1]) along the last axis; int64[shape]."""
     return np.argsort(stream.random(shape), axis=-1, kind="stable")
 
 
@@ -215,12 +215,12 @@ REGISTRY: dict[str, Registered] = {
 
 
 def tensor_seed(op: str, case_id: str, tensor: str, variant: int = 0) -> int:
-    """Seed of one tensor's private stream: a draw added elsewhere never moves its values."""
+    """Returns the seed of one tensor's random stream, which no other tensor's draws change."""
     return zlib.crc32("\0".join((op, case_id, tensor, str(variant))).encode())
 
 
 def generate(name: str, args: Sequence[Any], seed: int) -> np.ndarray:
-    """Contents of a metadata tensor.
+    """Returns the contents of a metadata tensor.
 
     Args:
       name: a generator of the language.

@@ -1,4 +1,4 @@
-"""Narrowing of what the checks before have established, for the reader and for type checkers alike."""
+"""States for readers and type checkers what earlier checks have established."""
 
 from __future__ import annotations
 

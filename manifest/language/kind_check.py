@@ -1,4 +1,4 @@
-"""Checks an expression against the kinds of what it names, narrowing by guards; collects every defect."""
+"""Checks the kinds in an expression, narrowed by the guards around each part, and reports every defect."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Scope:
     lists: frozenset[str] = frozenset()
 
     def functions(self) -> list[str]:
-        """The functions that may be called here."""
+        """Returns the functions that an expression may call here."""
         return sorted([*declarations.PRIMITIVES, "present", *(["bytes"] if self.roofline else [])])
 
 
@@ -48,7 +48,7 @@ Report = Callable[[str, str], None]
 
 
 def check(node: expr.Expr, scope: Scope, report: Report, facts: Facts = NOTHING) -> Kind | None:
-    """Kind of the expression; None where a defect was reported as (FORM | NAME | KIND | PRESENCE | DTYPE, message).
+    """Returns the kind of the expression, or None if a defect was reported as (FORM, NAME, KIND, ..., message).
 
     Args:
       node: the expression.
@@ -60,7 +60,7 @@ def check(node: expr.Expr, scope: Scope, report: Report, facts: Facts = NOTHING)
 
 
 class _Checker:
-    """`facts` are what the guards around an expression teach."""
+    """Checks one expression. `facts` hold what the guards around a part establish."""
 
     def __init__(self, scope: Scope, report: Report) -> None:
         self._scope = scope
@@ -74,7 +74,7 @@ class _Checker:
         return getattr(self, f"_{type(node).__name__}")(node, facts)
 
     def _fail(self, what: str, message: str) -> None:
-        if what != PRESENCE or not self._unclear_guards:  # what a defective guard shows is not known
+        if what != PRESENCE or not self._unclear_guards:  # it is not known what a defective guard establishes
             self._report(what, message)
 
     def _Literal(self, node: expr.Literal, facts: Facts) -> Kind:
@@ -110,7 +110,7 @@ class _Checker:
         return None
 
     def _unknown(self, name: str) -> None:
-        """Report a name that is none of the entry's, with what it was likely meant to be."""
+        """Reports an unknown name, with the name that was probably meant."""
         meant = dtypes.nearest(name) if self._scope.dtypes else ""
         if meant:
             self._fail(DTYPE, f"{shown(name)} is no dtype; did you mean {meant}?")
@@ -209,7 +209,7 @@ class _Checker:
         return DIM if both and node.op in ("+", "*") else INT
 
     def _kinds(self, nodes: Sequence[expr.Expr], facts: Facts) -> list[Kind] | None:
-        """The kinds of all nodes; None if that of some is unclear, which is reported."""
+        """Returns the kinds of all nodes, or None if a defect of some node was reported."""
         found = [self.kind(node, facts) for node in nodes]
         clear = [kind for kind in found if kind is not None]
         return clear if len(clear) == len(found) else None
@@ -389,14 +389,14 @@ class _Checker:
 
 
 def _constant_index(node: expr.Expr) -> int | None:
-    """The number that an index is written as, with a sign or without."""
+    """Returns the number that an index is written as, with or without a sign; None if the index is no number."""
     if isinstance(node, expr.Unary) and node.op in ("+", "-") and isinstance(node.operand, expr.Literal):
         return -node.operand.value if node.op == "-" else node.operand.value
     return node.value if isinstance(node, expr.Literal) else None
 
 
 def _narrowed(name: str, kind: Kind, facts: Facts) -> Kind:
-    """What guards leave of a finite kind; the kind itself where they leave nothing, since no call reaches that arm."""
+    """Returns the kind without the values that guards exclude. If none is left, no call gets here: the kind itself."""
     if isinstance(kind, (Enum, DType)):
         left = tuple(value for value in kind.values if facts.allows(name, value))
         return type(kind)(left) if left else kind

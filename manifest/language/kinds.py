@@ -1,4 +1,4 @@
-"""Kinds: what an index, a parameter or an expression can be."""
+"""The kinds of indices, parameters and expressions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Kind:
 
 @dataclasses.dataclass(frozen=True)
 class Int(Kind):
-    """Any integer. A Bool is none."""
+    """Any integer. A Bool is no integer."""
 
     def __str__(self) -> str:
         return "Int"
@@ -196,7 +196,7 @@ ALL_DTYPES = DType(tuple(BITS))
 
 
 def fits(found: Kind, wanted: Kind) -> bool:
-    """Whether a value of kind `found` may stand where `wanted` is asked for.
+    """Returns whether a value of kind `found` may be used as one of kind `wanted`.
 
     A Dim stands for an Int, a Shape for a Seq[Int], an Int for a Float; nothing the other way round.
     """
@@ -233,7 +233,7 @@ INDEX_KINDS = {"Dim": DIM, "Shape": SHAPE, "Seq[Int]": Seq(INT)}
 
 
 def index_kind(text: str) -> Kind | str:
-    """Kind of a `forall` index; a string says what is wrong."""
+    """Returns the kind of a `forall` index, or a string that says what is wrong."""
     compact = " ".join(text[: MAX_TYPE + 1].split())
     if compact in INDEX_KINDS:
         return INDEX_KINDS[compact]
@@ -248,11 +248,11 @@ class BadDType(str):
 
 
 class UnknownType(str):
-    """Says that a name is no type; it may be that of an algebraic type that could not be read."""
+    """Says that a name is no type. The name may be that of an algebraic type that could not be read."""
 
 
 def dtype_set(names: list[str]) -> DType | BadDType:
-    """A DType kind from names; a string says what is wrong."""
+    """Returns the DType kind of some dtypes, or a string that says what is wrong."""
     for name in names:
         if name not in BITS:
             return BadDType(f"{shown(name)} is no dtype; the dtypes are {', '.join(BITS)}")
@@ -273,7 +273,7 @@ SIMPLE_TYPES = {
     "None": NONE,
     "torch.dtype": ALL_DTYPES,
 }
-# Any other object: by the path of its class, or `dict`, or `object`; in brackets what its items are, for the reader.
+# Any other object: the path of its class, `dict` or `object`; brackets may say what its items are.
 _OPAQUE = re.compile(r"(object|(dict|[A-Za-z_]\w*(\.[A-Za-z_]\w*)+)(\[[A-Za-z0-9_., \[\]]*\])?)", re.ASCII)
 _MEANT = {
     "integer": "int",
@@ -294,7 +294,7 @@ _MEANT = {
 
 
 def parameter_kind(text: str, adts: Mapping[str, Adt] = MappingProxyType({})) -> Kind | str:
-    """Kind of a construction parameter from its `type`; a string says what is wrong.
+    """Returns the kind of a construction parameter from its `type`, or a string that says what is wrong.
 
     `int | None` is Maybe[Int]; `int | list[int] | None` a Maybe of a union; string literals an enum; dtype names a
     DType; the name of an algebraic type that type; an unknown type name an opaque object.
@@ -374,7 +374,7 @@ def _unknown(text: str, adts: Mapping[str, Adt]) -> str:
 
 
 def _split(text: str, separator: str = "|") -> list[str]:
-    """Parts of `text` between separators outside brackets, stripped."""
+    """Returns the parts of `text` between separators outside brackets, stripped."""
     parts, depth, start = [], 0, 0
     for position, char in enumerate(text):
         depth += (char == "[") - (char == "]")

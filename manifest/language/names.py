@@ -1,4 +1,4 @@
-"""Names that an entry gives: their form, and those that mean something already wherever such a name may stand."""
+"""The names that an entry may give: their form, and the reserved names."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import re
 from tileops.manifest.language.dtypes import BITS
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,79}")
-# Generated code begins every name of its own with an underscore, so none is kept for it but the arguments that a caller
-# passes by name.
+# Generated code begins its own names with an underscore, so only the arguments that a caller passes by name are reserved.
 RESERVED_NAMES: dict[str, str] = {
     "out": "the argument that passes the storage of a result",
     "self": "the op itself in its methods",
@@ -19,5 +18,5 @@ RESERVED_NAMES: dict[str, str] = {
 
 
 def may_be_variable(name: str) -> bool:
-    """Whether a comprehension may call its variable so: as an entry's names, save that it may hide a dtype."""
+    """Returns whether a comprehension's variable may have this name. Unlike other names, it may hide a dtype."""
     return bool(NAME.fullmatch(name)) and not keyword.iskeyword(name) and (name in BITS or name not in RESERVED_NAMES)

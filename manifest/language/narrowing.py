@@ -1,4 +1,4 @@
-"""What a guard teaches: which names are present, and which values an enum, dtype or algebraic value can still have."""
+"""What a guard establishes: which names are present, and which values an enum, dtype or algebraic value can have."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Values = frozenset[Any]
 
 @dataclasses.dataclass(frozen=True)
 class Facts:
-    """What is known where an expression stands.
+    """What is known at one place of an expression.
 
     Attributes:
       shown: tensors and Maybes known to be present.
@@ -26,7 +26,7 @@ class Facts:
     never: Mapping[str, Values] = dataclasses.field(default_factory=dict)
 
     def also(self, other: Facts) -> Facts:
-        """Both hold."""
+        """Returns what is known if both facts hold."""
         only = dict(self.only)
         for name, values in other.only.items():
             only[name] = only[name] & values if name in only else values
@@ -36,7 +36,7 @@ class Facts:
         return Facts(self.shown | other.shown, only, never)
 
     def either(self, other: Facts) -> Facts:
-        """One of the two holds."""
+        """Returns what is known if at least one of the two facts holds."""
         return Facts(
             self.shown & other.shown,
             {name: values | other.only[name] for name, values in self.only.items() if name in other.only},
@@ -44,7 +44,7 @@ class Facts:
         )
 
     def allows(self, name: str, value: Any) -> bool:
-        """Whether `name` can still have `value`."""
+        """Returns whether `name` can still have `value`."""
         return value not in self.never.get(name, ()) and (name not in self.only or value in self.only[name])
 
 
@@ -52,12 +52,12 @@ NOTHING = Facts()
 
 
 def learn(node: expr.Expr, holds: bool) -> Facts:
-    """What is known where `node` is true (`holds`) or false."""
+    """Returns what is known if `node` is true (`holds`) or false."""
     return _Learner().learn(node, holds)
 
 
 class _Learner:
-    """Learns from one guard; what a part of it teaches is worked out once, though the parts around it ask again."""
+    """Finds what one guard establishes. The result for each part of the guard is computed once."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, bool], Facts] = {}
@@ -85,7 +85,7 @@ class _Learner:
         return NOTHING
 
     def _logic(self, node: expr.Logic, holds: bool) -> Facts:
-        """All operands hold alike, or the first that differs comes after those that do not."""
+        """Returns what an `and` or `or` establishes. An operand is reached only if those before it did not decide."""
         combine: Callable[[Facts, Facts], Facts] = Facts.also if (node.op == "and") == holds else Facts.either
         facts = self.learn(node.operands[0], holds)
         before = self.learn(node.operands[0], not holds)
@@ -110,7 +110,7 @@ def _comparison(op: str, left: expr.Expr, right: expr.Expr, holds: bool) -> Fact
 
 
 def subject(node: expr.Expr) -> str | None:
-    """The name whose values a comparison narrows: a name itself, `x.value`, or an algebraic value by its `kind`."""
+    """Returns the name whose values a comparison of `x`, `x.value` or `x.kind` narrows, or None."""
     if isinstance(node, expr.Name):
         return node.id
     if isinstance(node, expr.Value):

@@ -1,4 +1,4 @@
-"""Predicates: what the contents of a metadata tensor must satisfy (`requires`), over NumPy arrays of integers.
+"""Predicates: the conditions (`requires`) on the contents of metadata tensors, which are integer NumPy arrays.
 
 Each takes the tensor first, then the arguments that the entry writes; none raises on contents of any shape or size.
 """
@@ -44,12 +44,12 @@ def attn_paged_fits(tensor: np.ndarray, cu: Sequence[int] | np.ndarray, cap: int
 
 
 def _segments(offsets: np.ndarray) -> list[int]:
-    """Differences of neighbours as Python integers, which no width wraps around."""
+    """Returns the differences of neighbours as Python integers, which do not overflow."""
     values = offsets.tolist()
     return [after - before for before, after in zip(values, values[1:], strict=False)]
 
 
-# Every name of the language with what decides it.
+# Every predicate of the language with its function.
 PREDICATE_FUNCTIONS: dict[str, Callable[..., bool]] = {
     "prefix_offsets": prefix_offsets,
     "max_segment": max_segment,
@@ -59,7 +59,7 @@ PREDICATE_FUNCTIONS: dict[str, Callable[..., bool]] = {
 
 
 def holds(name: str, tensor: np.ndarray, args: Sequence[Any]) -> bool:
-    """Whether a metadata tensor's contents satisfy a predicate of the language.
+    """Returns whether a metadata tensor's contents satisfy a predicate of the language.
 
     Args:
       name: a predicate of the language.
@@ -73,5 +73,5 @@ def holds(name: str, tensor: np.ndarray, args: Sequence[Any]) -> bool:
 
 
 def follows(name: str, within: tuple[int, int] | None, args: Sequence[Any]) -> bool:
-    """Whether a predicate holds of any contents between the two values of `within`, so that none need be made."""
+    """Returns whether a predicate holds for all contents between the two values of `within`."""
     return name == "in_range" and within is not None and args[0] <= within[0] and within[1] < args[1]

@@ -1,4 +1,4 @@
-"""The primitives of the manifest language: one implementation for validator, analysis and generated code.
+"""The primitives of the manifest language, as the validator, the analysis and generated code call them.
 
 Each raises ValueError outside its domain, which its docstring states; whoever calls it names the declaration that did.
 A dotted name of the language is a function with an underscore here: `conv.out` is `conv_out`.
@@ -43,7 +43,7 @@ def _sizes(*shapes: Sequence[int]) -> None:
 
 
 def _axes(dim: int | Sequence[int], rank: int) -> list[int]:
-    """Axes counted from the front. A rank-0 tensor has one scalar axis, named 0 or -1."""
+    """Returns the axes counted from the front. A rank-0 tensor has one scalar axis, named 0 or -1."""
     axes = [dim] if isinstance(dim, int) else list(dim)
     limit = builtins.max(rank, 1)
     for axis in axes:
@@ -140,7 +140,7 @@ def per_axis(value: int | Sequence[int] | None, i: int, n: int, fallback: int | 
 
 
 def _window(length: int, kernel: int, stride: int, padding: int, dilation: int) -> int:
-    """Axis length less one window of it, padding counted; checks what both kinds of window need."""
+    """Returns the padded axis length less one window. Raises ValueError for arguments that no window can have."""
     for name, size in (("length", length), ("kernel", kernel), ("stride", stride), ("dilation", dilation)):
         if size <= 0:
             raise ValueError(f"{name} is {size}; it must be positive")
@@ -309,7 +309,7 @@ def is_int(value: int | float | bool) -> bool:
 _FLOAT_RANGES: dict[str, tuple[float, float, bool]] = {
     "float8_e4m3fn": (-448.0, 448.0, False),
     "float8_e5m2": (-57344.0, 57344.0, True),
-    "float8_e8m0fnu": (2.0**-127, 2.0**127, False),  # powers of two alone, neither zero nor a sign
+    "float8_e8m0fnu": (2.0**-127, 2.0**127, False),  # only powers of two: no zero and no sign
     "float16": (-65504.0, 65504.0, True),
     "bfloat16": (-(2 - 2.0**-7) * 2.0**127, (2 - 2.0**-7) * 2.0**127, True),
     "float32": (-(2 - 2.0**-23) * 2.0**127, (2 - 2.0**-23) * 2.0**127, True),
@@ -317,7 +317,7 @@ _FLOAT_RANGES: dict[str, tuple[float, float, bool]] = {
 }
 _COMPLEX_PARTS = {"complex64": "float32", "complex128": "float64"}
 _CATEGORIES = ("bool", "int", "float", "complex")
-# PyTorch carries these, but promotes no two different ones of them.
+# PyTorch has these dtypes, but does not promote two different ones.
 _WIDE_UNSIGNED = ("uint16", "uint32", "uint64")
 
 
@@ -361,7 +361,7 @@ def coalesce_dtype(dtype: str | None, fallback: str) -> str:
 
 
 def divided(size: int, factor: int, offset: int) -> int | None:
-    """The M >= 0 with factor * M + offset == size; None where there is none. `factor` is positive."""
+    """Returns the M >= 0 with factor * M + offset == size, or None. `factor` is positive."""
     difference = size - offset  # a symbolic size, which torch.compile traces with, has no divmod
     return difference // factor if difference >= 0 and difference % factor == 0 else None
 
@@ -370,8 +370,8 @@ def divided(size: int, factor: int, offset: int) -> int | None:
 PRIMITIVE_FUNCTIONS: dict[str, Callable[..., Any]] = {
     name: globals().get(name.replace(".", "_")) or getattr(builtins, name)
     for name in (
-        "broadcast reduced ceil_div len prod sum max min per_axis conv.out pool.out moe.capacity log2_floor abs range all"
-        " valid_axes unique_axes category representable is_int promote_int_to_float coalesce_dtype promote_types"
+        "broadcast reduced ceil_div len prod sum max min per_axis conv.out pool.out moe.capacity log2_floor abs range"
+        " all valid_axes unique_axes category representable is_int promote_int_to_float coalesce_dtype promote_types"
         " balanced_sizes repeat"
     ).split()
 }

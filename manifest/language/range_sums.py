@@ -1,4 +1,4 @@
-"""Exact sums over ranges of any length, without a look at every index.
+"""Exact sums over ranges of any length, in closed form.
 
 `range_sum(S, lambda i: min((i + 1, W)))` runs the term on a polynomial in i in place of the index. The term compares
 i + 1 with W. The answer is yes up to i = W - 1 and no from there on, so the range is split there and the term runs
@@ -27,8 +27,7 @@ from typing import Any
 # Terms that one sum works out, parts of ranges and single indices together, sums inside it included. It is also the
 # longest sequence that a primitive makes: a hostile length is refused within a second.
 MAX_WORK = 2**20
-# Parts that ranges are split into, and steps of polynomials, before the sum is added up index by index. A step takes about
-# a microsecond.
+# Parts of ranges, and steps of polynomials (about a microsecond each), before the sum is added up index by index.
 _MAX_PARTS = 2**14
 MAX_STEPS = 400_000
 # Ranges up to this length are added up index by index at once: that is faster.
@@ -36,11 +35,11 @@ _FEW = 8
 
 
 class _OpenError(Exception):
-    """The term is no piecewise polynomial of the index, or one of too many pieces."""
+    """The term is no piecewise polynomial of the index, or has too many pieces."""
 
 
 class _SplitError(Exception):
-    """The range of a variable is to be split: `parts` are the new ranges with the index in each."""
+    """The range of a variable must be split: `parts` are the new ranges with the index in each."""
 
     def __init__(self, variable: _Variable, parts: list[tuple[_Variable, Any]]) -> None:
         super().__init__()
@@ -49,7 +48,7 @@ class _SplitError(Exception):
 
 
 class _Variable:
-    """A whole number of [start, stop), either of which may be a polynomial in variables of lower depth."""
+    """A whole number in [start, stop). Both ends may be polynomials in variables of lower depth."""
 
     __slots__ = ("depth", "start", "stop")
 
@@ -63,7 +62,7 @@ _Monomial = tuple[_Variable, ...]
 
 
 class _Polynomial:
-    """A polynomial in variables, with whole or rational coefficients; what a term takes for its index.
+    """A polynomial in variables with whole or rational coefficients, which a term gets as its index.
 
     A comparison answers for all values that the variables have, or raises _SplitError.
     """
@@ -147,11 +146,11 @@ class _Polynomial:
 
 
 def _free(steps: int) -> None:
-    """Does nothing: generated code has no budget beside that of the sum."""
+    """Does nothing: generated code has no budget but that of the sum."""
 
 
 def range_sum(count: int, term: Callable[[Any], Any], spend: Callable[[int], None] = _free) -> int:
-    """The sum of term(i) over i of [0, `count`), 0 of nothing; the same number as adding up index by index.
+    """Returns the sum of term(i) over i in [0, `count`), exactly as adding up index by index would.
 
     Args:
       count: how many indices; negative is none.
@@ -163,7 +162,7 @@ def range_sum(count: int, term: Callable[[Any], Any], spend: Callable[[int], Non
       ArithmeticError, ValueError: as the term.
     """
     work = _WORK.get()
-    if work is not None:  # within a term of another sum, whose work this is
+    if work is not None:  # inside a term of another sum, which counts this work
         return work.sum(count, term)
     work = _Work(spend)
     token = _WORK.set(work)
@@ -178,7 +177,7 @@ def range_sum(count: int, term: Callable[[Any], Any], spend: Callable[[int], Non
 
 
 class _Work:
-    """One sum with those inside it: how many terms it may still take, and whether it takes them index by index."""
+    """One sum with the sums inside it: the terms and steps left, and whether it adds up index by index."""
 
     def __init__(self, spend: Callable[[int], None]) -> None:
         self.by_index = False
@@ -195,7 +194,7 @@ class _Work:
         self._spend(steps)
 
     def sum(self, count: Any, term: Callable[[Any], Any]) -> Any:
-        """As range_sum, where `count` and the result may be polynomials in the variables of outer sums."""
+        """Returns what range_sum does. `count` and the result may be polynomials in the variables of outer sums."""
         if isinstance(count, int) and (self.by_index or count <= _FEW):
             return builtins.sum(self._one(term, index) for index in range(self._counted(count)))
         self._depth += 1
@@ -206,7 +205,7 @@ class _Work:
 
     def _counted(self, count: int) -> int:
         if self.by_index and count > self.left:
-            terms = count if count > MAX_WORK else f"more than {MAX_WORK}"  # those of the sums inside it count, too
+            terms = count if count > MAX_WORK else f"more than {MAX_WORK}"  # terms of inner sums count too
             raise ValueError(
                 f"a sum of {terms} terms is too long: at most {MAX_WORK} are added up one by one. Sums of any length"
                 " are those whose terms are made of + - * // %, comparisons, max and min, linear in the index inside"
@@ -253,7 +252,7 @@ def _spend(steps: int) -> None:
 
 
 def _number(value: Any) -> Any:
-    """A whole number or a polynomial; no float, whose sum depends on the order."""
+    """Returns a whole number or polynomial. Raises _OpenError for a float, whose sum depends on the order."""
     if not isinstance(value, (int, Fraction, _Polynomial)):
         raise _OpenError
     return value
@@ -264,7 +263,7 @@ def _terms(value: Any) -> Mapping[_Monomial, Any]:
 
 
 def _made(terms: Mapping[_Monomial, Any]) -> Any:
-    """The polynomial without terms that are zero; a number where no variable is left."""
+    """Returns the polynomial without zero terms, as a number if no variable is left."""
     _spend(1 + len(terms))
     kept = {monomial: _whole(factor) for monomial, factor in terms.items() if factor}
     if kept.keys() <= {()}:
@@ -277,19 +276,19 @@ def _whole(factor: Any) -> Any:
 
 
 def _substituted(value: Any, variable: _Variable, inner: Any) -> Any:
-    """The value with `inner` for the variable, in which it is linear."""
+    """Returns the value, which is linear in the variable, with `inner` in place of the variable."""
     rest, factor = _linear_in(value, variable)
     return factor * inner + rest
 
 
 def _linear_in(value: Any, variable: _Variable) -> tuple[Any, Any]:
-    """(rest, factor) of the polynomial rest + factor * variable."""
+    """Returns (rest, factor) of the polynomial rest + factor * variable."""
     rest = {monomial: factor for monomial, factor in value.terms.items() if variable not in monomial}
     return _made(rest), value.terms.get((variable,), 0)
 
 
 def _innermost(value: _Polynomial, accept: Callable[[Any], bool]) -> _Variable | None:
-    """The deepest variable whose coefficient is accepted.
+    """Returns the deepest variable whose coefficient `accept` takes, or None.
 
     Raises _OpenError where the polynomial is not linear, with whole numbers.
     """
@@ -303,7 +302,7 @@ def _innermost(value: _Polynomial, accept: Callable[[Any], bool]) -> _Variable |
 
 
 def _is_nonnegative(value: Any) -> bool:
-    """Whether the value is >= 0 for all values of its variables. Raises _SplitError where it is for some alone."""
+    """Returns whether the value is >= 0 for all values of its variables. Raises _SplitError if it differs."""
     if not isinstance(value, _Polynomial):
         return value >= 0
     variable = _innermost(value, bool)
@@ -324,7 +323,7 @@ def _part(variable: _Variable, start: Any, stop: Any) -> tuple[_Variable, Any]:
 
 
 def _quotient(value: Any, by: int) -> Any:
-    """value // by, of a positive number."""
+    """Returns value // by for a positive `by`."""
     if not isinstance(value, _Polynomial):
         return value // by
     variable = _innermost(value, lambda factor: factor % by != 0)
@@ -355,7 +354,7 @@ def _quotient(value: Any, by: int) -> Any:
 
 
 def _total(value: Any, variable: _Variable) -> Any:
-    """The sum of the value over all values of the variable."""
+    """Returns the sum of the value over all values of the variable."""
     if not isinstance(value, _Polynomial):
         return value * (variable.stop - variable.start)
     by_power: dict[int, dict[_Monomial, Any]] = {}
@@ -370,7 +369,7 @@ def _total(value: Any, variable: _Variable) -> Any:
 
 
 def _powers(count: Any, power: int) -> Any:
-    """The sum of k**power over k of [0, count): of S(power, j) j! C(count, j + 1), S being Stirling's second kind."""
+    """Returns the sum of k**power over k in [0, count), by Stirling numbers: sum of S(power, j) j! C(count, j + 1)."""
     total: Any = 0
     product: Any = count
     for j in range(power + 1):

@@ -1,4 +1,4 @@
-"""Which sums over a range range_sums.range_sum works out at any length: by the form of their terms alone.
+"""Finds the sums over a range that range_sums.range_sum computes in closed form, by the form of their terms.
 
 A term's degree in the indices is that of the polynomial that it is between two places where a comparison changes: 1 of
 `min((i + 1, W))` and of `i // 2`, 2 of `i * (i + 1)`. Comparisons, quotients, max, min and abs take degree 1 at most.
@@ -11,15 +11,15 @@ import functools
 from tileops.manifest.language import expr
 from tileops.manifest.language.invariants import expect
 
-# Degrees beyond it count nothing; their sums are added up one by one.
+# Sums of higher degree are added up one by one: no formula needs them.
 _MAX_DEGREE = 8
 _ORDERED = frozenset({"<", "<=", ">", ">=", "==", "!=", "in", "not in"})
-# What makes a sequence whose length a size says; inside a term it would be made for each part of the range.
+# Primitives whose result has a length that a size decides. Inside a term they would run for each part of the range.
 _SEQUENCES = frozenset({"balanced_sizes", "range", "repeat"})
 
 
 def is_range_sum(node: expr.Expr) -> bool:
-    """Whether the expression is a sum over a range whose length does not matter."""
+    """Returns whether the expression is a sum over a range that has a closed form."""
     return isinstance(node, expr.Call) and node.function == "sum" and _is_closed(node)
 
 
@@ -29,7 +29,7 @@ def _is_closed(node: expr.Call) -> bool:
 
 
 def any_length(node: expr.Expr) -> set[int]:
-    """The ids of the calls of `range` in an expression that such sums run over."""
+    """Returns the ids of the calls of `range` over which sums with a closed form run."""
     return {id(range_of(part)) for part in expr.walk(node) if is_range_sum(part)}
 
 
@@ -39,7 +39,7 @@ def range_of(node: expr.Expr) -> expr.Expr:
 
 
 def _sum_degree(node: expr.Expr, indices: frozenset[str]) -> int | None:
-    """The degree of a sum over a range in the indices of the sums around it; None of anything else."""
+    """Returns the degree of a sum over a range in the indices of the sums around it; None for anything else."""
     if not isinstance(node, expr.Call) or node.function != "sum" or len(node.args) != 1:
         return None
     loop = node.args[0]
@@ -87,7 +87,7 @@ def _degree(node: expr.Expr, indices: frozenset[str]) -> int | None:
 
 
 def _is_short(node: expr.Expr) -> bool:
-    """Whether an expression without an index runs over no sequence, sums over ranges apart."""
+    """Returns whether an expression without an index runs over no sequence, apart from sums in closed form."""
     if is_range_sum(node):
         return True
     if isinstance(node, expr.Comprehension) or isinstance(node, expr.Call) and node.function in _SEQUENCES:
@@ -111,7 +111,7 @@ def _call_degree(node: expr.Call, indices: frozenset[str]) -> int | None:
 
 
 def _compared(node: expr.Expr, indices: frozenset[str]) -> bool:
-    """Whether a comparison may take the value: a linear one, or a tuple of them."""
+    """Returns whether a comparison may take the expression: a linear one, or a tuple of linear ones."""
     items = node.items if isinstance(node, expr.Tuple) else (node,)
     return all(_linear(item, indices) is not None for item in items)
 

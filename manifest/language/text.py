@@ -1,4 +1,4 @@
-"""Text of a spec file in messages: which character is odd, and long values cut short."""
+"""Shows text and values of a spec file in messages: odd characters by name, long values cut."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ MAX_SHOWN = 80
 
 
 def odd_character(text: str) -> str:
-    """The first character outside ASCII, as a message says it; "" where there is none."""
+    """Returns a description of the first character outside ASCII, or ""."""
     for char in text:
         if not char.isascii():
             called = unicodedata.name(char, "a character without a name")
@@ -20,7 +20,7 @@ def odd_character(text: str) -> str:
 
 
 def shown(value: Any) -> str:
-    """A value as a message shows it: as YAML would write it, cut in the middle where it is longer than MAX_SHOWN."""
+    """Returns a value as YAML writes it, cut in the middle if it is longer than MAX_SHOWN."""
     text = literal(value)
     return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 25]}...{text[-20:]}"
 

@@ -1,4 +1,4 @@
-"""Finds expressions that have no value, and rules that decide nothing, whatever the sizes of a call are."""
+"""Finds expressions without a value, and rules that decide nothing, for all sizes of a call."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tileops.manifest.plans.shapes import NoCaseError, shape_at, substitute
 from tileops.manifest.plans.sums import strict_parts
 
 _DTYPES: dict[str, expr.Expr] = {dtype: expr.Literal(dtype) for dtype in BITS}
-# Arguments that have to be positive whatever the others are, by position.
+# Positions of the arguments that must be positive.
 _POSITIVE = {"ceil_div": (1,), "balanced_sizes": (1,), "conv.out": (1, 2, 4), "pool.out": (1, 2, 4)}
 
 
 def without_value(signature: Signature, node: expr.Expr, tensor: Tensor | None = None) -> list[str]:
-    """Where the entry's own constants leave a part of an expression without a value, each with the point.
+    """Returns where constants of the entry leave a part of an expression without a value, each with the point.
 
     Args:
       signature: what the expression reads; its kinds must be right.
@@ -33,7 +33,7 @@ def without_value(signature: Signature, node: expr.Expr, tensor: Tensor | None =
     found: list[str] = []
     for part in strict_parts(node):
         found += _without_value(signature, part, tensor)
-    return found[:1]  # of one expression, the first says what to mend
+    return found[:1]  # only the first problem of an expression is reported
 
 
 def _without_value(signature: Signature, node: expr.Expr, tensor: Tensor | None) -> list[str]:
@@ -64,7 +64,7 @@ def constant(signature: Signature, node: expr.Expr) -> bool | None:
 
 
 def _lets(signature: Signature, node: expr.Expr) -> list[expr.Expr]:
-    """The lets that an expression reads, directly or through others."""
+    """Returns the lets that an expression reads, directly or through others."""
     found: dict[str, expr.Expr] = {}
     waiting = [node]
     while waiting:
@@ -82,7 +82,7 @@ def _cases(signature: Signature, node: expr.Expr) -> Iterator[expr.Expr]:
 
 
 def _may_fail(part: expr.Expr) -> bool:
-    """Whether constants can leave a form without a value."""
+    """Returns whether constants can leave a form without a value."""
     if isinstance(part, expr.Binary) and part.op in ("//", "%"):
         return not (isinstance(part.right, expr.Literal) and part.right.value > 0)
     return (
@@ -93,7 +93,7 @@ def _may_fail(part: expr.Expr) -> bool:
 
 
 def _points(signature: Signature, terms: list[expr.Expr]) -> list[Point]:
-    """The points that the terms tell apart, and the dtypes that they promote."""
+    """Returns the points of the discriminants and promoted dtypes that the terms read."""
     found = discriminants(signature, terms)
     known = {one.name for one in found}
     for name in _promoted(terms):
@@ -112,7 +112,7 @@ def _points(signature: Signature, terms: list[expr.Expr]) -> list[Point]:
 
 
 def _promoted(terms: Iterable[expr.Expr]) -> list[str]:
-    """Names whose dtypes decide whether a primitive has a value."""
+    """Returns the names whose dtypes decide whether a primitive has a value."""
     calls = (
         part
         for term in terms
@@ -123,7 +123,7 @@ def _promoted(terms: Iterable[expr.Expr]) -> list[str]:
 
 
 def _folded(signature: Signature, node: expr.Expr, point: Point) -> expr.Expr:
-    """The expression at a point, with the lets that the point decides."""
+    """Returns the expression at a point, with the lets that the point decides."""
     values = dict(point.values)
 
     def at_point(term: expr.Expr) -> expr.Expr:
@@ -154,7 +154,7 @@ def _problems(node: expr.Expr) -> Iterator[str]:
 
 
 def _refusal(call: expr.Call) -> str:
-    """Why a call of a primitive has no value, where constants show it."""
+    """Returns why a call of a primitive has no value, if constants show it, else ""."""
     for position in _POSITIVE.get(call.function, ()):
         arg = call.args[position]
         if isinstance(arg, expr.Literal) and arg.value <= 0:

@@ -1,4 +1,4 @@
-"""The discriminant points of an entry over whatever some terms depend on, without those that its restrictions reject.
+"""Enumerates the discriminant points of some terms, without the points that the entry's restrictions reject.
 
 Discriminants that no restriction relates are enumerated apart and put together only where one term reads both; what a
 restriction says of discriminants that the terms do not read is worked in.
@@ -23,8 +23,8 @@ from tileops.manifest.plans.points import (
     domain_restrictions,
 )
 
-# What each value of each point adds to the effort that judging the entry may take: more points are more work, and there
-# are MAX_POINTS at most.
+# Steps that each value of each point adds to the effort of an entry: more points are more work, and there are at most
+# MAX_POINTS.
 STEPS_A_VALUE = 8
 
 
@@ -38,7 +38,7 @@ class Domain:
         self._accepted_values: dict[tuple[Discriminant, ...], list[tuple[Any, ...]]] = {}
 
     def points(self, terms: Iterable[expr.Expr]) -> list[Point]:
-        """The points over the discriminants of the terms, in signature order, the last one varying fastest.
+        """Returns the points of the terms' discriminants, in signature order, the last discriminant varying fastest.
 
         Empty where the restrictions reject every call. Raises TooManyPointsError.
         """
@@ -48,7 +48,7 @@ class Domain:
         return self._known[found]
 
     def restricted(self) -> frozenset[str]:
-        """Names on which some restriction depends."""
+        """Returns the names on which some restriction depends."""
         return frozenset().union(*(names for _, names in self._rules))
 
     def _enumerated(self, found: tuple[Discriminant, ...]) -> list[Point]:
@@ -71,7 +71,7 @@ class Domain:
         return [Point(tuple(zip(found, values, strict=True)), shared) for values in assigned]
 
     def _related(self, found: tuple[Discriminant, ...]) -> list[tuple[list[Discriminant], list[expr.Expr]]]:
-        """The discriminants in groups that restrictions relate, through whatever others, with those restrictions."""
+        """Returns the discriminants in groups that restrictions relate, each with its restrictions."""
         groups, waiting = [], list(found)
         while waiting:
             names, rules, rest = {waiting[0].name}, [], list(self._rules)
@@ -86,7 +86,7 @@ class Domain:
     def _accepted(
         self, members: list[Discriminant], rules: list[expr.Expr]
     ) -> tuple[list[Discriminant], list[tuple[Any, ...]]]:
-        """The values of related discriminants that some call has; what else the restrictions read is left out again."""
+        """Returns the members and the values that some call has for them."""
         if not rules:
             return members, list(_product(members))
         wide = discriminants(self._signature, rules)
@@ -110,7 +110,7 @@ def _product(found: list[Discriminant]) -> Iterable[tuple[Any, ...]]:
 
 
 def _restricted(found: list[Discriminant], rules: list[expr.Expr]) -> list[tuple[Any, ...]]:
-    """The assignments that every rule lets through; each rule is asked as soon as all that it reads is assigned."""
+    """Returns the assignments that no rule rejects. Each rule is applied as soon as all that it reads is assigned."""
     _allow(found)
     read = [
         [at for at, one in enumerate(found) if one.name in names] for names in (set(expr.names(rule)) for rule in rules)
@@ -130,7 +130,7 @@ def _restricted(found: list[Discriminant], rules: list[expr.Expr]) -> list[tuple
 
 
 def _allow(found: list[Discriminant]) -> None:
-    """Let the judging of an entry take what its points are worth. Raises TooManyPointsError."""
+    """Adds the effort that the points may cost. Raises TooManyPointsError."""
     number = 1
     for discriminant in found:
         number *= len(discriminant.values)
@@ -140,7 +140,7 @@ def _allow(found: list[Discriminant]) -> None:
 
 
 def _holds(rule: expr.Expr, point: Point) -> bool:
-    """Whether a restriction lets a point through; one that has no value there says nothing of it."""
+    """Returns whether a restriction accepts a point. A restriction without a value there accepts it."""
     try:
         return bool(evaluate(rule, point.values, point.present))
     except (ValueError, ArithmeticError, LookupError, TypeError, AttributeError, UnknownNameError):
@@ -148,7 +148,7 @@ def _holds(rule: expr.Expr, point: Point) -> bool:
 
 
 def _seen(value: Any, source: Discriminant, wanted: Discriminant) -> list[Any]:
-    """The values of `wanted` that go with a value of the discriminant of the same name that a restriction reads."""
+    """Returns the values of `wanted` that fit a value of the discriminant of the same name in a restriction."""
     if source == wanted:
         return [value]
     if wanted.presence:

@@ -1,4 +1,4 @@
-"""Runs an inference plan on plain shapes and dtypes: how a workload row is checked against its own tensors."""
+"""Runs an inference plan on plain shapes and dtypes, to check a workload row against its own tensors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tileops.manifest.plans import plan_steps
 
 
 class MismatchError(Exception):
-    """The tensors do not fit the signature; the message names tensor and term."""
+    """The tensors do not fit the signature; the message names the tensor and the term."""
 
 
 def infer(
@@ -21,7 +21,7 @@ def infer(
     params: Mapping[str, Any],
     present: Mapping[str, bool],
 ) -> dict[str, Any]:
-    """Indices and lets of a call from its tensors.
+    """Returns the indices and lets of a call, solved from its tensors.
 
     Args:
       steps: what the plan does at the call's discriminant point.

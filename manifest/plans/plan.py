@@ -52,7 +52,7 @@ from tileops.manifest.plans.trees import Leaf, Tree, decide
 
 @dataclasses.dataclass(frozen=True)
 class Branch:
-    """What some points of one part do next.
+    """The next steps of some points of one part.
 
     Attributes:
       steps: in order.
@@ -65,13 +65,13 @@ class Branch:
 
 @dataclasses.dataclass(frozen=True)
 class Segment:
-    """What each point of one part does next."""
+    """The next steps of each point of one part."""
 
     branches: tuple[tuple[Point, Branch], ...]
 
     @functools.cached_property
     def tree(self) -> Tree[Branch]:
-        """The branches by the discriminants that tell them apart."""
+        """Returns the branches as a tree of discriminants."""
         return decide(self.branches)
 
 
@@ -129,7 +129,7 @@ def solved_partly(plan: Plan) -> list[Tree[frozenset[str]]]:
 
 
 def item_terms(signature: Signature, name: str) -> list[expr.Expr]:
-    """What is said of a tensor or let: its shape or value, its dtype, and when it is there."""
+    """Returns the expressions of a tensor or let: its shape or value, its dtype, and its condition."""
     if name in signature.lets:
         return [signature.lets[name].expr]
     tensor = signature.tensors[name]
@@ -147,7 +147,7 @@ def needed_at(signature: Signature, point: Point) -> list[str]:
 
 
 def holder(signature: Signature, index: str) -> Tensor | None:
-    """The first tensor of a dtype index that every call has, which tells it before a branch is chosen."""
+    """Returns the first tensor of a dtype index that every call has, from which `check` solves the index first."""
     for tensor in signature.bound.values():
         if tensor.dtype.expr == expr.Name(index) and not tensor.optional and tensor.when is None:
             return tensor
@@ -155,14 +155,14 @@ def holder(signature: Signature, index: str) -> Tensor | None:
 
 
 def _deciding_terms(signature: Signature, domain: Domain, name: str) -> list[expr.Expr]:
-    """Of what is said of a tensor or let, the parts on which it depends what there is to solve and to check.
+    """Returns the parts of a tensor's or let's expressions that decide which steps the plan has for it.
 
     A condition that chooses between numbers alone is no such part: generated code asks it where the number is needed.
     """
     value, *others = item_terms(signature, name)
     if isinstance(value, expr.FamilyTerm):
         return [value, *others]
-    solves = name in signature.bound  # from an axis, which has to be one thing to be solved
+    solves = name in signature.bound  # from an axis, which must be the same at every point to be solved
     indices = signature.forall.keys() | signature.lets.keys()
     telling = [
         part
@@ -173,7 +173,7 @@ def _deciding_terms(signature: Signature, domain: Domain, name: str) -> list[exp
 
 
 def _tells_apart(signature: Signature, domain: Domain, part: expr.Expr) -> bool:
-    """Whether an expression reads other names at one point than at another."""
+    """Returns whether an expression reads different names at different points."""
     if not discriminants(signature, [part]):
         return False
     read = {frozenset(point.fold(part).free_names).difference(signature.params) for point in domain.points([part])}
@@ -181,7 +181,7 @@ def _tells_apart(signature: Signature, domain: Domain, part: expr.Expr) -> bool:
 
 
 def build(signature: Signature, domain: Domain) -> Plan:
-    """The plan. Raises TooManyPointsError where one part has too many, NoCaseError of a family without a case."""
+    """Returns the plan. Raises TooManyPointsError, and NoCaseError if a family lacks a case."""
     terms = {name: _deciding_terms(signature, domain, name) for name in (*signature.tensors, *signature.lets)}
     deciding = _deciding(signature, terms)
     groups = _grouped(signature, terms)
@@ -198,7 +198,7 @@ def build(signature: Signature, domain: Domain) -> Plan:
 
 
 def needs(signature: Signature, domain: Domain, plan: Plan) -> Iterator[tuple[set[str], Point, set[str]]]:
-    """(indices read, the point, those that no step solves there) of each tensor, let and rule, at each of its points.
+    """Yields (indices read, point, unsolved indices among them) for each tensor, let and rule at each point.
 
     Raises NoCaseError and TooManyPointsError as `build` does.
     """
@@ -209,7 +209,7 @@ def needs(signature: Signature, domain: Domain, plan: Plan) -> Iterator[tuple[se
 def _readers(
     signature: Signature, domain: Domain, plan: Plan
 ) -> Iterator[tuple[list[expr.Expr], set[str], Callable[[Point], set[str]]]]:
-    """Whatever reads indices: the terms that tell its points apart, all names in it, and what it reads at a point."""
+    """Yields, for all that reads indices: the terms that decide its points, its names, and its reads at a point."""
     for tensor in signature.tensors.values():
         written = [tensor.mutated.expr] if tensor.mutated is not None else []
         names = {name for term in (*item_terms(signature, tensor.name), *written) for name in term.free_names}
@@ -234,13 +234,13 @@ def _tensor_reads(signature: Signature, tensor: Tensor, point: Point) -> set[str
 
 
 def _reads(signature: Signature, term: expr.Expr, point: Point) -> set[str]:
-    """Indices that a term reads at a point."""
+    """Returns the indices that a term reads at a point."""
     folded = point.once("names", term, lambda: {*point.fold(term).free_names} & signature.forall.keys())
     return folded | _decided_reads(signature, term, point)
 
 
 def _decided_reads(signature: Signature, term: expr.Expr, point: Point) -> set[str]:
-    """Dtype indices that the point decides and folds away, although a call has to solve them to choose its branch."""
+    """Returns the dtype indices that folding removes, although a call must solve them to choose its branch."""
     decided = {one.name for one, _ in point.assigned if one.name in signature.forall}
     if not decided & {*term.free_names}:
         return set()
@@ -249,7 +249,7 @@ def _decided_reads(signature: Signature, term: expr.Expr, point: Point) -> set[s
 
 
 def _deciding(signature: Signature, terms: dict[str, list[expr.Expr]]) -> list[SolveDType]:
-    """The dtype indices that some branch depends on, each from a tensor that every call has."""
+    """Returns the steps that solve the dtype indices on which branches depend, each from a tensor of every call."""
     found = []
     deciding = [term for name in terms for term in terms[name]]
     for one in discriminants(signature, [*deciding, *domain_restrictions(signature)]):
@@ -262,7 +262,7 @@ def _deciding(signature: Signature, terms: dict[str, list[expr.Expr]]) -> list[S
 
 
 def _grouped(signature: Signature, terms: dict[str, list[expr.Expr]]) -> list[frozenset[str]]:
-    """Bound tensors and lets, joined where they read a discriminant in common; those that read none are one group."""
+    """Returns bound tensors and lets in groups that share discriminants. Those without discriminants are one group."""
     joined: list[tuple[frozenset[str], frozenset[str]]] = []
     for group in (frozenset([name]) for name in (*signature.bound, *signature.lets)):
         read = frozenset(one.name for name in group for one in discriminants(signature, terms[name]))
@@ -273,7 +273,7 @@ def _grouped(signature: Signature, terms: dict[str, list[expr.Expr]]) -> list[fr
 
 
 class _Part:
-    """Related tensors and lets, with a planner for all points at which they are the same."""
+    """Related tensors and lets, with one planner for all points at which they are equal."""
 
     def __init__(
         self,
@@ -300,20 +300,20 @@ class _Part:
 
     @property
     def solves(self) -> set[str]:
-        """What its own steps solve at some point."""
+        """Returns the names that the part's own steps solve at some point."""
         return set().union(*(planner.solves for planner in self.planners))
 
     def common(self) -> set[str]:
-        """What every point knows."""
+        """Returns the names that every point knows."""
         return set.intersection(*(planner.known for planner in self.planners)) if self.planners else set()
 
     def partly(self) -> set[str]:
-        """What some points know and others do not."""
+        """Returns the names that some points know and others do not."""
         return set().union(*(planner.known for planner in self.planners)) - self.common()
 
 
 class _Run:
-    """One attempt: passes over tensors and lets until nothing moves."""
+    """One attempt to plan: passes over tensors and lets until no planner finds a step."""
 
     def __init__(self, signature: Signature, parts: list[_Part], known: set[str]) -> None:
         self._signature = signature
@@ -323,13 +323,13 @@ class _Run:
         self._pieces: list[tuple[_Part | None, list[Branch]]] = []  # no part: the same at every point
 
     def go(self) -> None:
-        """Pass over all tensors, and where nothing moves, over lets until one does."""
+        """Passes over all tensors. If no tensor has a step, passes over lets until one has."""
         bound, lets = self._signature.bound, self._signature.lets
         while any([self._moved(name) for name in bound]) or any(self._moved(name) for name in lets):  # noqa: C419 - move all
             pass
 
     def _moved(self, name: str) -> bool:
-        """Whether the planners of a name's part make progress with it; what all come to know, every part knows."""
+        """Advances the planners of a name's part, and returns whether one took a step. Shares what all of them know."""
         part = self._of[name]
         for planner in part.planners:
             planner.known |= self._known
@@ -347,7 +347,7 @@ class _Run:
         return True
 
     def _append(self, part: _Part | None, branches: list[Branch]) -> None:
-        """Add what comes next to the last piece if that is of the same part, else as a piece of its own."""
+        """Adds branches to the last piece if it is of the same part, else as a new piece."""
         if self._pieces and self._pieces[-1][0] is part:
             before = self._pieces.pop()[1]
             branches = [
@@ -357,7 +357,7 @@ class _Run:
         self._pieces.append((part, branches))
 
     def entangled(self) -> tuple[frozenset[str], frozenset[str]] | None:
-        """Two parts of which one reads, or also solves, what only some points of the other solve; None without any."""
+        """Returns two parts of which one reads or solves what only some points of the other solve, or None."""
         combined = {name for combo in self._signature.combos[:1] for name in combo}
         for part in self._parts:
             partly = part.partly() - self._known
@@ -370,7 +370,7 @@ class _Run:
         return None
 
     def result(self, deciding: list[SolveDType], terms: dict[str, list[expr.Expr]]) -> Plan:
-        """The plan that the passes made."""
+        """Returns the plan that the passes made."""
         segments = []
         for part, branches in self._pieces:
             points = [(Point(()), 0)] if part is None else zip(part.points, part.of, strict=True)

@@ -1,4 +1,4 @@
-"""The steps of an inference plan: what a call solves, and what it checks against what is solved by then."""
+"""The steps of an inference plan: each solves an index or let, or checks a tensor against known indices."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class SolveRun:
 
 @dataclasses.dataclass(frozen=True)
 class CheckRun:
-    """The axes from `at` on are what `term` (of known length) gives; `last`: no axis stands behind them."""
+    """The axes from `at` on are what `term` (of known length) gives; `last`: no axis follows them."""
 
     tensor: str
     term: expr.Expr

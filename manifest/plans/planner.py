@@ -1,4 +1,4 @@
-"""The steps that some tensors and lets of a call take at one discriminant point.
+"""Finds the steps for some tensors and lets of a call at one discriminant point.
 
 The order follows from what each axis needs, so declaring inputs in another order solves the same indices.
 """
@@ -17,7 +17,7 @@ from tileops.manifest.plans.shapes import shape_at
 
 
 def present_at(tensor: Tensor, point: Point) -> bool:
-    """Whether a tensor may be there at the point: its condition holds, and the point does not leave it out."""
+    """Returns whether a call at the point may have the tensor."""
     if tensor.optional and point.present.get(tensor.name) is False:
         return False
     return tensor.when is None or point.fold(tensor.when.expr) != expr.Literal(False)
@@ -33,7 +33,7 @@ class Planner:
     """
 
     def __init__(self, signature: Signature, point: Point, members: Collection[str], solved: Mapping[str, str]) -> None:
-        """Plan nothing yet.
+        """Makes a planner that has taken no step yet.
 
         Args:
           signature: the entry's.
@@ -55,28 +55,28 @@ class Planner:
         self._lets = {name: point.fold(let.expr) for name, let in signature.lets.items() if name in members}
 
     def key(self) -> tuple[Any, ...]:
-        """What tells apart the plans of one signature."""
+        """Returns a key that equal plans of one signature share."""
         dtypes = (self._point.fold(tensor.dtype.expr) for tensor in self._tensors.values())
         return *self._tensors, *map(id, (*self.shapes.values(), *dtypes, *self._lets.values()))
 
     def reads(self) -> set[str]:
-        """Names that the planned tensors and lets read."""
+        """Returns the names that the planned tensors and lets read."""
         dtypes = [self._point.fold(tensor.dtype.expr) for tensor in self._tensors.values()]
         return {name for term in (*self.shapes.values(), *dtypes, *self._lets.values()) for name in term.free_names}
 
     def advance(self, name: str) -> bool:
-        """Take whatever steps a tensor or let allows now; whether there were any."""
+        """Takes the steps that a tensor or let allows now, and returns whether there were any."""
         if name in self._tensors:
             return self._pass(self._tensors[name])
         return name in self._lets and self._solve(name)
 
     def take(self) -> list[plan_steps.Step]:
-        """The steps since the last time."""
+        """Returns the steps since the last call."""
         taken, self.steps = self.steps, []
         return taken
 
     def _learn(self, name: str) -> None:
-        """A step solves an index or let, or finds it to be what the point decides; a dtype's own name is no index."""
+        """Records that a step solves an index or let. A dtype's own name is no index."""
         if name in self.signature.forall or name in self.signature.lets:
             self.known.add(name)
             self.solves.add(name)
@@ -133,7 +133,7 @@ class Planner:
         return True
 
     def _open(self, tensor: Tensor) -> bool:
-        """Fix the tensor's rank; at most one run of axes may be unknown, and it must be a Shape index by itself."""
+        """Plans the check of the tensor's rank. At most one run may be unknown, and it must be a Shape index."""
         axes = self.shapes[tensor.name].axes
         unknown = [
             position
@@ -189,14 +189,14 @@ def _offset(axes) -> plan_steps.Offset:
 
 
 def affine(node: expr.Expr, known: set[str]) -> tuple[str, int, expr.Expr] | None:
-    """(index, factor, offset) of an axis `factor * index + offset`: the index its only unknown, the factor constant."""
+    """Returns (index, factor, offset) of an axis `factor * index + offset` with one unknown index, or None."""
     unknown = [name for name in expr.names(node) if name not in known]
     if len(unknown) != 1:
         return None
     index = unknown[0]
 
     def split(part: expr.Expr) -> tuple[int, expr.Expr] | None:
-        """`part` as factor * index + offset."""
+        """Returns (factor, offset) of `part` as factor * index + offset, or None."""
         if part == expr.Name(index):
             return 1, expr.Literal(0)
         if not isinstance(part, expr.Binary):

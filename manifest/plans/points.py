@@ -32,12 +32,12 @@ class Discriminant:
 
     @property
     def key(self) -> str:
-        """How a message or comment writes it."""
+        """Returns the discriminant as messages and comments write it."""
         return f"present({self.name})" if self.presence else self.name
 
 
 class _Decided:
-    """The results of one term at the points of one enumeration, by the values of the discriminants that it reads."""
+    """The results for one term at the points of one enumeration, by the values of the discriminants that it reads."""
 
     def __init__(self, point: Point, term: expr.Expr) -> None:
         self.term = term  # kept, since its identity is the key to this
@@ -60,17 +60,17 @@ class Point:
 
     @functools.cached_property
     def values(self) -> dict[str, Any]:
-        """Values of parameters and dtype indices."""
+        """Returns the values of parameters and dtype indices."""
         return {d.name: value for d, value in self.assigned if not d.presence}
 
     @functools.cached_property
     def present(self) -> dict[str, bool]:
-        """Presence of tensors and Maybes; a Maybe whose value the point gives is present where that is not None."""
+        """Returns the presence of tensors and Maybes. A Maybe with a value at the point is present if not None."""
         maybes = {d.name: value is not None for d, value in self.assigned if None in d.values}
         return maybes | {d.name: value for d, value in self.assigned if d.presence}
 
     def fold(self, node: expr.Expr) -> expr.Expr:
-        """The expression with everything that the point decides worked out."""
+        """Returns the expression with all that the point decides worked out."""
         return self.once("fold", node, lambda: fold(node, self.values, self.present))
 
     def once(self, what: str, term: expr.Expr, make: Callable[[], Any]) -> Any:
@@ -93,7 +93,7 @@ class TooManyPointsError(Exception):
 
 
 class _Read:
-    """What some expressions test: names by truth or comparison, presences, and fields of algebraic values."""
+    """The names, presences and fields of algebraic values that some expressions test."""
 
     def __init__(self) -> None:
         self.tested: set[str] = set()
@@ -102,12 +102,12 @@ class _Read:
         self.fields: dict[str, set[str]] = {}
 
     def test(self, node: expr.Expr) -> None:
-        """`node` stands where its truth or its value decides."""
+        """Records what `node` tests, if its truth or value decides a branch."""
         if isinstance(node, (expr.Name, expr.Value)):
             self.tested.add(node.id if isinstance(node, expr.Name) else node.name)
         elif isinstance(node, expr.Field):
             self.fields.setdefault(node.name, set()).add(node.field)
-        elif isinstance(node, expr.Conditional):  # the arm that is chosen stands in its place
+        elif isinstance(node, expr.Conditional):  # the chosen branch takes its place
             self.test(node.then)
             self.test(node.otherwise)
 
@@ -147,7 +147,7 @@ class _Read:
 
 
 def discriminants(signature: Signature, read_by: Iterable[expr.Expr]) -> list[Discriminant]:
-    """The discriminants that decide an arm, a case or a presence in some of the expressions, in signature order.
+    """Returns the discriminants that decide a branch, case or presence in the expressions, in signature order.
 
     A Bool that is only handed to a primitive decides nothing here: the primitive takes either value.
     """
@@ -176,7 +176,7 @@ def discriminants(signature: Signature, read_by: Iterable[expr.Expr]) -> list[Di
 
 
 def _values(name: str, kind: kinds.Kind, read: _Read) -> tuple[Any, ...]:
-    """The values of a finite parameter or index that the expressions tell apart; none where they do not."""
+    """Returns the values of a finite parameter or index if the expressions depend on it, else ()."""
     if isinstance(kind, kinds.Bool) and name in read.tested | read.compared:
         return (False, True)
     if isinstance(kind, (kinds.Enum, kinds.DType)) and name in read.compared:
@@ -201,7 +201,7 @@ def _finite_fields(constructor: kinds.Constructor, wanted: set[str]) -> tuple[li
 
 
 def _arguments(signature: Signature, family: str, param: str) -> list[str]:
-    """Names that the applications of a family hand to its parameter."""
+    """Returns the names that applications of a family pass for its parameter."""
     position = list(signature.families[family].params).index(param)
     return [
         argument.id
@@ -222,7 +222,7 @@ def enumerate_points(found: list[Discriminant], restrictions: Iterable[expr.Expr
         raise TooManyPointsError(number)
     last: list[list[expr.Expr]] = [
         [] for _ in range(len(found) + 1)
-    ]  # a restriction, where the last that it reads is known
+    ]  # each restriction, at the last discriminant that it reads
     for restriction in restrictions:
         names = set(expr.names(restriction))
         last[max((at + 1 for at, one in enumerate(found) if one.name in names), default=0)].append(restriction)
@@ -240,7 +240,7 @@ def enumerate_points(found: list[Discriminant], restrictions: Iterable[expr.Expr
 
 
 def domain_restrictions(signature: Signature) -> list[expr.Expr]:
-    """The shape rules that read nothing but discriminants: they are applied before branches are chosen."""
+    """Returns the shape rules that read only discriminants. `check` applies them before it chooses branches."""
     return [rule.expr for rule in signature.rules if _reads_only_discriminants(signature, rule.expr)]
 
 

@@ -1,4 +1,4 @@
-"""Presence conditions, worked in: `present(t)` of a tensor with a shared tag is its condition."""
+"""Replaces `present(t)` of a conditional tensor by the tensor's condition."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tileops.manifest.model import Entry, Expression, Signature, Tensor
 
 
 def resolve(entry: Entry) -> Entry:
-    """The entry with each `present(t)` of a conditional tensor replaced by the condition; a cycle is left as it is."""
+    """Returns the entry with each `present(t)` of a conditional tensor replaced by the condition, cycles excepted."""
     conditions = conditions_of(entry.signature)
     if not conditions:
         return entry
@@ -49,7 +49,7 @@ def resolve(entry: Entry) -> Entry:
 
 
 def conditions_of(signature: Signature) -> dict[str, expr.Expr]:
-    """The condition of every tensor but those that a caller may leave out, conditions inside conditions worked in."""
+    """Returns the condition of every tensor that is not optional, with conditions inside conditions replaced."""
     always: dict[str, expr.Expr] = {
         name: expr.Literal(True)
         for name, tensor in signature.tensors.items()
@@ -69,7 +69,7 @@ def conditions_of(signature: Signature) -> dict[str, expr.Expr]:
 
 
 def substitute_presence(node: expr.Expr, conditions: dict[str, expr.Expr], but: str = "") -> expr.Expr:
-    """`node` with present(t) replaced by t's condition, for every t but `but`. Raises effort.ExhaustedError."""
+    """Returns `node` with present(t) replaced by t's condition, for every t but `but`. Raises ExhaustedError."""
 
     def condition(part: expr.Expr) -> expr.Expr | None:
         if isinstance(part, expr.Call) and part.function == "present" and len(part.args) == 1:

@@ -1,4 +1,4 @@
-"""Shapes at a discriminant point: type families applied, everything that the point decides folded away."""
+"""Shapes at a discriminant point, with type families applied and expressions folded."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tileops.manifest.plans.points import Point
 
 
 class NoCaseError(Exception):
-    """The family `family` has no case, or several, for what a point hands it; the message says which."""
+    """The family `family` has no case, or several cases, at a point; the message says which."""
 
     def __init__(self, family: str, message: str) -> None:
         super().__init__(message)
@@ -22,7 +22,7 @@ class NoCaseError(Exception):
 
 
 def shape_at(signature: Signature, tensor: Tensor, point: Point) -> expr.ShapeTerm:
-    """The axes of `tensor` at `point`; a family's discriminants must be among the point's. Raises NoCaseError."""
+    """Returns the axes of `tensor` at `point`, which has all discriminants of its family. Raises NoCaseError."""
     return point.once("shape", tensor.shape.expr, lambda: _applied(signature, tensor, point))
 
 
@@ -46,14 +46,14 @@ def _case(family: TypeFamily, args: dict[str, expr.Expr], point: Point) -> Famil
 
 
 def _given(arg: expr.Expr, point: Point) -> Any:
-    """What a matched argument is at the point: a literal's value, or an algebraic value."""
+    """Returns the value of a matched argument at the point: a literal's value, or an algebraic value."""
     if isinstance(arg, expr.Name):
         return point.values.get(arg.id)
     return arg.value if isinstance(arg, expr.Literal) else None
 
 
 def matches(pattern: Pattern, value: Any) -> bool:
-    """Whether a value is what a pattern asks for; True and 1 are not the same."""
+    """Returns whether a value matches a pattern. True and 1 differ."""
     if isinstance(value, AdtValue):
         return pattern.value == value.kind and all(
             dict(value.fields).get(name) == wanted for name, wanted in pattern.fields
@@ -62,7 +62,7 @@ def matches(pattern: Pattern, value: Any) -> bool:
 
 
 def substitute(node: expr.Expr, args: dict[str, expr.Expr]) -> expr.Expr:
-    """The expression with names replaced by expressions; for the axes of a family case. Raises effort.ExhaustedError.
+    """Returns the expression, as of a family case, with names replaced by expressions. Raises ExhaustedError.
 
     The variable of a comprehension is no such name, and takes another where an argument reads its own.
     """

@@ -1,4 +1,4 @@
-"""What the calls of an entry solve: indices that every call does, and those that only calls of some branches do."""
+"""The indices that every call of an entry solves, and those that only some branches solve."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Solved:
 
     @property
     def sometimes(self) -> frozenset[str]:
-        """Those that some calls solve and others do not."""
+        """Returns the names that some calls solve and others do not."""
         return frozenset(name for part in self.partly for _, names in part for name in names)
 
 
@@ -37,7 +37,7 @@ def missing(
     names: AbstractSet[str],
     read: Callable[[Point], set[str]],
 ) -> Iterator[tuple[set[str], Point, set[str]]]:
-    """(indices read, the point, those of them that no step solves there) of some terms, at each of their points.
+    """Yields (indices read, point, unsolved indices among them) for some terms, at each of their points.
 
     Args:
       domain: the points that the entry accepts.
@@ -64,7 +64,7 @@ def missing(
 
 
 def _reading(one: Discriminant) -> expr.Expr:
-    """A term that a discriminant decides, so that points are enumerated over it too."""
+    """Returns a term that reads a discriminant, so that points are enumerated over the discriminant."""
     name = expr.Name(one.name)
     if one.presence:
         return expr.Call("present", (name,))
@@ -75,7 +75,7 @@ def _reading(one: Discriminant) -> expr.Expr:
 
 
 def _agree(first: Point, second: Point) -> bool:
-    """Whether two points give the discriminants that they have in common the same values."""
+    """Returns whether two points give the same values to the discriminants that they share."""
     return all(
         second.present.get(one.name, value) == value
         if one.presence

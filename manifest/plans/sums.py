@@ -1,4 +1,4 @@
-"""Sums taken apart: the addends that names relate, together, and those that none does, each by itself."""
+"""Splits sums into groups of addends that share names."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tileops.manifest.language import expr
 
 
 def related(node: expr.Expr, names: Callable[[expr.Expr], frozenset[str]]) -> list[expr.Expr]:
-    """The sum of the addends that names relate, for each group of them; what reads no name comes first.
+    """Returns a sum for each group of addends that share names. Addends without names are the first group.
 
     Args:
       node: any expression; one that is no sum is its only addend.
@@ -27,7 +27,7 @@ def related(node: expr.Expr, names: Callable[[expr.Expr], frozenset[str]]) -> li
 
 
 def strict_parts(node: expr.Expr) -> Iterator[expr.Expr]:
-    """Parts that are evaluated whatever the others are, and that alone decide whether the whole has a value."""
+    """Yields the parts that are always evaluated, and that together decide whether the whole has a value."""
     total = isinstance(node, expr.Binary) and node.op in "+-*"
     if total or isinstance(node, (expr.ShapeTerm, expr.Tuple, expr.Splice)):
         for part in expr.children(node):

@@ -1,4 +1,4 @@
-"""Decision trees over discriminant points: what is decided at each point, points that agree grouped into one leaf."""
+"""Decision trees over discriminant points. Points with the same decision share a leaf."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ U = TypeVar("U")
 
 @dataclasses.dataclass(frozen=True)
 class Leaf(Generic[T]):
-    """What is decided at every point that leads here."""
+    """The decision at every point that leads here."""
 
     value: T
 

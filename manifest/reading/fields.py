@@ -1,4 +1,4 @@
-"""Reading typed fields out of positioned YAML nodes: every miss is one diagnostic, and the reading goes on."""
+"""Reads typed fields from YAML nodes. Each wrong field is one diagnostic, and reading goes on."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tileops.manifest.reading.forms import Form
 from tileops.manifest.reading.source import Mapping, Node, Scalar, Sequence
 
 _TYPE_NAMES = {str: "text", bool: "true or false", int: "an integer"}
-MAX_MEMBERS = 256  # of one mapping or list of an entry; an op has a tenth of it
+MAX_MEMBERS = 256  # per mapping or list of an entry; real ops have a tenth of it
 MAX_ROWS = 1000
 MAX_NAME = 80
 
@@ -45,13 +45,13 @@ class Fields:
         self._diagnostics.add(self.file, line or line_at(self._lines, path, 1), self.op, path, code, message)
 
     def form(self, node: Node | None, path: str, form: Form) -> Mapping:
-        """A mapping with the fields of a form; what is no such is reported as `mapping` does."""
+        """Returns a mapping with the fields of a form. Reports defects as `mapping` does."""
         return self.mapping(node, path, () if form.open else form.names, form.required)
 
     def mapping(
         self, node: Node | None, path: str, allowed: tuple[str, ...] = (), required: tuple[str, ...] = ()
     ) -> Mapping:
-        """A mapping with text keys; unknown, missing and non-text keys are reported. Empty where it is none."""
+        """Returns a mapping with text keys, empty if `node` is none. Reports unknown, missing and non-text keys."""
         if node is None:
             return Mapping({}, {}, 0)
         if not isinstance(node, Mapping):
@@ -74,7 +74,7 @@ class Fields:
         meant = set(misspelt.values())
         if node.partial:
             self.malformed.add(path)
-            meant.update(required)  # what was written and not read may be what is missing
+            meant.update(required)  # an unreadable key may be the missing one
         self.malformed.update(_join(path, key) for key in meant - kept.keys())
         for key in required:
             if key not in kept and key not in meant:
@@ -82,7 +82,7 @@ class Fields:
         return Mapping(kept, node.key_lines, node.line)
 
     def scalar(self, node: Node | None, path: str, wanted: type) -> Any:
-        """A scalar of one Python type; None where absent or reported."""
+        """Returns a scalar of one Python type, or None if it is absent or reported."""
         if node is None:
             return None
         if isinstance(node, Scalar) and type(node.value) is wanted:
@@ -150,7 +150,7 @@ class Fields:
         return count > most
 
     def plain(self, node: Node, path: str, mappings: bool = False) -> Any:
-        """A value of scalars and sequences, as tuples. A mapping is reported, unless `mappings` lets it be a dict."""
+        """Returns a value with sequences as tuples. Reports a mapping, unless `mappings` lets it be a dict."""
         if isinstance(node, Scalar):
             return node.value
         if isinstance(node, Sequence):

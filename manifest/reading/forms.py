@@ -1,4 +1,4 @@
-"""What the mappings of a spec file hold: the parser reads by this table, and the JSON Schema is written from it."""
+"""The table of the fields of spec files, which the parser and the JSON Schema share."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Holds:
 
 @dataclasses.dataclass(frozen=True)
 class Text(Holds):
-    """Non-empty text; of a pattern or among choices where it has such."""
+    """Non-empty text, which matches the pattern and is one of the choices, if there are any."""
 
     pattern: re.Pattern[str] | None = None
     choices: tuple[str, ...] = ()
@@ -48,7 +48,7 @@ class Flag(Holds):
 
 @dataclasses.dataclass(frozen=True)
 class Formula(Holds):
-    """An expression; where `flag` says so, true or false may stand for it."""
+    """An expression. If `flag` is set, true or false is allowed too."""
 
     flag: bool = False
 
@@ -98,7 +98,7 @@ class Items(Holds):
 
 @dataclasses.dataclass(frozen=True)
 class Members(Holds):
-    """A mapping of at least so many names, each to the same sort of thing.
+    """A mapping of at least so many names. All values have the same form.
 
     Attributes:
       names: what a name is; None: any key.
@@ -113,7 +113,7 @@ class Members(Holds):
 
 @dataclasses.dataclass(frozen=True)
 class Form(Holds):
-    """A mapping of these fields; one that is `open` may have others, which hold a Value."""
+    """A mapping of these fields. If it is `open`, it may have other fields, which hold a Value."""
 
     name: str
     summary: str
@@ -122,12 +122,12 @@ class Form(Holds):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of its fields, in the order in which an entry writes them."""
+        """Returns the names of the fields, in the order in which an entry writes them."""
         return tuple(self.fields)
 
     @property
     def required(self) -> tuple[str, ...]:
-        """Those that must be there."""
+        """Returns the names of the required fields."""
         return tuple(name for name, field in self.fields.items() if field.required)
 
     def reserved(self, field: str) -> Mapping[str, str]:
@@ -139,7 +139,7 @@ class Form(Holds):
 
 @dataclasses.dataclass(frozen=True)
 class Field:
-    """One field: what it holds, one line on what it means, and whether it must be there."""
+    """One field: what it holds, one line on its meaning, and whether it is required."""
 
     holds: Holds
     summary: str

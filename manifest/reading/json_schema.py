@@ -1,4 +1,4 @@
-"""JSON Schema (draft 2020-12) of spec files and of types.yaml, from the table that the parser reads by.
+"""Writes the JSON Schema (draft 2020-12) of spec files and of types.yaml from the parser's table of fields.
 
 A schema is for editors: it completes fields and refuses what the parser refuses for its form alone. What needs to read
 an expression, or two places together, is the validator's. Keywords are those that a reader of draft 7 knows too.
@@ -23,19 +23,19 @@ _TENSOR_TYPES = ["torch.Tensor", "torch.Tensor | None"]
 
 
 def spec_schema() -> Json:
-    """The schema of a spec file."""
+    """Returns the schema of a spec file."""
     return _Writer().document(
         "A spec file of the manifest: ops by name", forms.Members(forms.ENTRY, least=1, names=forms.OP_NAME)
     )
 
 
 def types_schema() -> Json:
-    """The schema of types.yaml."""
+    """Returns the schema of types.yaml."""
     return _Writer().document("types.yaml of the manifest: algebraic types by name", forms.ALGEBRAIC_TYPES)
 
 
 class _Writer:
-    """Writes one document; forms and the sorts of text stand in its `$defs`, each once."""
+    """Writes one document. Each form and each sort of text is in its `$defs` once."""
 
     def __init__(self) -> None:
         self._defs: dict[str, Json] = {}
@@ -159,7 +159,7 @@ class _Writer:
         }
 
     def _name(self, reserved: Mapping[str, str]) -> Json:
-        """A name; where more are reserved than everywhere, what is besides."""
+        """Returns the schema of a name that is none of the reserved ones."""
         everywhere = self._shared(
             "name",
             {"pattern": f"^{names.NAME.pattern}$", "not": {"enum": sorted({*keyword.kwlist, *names.RESERVED_NAMES})}},
@@ -183,7 +183,7 @@ class _Writer:
 
 
 def _whole(pattern: re.Pattern[str]) -> str:
-    """The pattern of a whole text, for readers whose \\w is not Python's."""
+    """Returns the pattern of a whole text, for readers whose \\w is not Python's."""
     return f"^{pattern.pattern.replace(chr(92) + 'w', '[A-Za-z0-9_]')}$"
 
 
@@ -202,7 +202,7 @@ def _together(field: str, needs: str) -> Json:
     return {"if": {"required": [field]}, "then": {"required": [needs]}}
 
 
-# What the fields of one form ask of each other.
+# What the fields of one form require of each other.
 _ACROSS: dict[str, Json] = {
     "param": {
         "if": {"anyOf": [{"required": ["dtype"]}, {"required": ["shape"]}]},

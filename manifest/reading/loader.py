@@ -1,4 +1,4 @@
-"""Loads spec files: one mapping from op name to entry per file, names distinct across files, and types.yaml."""
+"""Loads spec files, each a mapping from op name to entry, and types.yaml."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from tileops.manifest.reading.parse_types import parse_adts
 
 @dataclasses.dataclass(frozen=True)
 class Manifest:
-    """Entries by op name, in file then source order, and every defect found while reading them."""
+    """The entries by op name, in the order of files and lines, and every defect found while reading them."""
 
     entries: dict[str, Entry]
     diagnostics: Diagnostics
 
 
 def spec_files(spec_dir: str) -> list[str]:
-    """The spec files of a folder, sorted. Raises FileNotFoundError where there is none."""
+    """Returns the spec files of a folder, sorted. Raises FileNotFoundError if there is none."""
     files = sorted(str(path) for path in pathlib.Path(spec_dir).glob("*.yaml"))
     if not files:
         raise FileNotFoundError(f"{spec_dir}: no spec file (*.yaml)")
@@ -56,7 +56,7 @@ def load(files: list[str]) -> Manifest:
 
 
 def op_names(files: list[str]) -> list[str]:
-    """The names of the ops in spec files, whose defects are the business of whoever loads them."""
+    """Returns the names of the ops in spec files, and reports no defect of them."""
     roots = (source.read(path, path, Diagnostics()) for path in files if pathlib.PurePath(path).name != TYPES_FILE)
     return [op for root in roots if isinstance(root, source.Mapping) for op in root.entries if isinstance(op, str)]
 

@@ -1,4 +1,4 @@
-"""From positioned YAML nodes to the model: one entry at a time, each defect reported once."""
+"""Makes the model of one entry from YAML nodes, and reports each defect once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def parse_entry(
     diagnostics: Diagnostics,
     adts: Mapping[str, kinds.Adt] | None = MappingProxyType({}),
 ) -> Entry:
-    """The entry `op`; what could not be read is reported and listed in `Entry.malformed`.
+    """Returns the entry `op`. Reports what it could not read, and lists it in `Entry.malformed`.
 
     Args:
       op: the entry's name, the key under which it stands.
@@ -67,7 +67,7 @@ def _roofline(fields: Fields, block: Node) -> dict[str, RooflineField] | None:
     found = fields.mapping(block, "roofline")
     if "roofline" in fields.malformed:
         return None
-    return {  # any value is read: what is no text the roofline analysis refuses
+    return {  # any value is read; the roofline analysis refuses what is no text
         name: RooflineField(value=fields.plain(value, f"roofline.{name}", mappings=True), line=value.line)
         for name, value in found.entries.items()
     }
@@ -134,7 +134,7 @@ def _composition(fields: Fields, node: Node | None) -> tuple[Stage, ...]:
             fields.report(f"{path}.name", "M014", f"the stage {name!r} is named already")
             continue
         named.add(name)
-        if not (runs["op"] and runs["kernel"]):  # of two, which is meant is not known
+        if not (runs["op"] and runs["kernel"]):  # if both are named, it is not known which is meant
             stages.append(
                 Stage(
                     name=name,

@@ -16,14 +16,14 @@ from tileops.manifest.reading.source import Node, Scalar, line_of
 
 
 def parse_signature(fields: Fields, node: Node | None, adts: Mapping[str, kinds.Adt]) -> Signature:
-    """The signature; what could not be read is reported and left out."""
+    """Returns the signature. Reports what it could not read, and leaves it out."""
     return _SignatureParser(fields, adts).parse(node)
 
 
 def expression(
     fields: Fields, node: Node | None, place: str, parse: Callable[[str], expr.Expr] = expr_parser.parse
 ) -> Expression | None:
-    """An expression field; None where absent or reported."""
+    """Returns an expression field, or None if it is absent or reported."""
     found = fields.parsed(node, place, parse)
     return None if found is None else Expression(text=found[0], expr=found[1], line=line_of(node))
 
@@ -60,7 +60,7 @@ class _SignatureParser:
         if isinstance(outputs, MappingNode) and not outputs.entries:
             self._fields.report("signature.outputs", "M010", "must name at least one tensor")
         self._check_order(signature)
-        for name in self._twice:  # which of the two is meant is not known, so that neither says anything
+        for name in self._twice:  # it is not known which of the two is meant, so neither is used
             self._fields.malformed.add(f"{self._taken[name]}.{name}")
             for members in (
                 signature.forall,
@@ -75,7 +75,7 @@ class _SignatureParser:
         return signature
 
     def _members(self, node: Node | None, section: str, build: Callable[[str, Node, str], Any]) -> dict[str, Any]:
-        """Named members of one section; names are distinct across all of them."""
+        """Returns the members of one section by name. Names are distinct across all sections."""
         path = f"signature.{section}"
         found = self._fields.mapping(node, path)
         reserved = forms.SIGNATURE.reserved(section)
@@ -128,7 +128,7 @@ class _SignatureParser:
         )
 
     def _object(self, text: str, kind: kinds.Kind, place: str) -> None:
-        """A parameter that is an object without a form in YAML, which no row can write."""
+        """Reports a parameter that is an object, which no row can write, unless it may be None."""
         if "torch.Tensor" in text:
             self._fields.report(
                 f"{place}.type", "M012", "a tensor that __init__ takes has dtype and shape: write both beside the type"
@@ -139,7 +139,7 @@ class _SignatureParser:
             )
 
     def _constant(self, name: str, text: str, body: MappingNode, place: str, constants: dict[str, Tensor]) -> None:
-        """A construction-time tensor: a parameter of type torch.Tensor that states dtype and shape."""
+        """Reads a construction-time tensor: a parameter of type torch.Tensor with dtype and shape."""
         if text not in ("torch.Tensor", "torch.Tensor | None") or not {"dtype", "shape"} <= body.entries.keys():
             self._fields.report(
                 place,
@@ -205,7 +205,7 @@ class _SignatureParser:
         return Tensor(name=name, dtype=dtype, shape=shape, contiguous=contiguous, line=body.line, **facts)
 
     def _condition(self, node: Node | None, place: str) -> Expression | None:
-        """A condition: `true`, or a discriminant as text; None where absent or `false`."""
+        """Returns a condition, written as `true` or an expression; None if it is absent, `false` or reported."""
         if isinstance(node, Scalar) and isinstance(node.value, bool):
             return Expression(text="true", expr=expr.Literal(True), line=node.line) if node.value else None
         return expression(self._fields, node, place)
@@ -222,7 +222,7 @@ class _SignatureParser:
         return tuple(self._fields.words(item, f"{path}[{at}]") for at, item in enumerate(items))
 
     def _check_order(self, signature: Signature) -> None:
-        """What a caller may leave out stands after what it must pass: inputs, and parameters that are no keywords."""
+        """Reports required inputs and positional parameters that follow optional ones."""
         optional = None
         for tensor in signature.inputs.values():
             if tensor.optional or tensor.when is not None:

@@ -21,7 +21,7 @@ _CONSTRUCTOR = re.compile(r"(?P<name>[A-Za-z_]\w*)(\((?P<fields>.*)\))?", re.ASC
 
 
 def read_kind(fields: Fields, found: kinds.Kind | str, place: str) -> kinds.Kind | None:
-    """The kind; None where the text was none, or names an algebraic type that could not be read, which is reported."""
+    """Returns the kind. Returns None if the text is no kind or names an unreadable algebraic type; reports both."""
     if isinstance(found, kinds.UnknownType) and not fields.types_readable:
         fields.malformed.add(place)  # it may be an algebraic type of the file that could not be read, which is reported
         return None
@@ -35,7 +35,7 @@ def read_kind(fields: Fields, found: kinds.Kind | str, place: str) -> kinds.Kind
 
 
 def family_param_kind(text: str, adts: Mapping[str, kinds.Adt]) -> kinds.Kind | str:
-    """Kind of a family's parameter: that of an index, Bool, Int, an enumeration or an algebraic type."""
+    """Returns the kind of a family's parameter: of an index, Bool, Int, an enumeration or an algebraic type."""
     named = {"Bool": kinds.BOOL, "Int": kinds.INT, **adts}
     if text in named:
         return named[text]
@@ -49,7 +49,7 @@ def family_param_kind(text: str, adts: Mapping[str, kinds.Adt]) -> kinds.Kind | 
 
 
 def parse_family(fields: Fields, name: str, node: Node, place: str, adts: Mapping[str, kinds.Adt]) -> TypeFamily | None:
-    """A type family, `{params, match, cases}`; None where a part of it was reported."""
+    """Returns a type family, `{params, match, cases}`, or None if a part of it was reported."""
     before = len(fields.malformed)
     body = fields.form(node, place, forms.TYPE_FAMILY)
     params: dict[str, kinds.Kind] = {}
@@ -85,7 +85,7 @@ def parse_family(fields: Fields, name: str, node: Node, place: str, adts: Mappin
 
 
 def _case(fields: Fields, key: Any, node: Node, place: str, width: int | None) -> FamilyCase | None:
-    """One case; `width` is the number of discriminants, None where it is not known."""
+    """Returns one case, or None if reported. `width` is the number of discriminants, None if it is not known."""
     found = fields.parsed(node, place, expr_parser.parse_shape, node.line)
     if found is None or width is None:
         return None
@@ -98,7 +98,7 @@ def _case(fields: Fields, key: Any, node: Node, place: str, width: int | None) -
 
 
 def _parts(key: Any) -> list[Any]:
-    """`(True, Padded(block=4))` as its parts, each still text."""
+    """Returns the parts of a key such as `(True, Padded(block=4))`, each as text."""
     if not isinstance(key, str) or not (key.startswith("(") and key.endswith(")")):
         return [key]
     parts, depth, start = [], 0, 1
@@ -111,7 +111,7 @@ def _parts(key: Any) -> list[Any]:
 
 
 def _pattern(part: Any) -> Pattern | None:
-    """A literal, or a constructor that may constrain finite fields; None for anything else."""
+    """Returns a literal, or a constructor that may constrain finite fields; None for anything else."""
     if not isinstance(part, str):
         return Pattern(part) if isinstance(part, (bool, int)) else None
     try:
@@ -135,7 +135,7 @@ def _pattern(part: Any) -> Pattern | None:
 
 
 def parse_adts(root: Node | None, file: str, diagnostics: Diagnostics) -> dict[str, kinds.Adt] | None:
-    """The algebraic types of types.yaml: `{Name: {constructors: {C: {class, fields}}}}`.
+    """Returns the algebraic types of types.yaml: `{Name: {constructors: {C: {class, fields}}}}`.
 
     One with defects has no constructors. None where the document could not be read, so that no name of a type is known.
     """
@@ -164,7 +164,7 @@ def parse_adts(root: Node | None, file: str, diagnostics: Diagnostics) -> dict[s
 
 
 def _field_kind(text: str, types: Collection[str]) -> kinds.Kind | str:
-    """Kind of a constructor's field: what has a form in YAML and is the same to every call."""
+    """Returns the kind of a constructor's field, which has a form in YAML, or a string that says what is wrong."""
     found = kinds.parameter_kind(text)
     if text in types or isinstance(found, kinds.Kind) and isinstance(found.given, (kinds.Opaque, kinds.DType)):
         return (
@@ -203,7 +203,7 @@ def _constructor(fields: Fields, name: str, node: Node, place: str, names: Colle
 def _invariant(
     fields: Fields, node: Node | None, place: str, members: Mapping[str, kinds.Kind], above: str
 ) -> tuple[str, expr.Expr] | None:
-    """A condition on the fields of a constructor; None where there is none or it is reported."""
+    """Returns the condition on the fields of a constructor, or None if it is absent or reported."""
     written = fields.parsed(node, place)
     if written is None:
         return None

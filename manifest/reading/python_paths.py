@@ -1,4 +1,4 @@
-"""Dotted paths of Python functions and classes that an entry names: what generated code may import."""
+"""Dotted paths of Python functions and classes that generated code may import."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import sys
 from tileops.manifest.language.text import shown
 from tileops.manifest.reading.forms import DOTTED_PATH
 
-# Where this project's formulas stand; the roofline document, 2.2.
+# The module of this project's formulas.
 FORMULAS = "tileops.perf.formulas"
 
 
 def path_problem(path: str) -> str:
-    """Why a dotted path is none that generated code may import; "" where it may.
+    """Returns why generated code may not import a dotted path, or "".
 
     Python's own modules are no part of a manifest: importing one may do anything, and none of them prices a call.
     """

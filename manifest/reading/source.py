@@ -1,4 +1,4 @@
-"""YAML with source positions: every key and value knows its line; nothing is kept silently twice."""
+"""Parses YAML into nodes that know their lines, and reports keys that appear twice."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import yaml
 from tileops.manifest.diagnostics import Diagnostics
 from tileops.manifest.reading import scalars
 
-# Far above any real spec file (the largest family of a 200-op library is about 4,000 lines), far below what hurts.
+# Far above any real spec file (the largest family of a library of 200 ops has about 4,000 lines), and cheap to read.
 MAX_BYTES = 4 << 20
 MAX_NODES = 100_000
 MAX_DEPTH = 32
@@ -20,7 +20,7 @@ _LINE_ENDS = re.compile("[\x85\u2028\u2029]")
 
 @dataclasses.dataclass(frozen=True)
 class Scalar:
-    """A YAML scalar as Python value: str, int, float (no NaN), bool or None."""
+    """A YAML scalar as a Python value: str, int, float (no NaN), bool or None."""
 
     value: Any
     line: int
@@ -80,7 +80,7 @@ def lines(node: Node, depth: int, path: str = "") -> dict[str, int]:
 
 
 class _TooLargeError(Exception):
-    """A document passes a bound; carries the line where it does."""
+    """A document exceeds a bound, on the line `line`."""
 
     def __init__(self, line: int, what: str) -> None:
         super().__init__(what)
@@ -88,7 +88,7 @@ class _TooLargeError(Exception):
 
 
 def read(path: str, file: str, diagnostics: Diagnostics) -> Node | None:
-    """Parse the file at `path`; defects go to `diagnostics` under the name `file`. None where nothing can be read."""
+    """Returns the parsed file at `path`, or None if unreadable. `diagnostics` takes defects under the name `file`."""
     try:
         with open(path, "rb") as stream:
             data = stream.read(MAX_BYTES + 1)
@@ -99,7 +99,7 @@ def read(path: str, file: str, diagnostics: Diagnostics) -> Node | None:
 
 
 def parse(data: bytes, file: str, diagnostics: Diagnostics) -> Node | None:
-    """Parse YAML bytes into positioned nodes; any bytes give nodes or diagnostics, never an exception."""
+    """Returns the nodes of YAML bytes, or None. Any bytes give nodes or diagnostics, never an exception."""
     if len(data) > MAX_BYTES:
         diagnostics.add_of_file(file, 1, "M003", f"larger than {MAX_BYTES >> 20} MiB")
         return None
@@ -111,15 +111,15 @@ def parse(data: bytes, file: str, diagnostics: Diagnostics) -> Node | None:
             diagnostics.add_of_file(
                 file, line, "M005", f"U+{ord(found[0]):04X} ends a line to some readers of YAML alone; remove it"
             )
-            return None  # lines are counted otherwise from there on
+            return None  # the parser counts lines differently from here on
         loader = _LOADER(data)
         return _Builder(loader, file, diagnostics).document()
     except _TooLargeError as error:
         diagnostics.add_of_file(file, error.line, "M003", str(error))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        code = "M003" if "nesting" in (error.problem or "") else "M001"  # the parser's own bound, where it looks ahead
-        last = data.count(b"\n") + (not data.endswith(b"\n"))  # a parser that wants more stands behind it
+        code = "M003" if "nesting" in (error.problem or "") else "M001"  # the parser has a bound of its own
+        last = data.count(b"\n") + (not data.endswith(b"\n"))  # a parser that expects more text is behind the last line
         line = min(mark.line + 1, last) if mark else 1
         diagnostics.add_of_file(file, max(line, 1), code, f"not YAML: {error.problem or error.context}")
     except UnicodeDecodeError as error:
@@ -135,13 +135,13 @@ def parse(data: bytes, file: str, diagnostics: Diagnostics) -> Node | None:
     return None
 
 
-# libyaml's parser where PyYAML was built with it: the same events, ten times as fast.
+# libyaml's parser if PyYAML was built with it: the same events, ten times as fast.
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclasses.dataclass(frozen=True)
 class _Anchored:
-    """What an alias stands for: the node, the number of values in it, and its levels."""
+    """The target of an alias: the node, the number of values in it, and its depth."""
 
     node: Node
     size: int
@@ -149,7 +149,7 @@ class _Anchored:
 
 
 class _Builder:
-    """Turns parse events into positioned nodes as they come, so that a bound stops the parser where it is passed.
+    """Turns parse events into nodes one by one, so that the parser stops where a bound is exceeded.
 
     Values are bounded in number (an alias counts as what it stands for) and in depth.
     """
@@ -163,7 +163,7 @@ class _Builder:
         self._anchors: dict[str, _Anchored | None] = {}
 
     def document(self) -> Node | None:
-        """The one document of the stream; None where there is none, which is reported."""
+        """Returns the one document of the stream. Reports no document, or several, and returns None."""
         self._loader.get_event()
         if self._loader.check_event(yaml.StreamEndEvent):
             self._diagnostics.add_of_file(self._file, 1, "M001", "holds no entry")
@@ -178,7 +178,7 @@ class _Builder:
         return root
 
     def _node(self, event: yaml.Event, depth: int, key_line: int = 0) -> Node:
-        """The node that begins with `event`. A collection is looked for at `key_line`, where its key stands."""
+        """Returns the node that begins with `event`. The line of a collection is `key_line`, the line of its key."""
         line = event.start_mark.line + 1
         if isinstance(event, yaml.AliasEvent):
             return self._alias(event.anchor, line, depth, key_line)
@@ -193,7 +193,7 @@ class _Builder:
         self._untagged(event.tag, line)
         before, outside, self._deepest = self._nodes, self._deepest, depth
         if event.anchor is not None:
-            self._anchors[event.anchor] = None  # not whole yet
+            self._anchors[event.anchor] = None  # not complete yet
         if isinstance(event, yaml.SequenceStartEvent):
             node = self._sequence(key_line or line, depth)
         else:
@@ -259,7 +259,7 @@ class _Builder:
         return Mapping(entries, key_lines, line, partial, frozenset(doubtful))
 
     def _scalar(self, event: yaml.ScalarEvent, line: int) -> Any:
-        """The value of a plain scalar by its form, and the text of any other."""
+        """Returns the value of a plain scalar by its form, and the text of any other scalar."""
         reading = self._reading(event)
         if reading.objection:
             self._report(line, "M005", reading.objection)
@@ -273,7 +273,7 @@ class _Builder:
         )
 
     def _untagged(self, tag: str | None, line: int) -> None:
-        """A tag would give a value a type that its form does not show, and some readers run code for one."""
+        """Reports a tag: it gives a value a type that its form does not show, and some readers run code for it."""
         if tag is not None:
             self._report(line, "M005", f"the tag {tag} is not read; write the value without it, and text in quotes")
 

@@ -1,4 +1,4 @@
-"""Plain values as YAML gives them, against kinds."""
+"""Checks plain values of YAML against kinds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tileops.manifest.language.evaluate import evaluate
 
 
 def fits(value: Any, kind: kinds.Kind) -> bool:
-    """Whether a plain value (lists as tuples, algebraic values as AdtValue) is of a kind."""
+    """Returns whether a plain value (lists as tuples, algebraic values as AdtValue) has a kind."""
     if isinstance(kind, kinds.Maybe):
         return value is None or fits(value, kind.item)
     if isinstance(kind, kinds.Union):
@@ -59,7 +59,7 @@ def _fulfils(written: dict[str, Any], constructor: kinds.Constructor) -> bool:
 
 
 def as_algebraic(value: Any, kind: kinds.Kind) -> Any:
-    """A mapping `{constructor: {field: value}}` where the kind is algebraic as an AdtValue; anything else as it is."""
+    """Returns `{constructor: {field: value}}` as an AdtValue if the kind is algebraic; any other value as it is."""
     inner = kind.given
     if isinstance(inner, kinds.Adt) and isinstance(value, dict) and len(value) == 1:
         ((name, fields),) = value.items()
@@ -90,13 +90,13 @@ def misfit(value: Any, kind: kinds.Kind, declared: str) -> str:
 
 
 def form_of(constructor: kinds.Constructor) -> str:
-    """How a value of a constructor is written, with the kinds of its fields and what they fulfil."""
+    """Returns how a value of a constructor is written, with the kinds of its fields and its invariant."""
     fields = ", ".join(f"{field}: {kind}" for field, kind in constructor.fields)
     where = f" where {constructor.invariant[0]}" if constructor.invariant is not None else ""
     return f"{{{constructor.name}: {{{fields}}}}}{where}"
 
 
 def shown(value: Any) -> str:
-    """A value in a message, with the hint that a number in quotes needs."""
+    """Returns a value as a message shows it, with a hint if it is a number in quotes."""
     slip = isinstance(value, str) and re.fullmatch(r"\d+e-?\d+", value)
     return f"{text.shown(value)}{' (a number has no quotes, a point and a sign: 1.0e-6)' if slip else ''}"

@@ -11,7 +11,7 @@ from tileops.manifest.language.dtypes import BITS
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CaseTensor:
-    """A tensor of a case with its extents; `values` is (generator, arguments) of a metadata tensor."""
+    """A tensor of a case with its shape. `values` is (generator, arguments) of a metadata tensor."""
 
     name: str
     dtype: str
@@ -20,7 +20,7 @@ class CaseTensor:
 
     @property
     def bytes(self) -> int:
-        """Size in bytes."""
+        """Returns the size in bytes."""
         return math.prod(self.shape) * BITS[self.dtype] // 8
 
 

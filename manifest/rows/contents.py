@@ -1,4 +1,4 @@
-"""Contents of metadata tensors against their dtypes: generators make integers, and a dtype holds some of them alone."""
+"""Checks that a metadata tensor's dtype can store the integers that its generator makes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NO_SIGN = "float8_e8m0fnu"
 
 
 def all_held(within: tuple[int, int] | None, dtype: str) -> bool:
-    """Whether the dtype surely holds every integer between the two of `within`."""
+    """Returns whether the dtype surely stores every integer between the two of `within`."""
     if within is None or dtype == _NO_SIGN:
         return False
     if dtypes.category(dtype) in ("bool", "int"):

@@ -1,4 +1,4 @@
-"""What a row binds while it is worked out: values of expressions, contents of metadata tensors, and the tensors."""
+"""The values that a row binds: expressions, contents of metadata tensors, and the tensors."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from tileops.manifest.rows.cases import CaseTensor
 
 MAX_RANK = 64  # PyTorch's own
 VALUES_A_STEP = 16
-MAX_LIST = 2**16  # items that a generator is handed, which generated code writes out
+MAX_LIST = 2**16  # items of a generator's argument, which generated code writes out
 
 
 class RefusedError(Exception):
-    """A row does not fit; carries the field and the message."""
+    """A row does not fit its entry."""
 
     def __init__(self, message: str, code: str = "M060", field: str = "") -> None:
         super().__init__(message)
@@ -33,7 +33,7 @@ class RefusedError(Exception):
 
 
 class RowValues:
-    """Values of a row's names, and what follows from them.
+    """The values of a row's names, and what follows from them.
 
     Attributes:
       known: every parameter, index and let that is known by now, by name.
@@ -49,7 +49,7 @@ class RowValues:
         self._made: dict[str, np.ndarray] = {}
 
     def value(self, what: str, node: expr.Expr) -> Any:
-        """The value of an expression. Raises RefusedError, naming `what` it is of, where it has none."""
+        """Returns the value of an expression. Raises RefusedError, which names `what`, if there is none."""
         try:
             return evaluate(node, self.known, self.present)
         except UnknownNameError as error:
@@ -61,7 +61,7 @@ class RowValues:
         return tuple(self.value(what, arg) for arg in call.args)
 
     def extent(self, tensor: Tensor) -> Extent:
-        """What the tensor's generator gives. Raises RefusedError where it cannot."""
+        """Returns the extent of the tensor's generator call. Raises RefusedError if the call is invalid."""
         if tensor.name not in self._extents:
             call = _filling(tensor)
             arguments = self._arguments(call, f"the values of {tensor.name}")
@@ -80,14 +80,14 @@ class RowValues:
             call = _filling(tensor)
             seed = generators.tensor_seed(
                 self._entry.op, self._case_id, tensor.name
-            )  # the very one of the case's calls
+            )  # the same seed as in the case's calls
             self._made[tensor.name] = generators.generate(
                 call.function, self._arguments(call, f"the values of {tensor.name}"), seed
             )
         return self._made[tensor.name]
 
     def tensor(self, tensor: Tensor, point: Point) -> CaseTensor:
-        """The tensor as the row's call has it. Raises RefusedError where there can be no such tensor."""
+        """Returns the tensor of the row's call. Raises RefusedError if there can be no such tensor."""
         shape = self.value(f"the shape of {tensor.name}", shape_at(self._entry.signature, tensor, point))
         if len(shape) > MAX_RANK:
             raise RefusedError(
@@ -130,7 +130,7 @@ class RowValues:
                     raise RefusedError(f"the contents of {tensor.name} do not satisfy {required.text}", "M064")
 
     def _read_contents(self, call: expr.Expr) -> None:
-        """Bind the contents of the metadata tensors that a requirement names."""
+        """Binds the contents of the metadata tensors that a requirement names."""
         for name in expr.names(call):
             other = self._entry.signature.inputs.get(name)
             if other is not None and other.values is not None and self.present[name]:
@@ -141,5 +141,5 @@ class RowValues:
 
 
 def _filling(tensor: Tensor) -> expr.Call:
-    """The call of the generator that fills a metadata tensor."""
+    """Returns the call of the generator that fills a metadata tensor."""
     return expect(expect(tensor.values, Expression).expr, expr.Call)

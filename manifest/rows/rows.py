@@ -1,4 +1,4 @@
-"""Instantiates workload rows: which call each describes, and that the tensors of the call infer back to the row."""
+"""Makes the cases of workload rows, and checks that the tensors of each case infer back to the row."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tileops.manifest.rows.row_values import RefusedError, RowValues
 
 
 def instantiate(entry: Entry, plan: Plan, diagnostics: Diagnostics) -> list[Case]:
-    """The cases of an entry's rows; a row that does not fit is reported and left out.
+    """Returns the cases of an entry's rows. Reports rows that do not fit, and leaves them out.
 
     Args:
       entry: the entry.
@@ -59,7 +59,7 @@ def instantiate(entry: Entry, plan: Plan, diagnostics: Diagnostics) -> list[Case
 
 
 def check_coverage(entry: Entry, cases: list[Case], diagnostics: Diagnostics) -> None:
-    """Every optional tensor of an implemented entry is passed in one row and omitted in another."""
+    """Reports optional tensors of an implemented entry that no row passes, or that no row omits."""
     if entry.status != "implemented":
         return
     for section, tensors in (("params", entry.signature.constants), ("inputs", entry.signature.inputs)):
@@ -74,7 +74,7 @@ def check_coverage(entry: Entry, cases: list[Case], diagnostics: Diagnostics) ->
 
 
 class _Instance:
-    """One row with one dtype case, on its way to a Case.
+    """One row with one dtype case, of which it makes a Case.
 
     Attributes:
       faults: why the row does not fit; those that do not follow from each other, all of them.
@@ -89,7 +89,7 @@ class _Instance:
         self._bound = RowValues(entry, self._case_id())
 
     def case(self, plan: Plan) -> Case | None:
-        """The call that the row describes; None where it does not fit."""
+        """Returns the call that the row describes, or None if the row does not fit."""
         try:
             return self._case(plan)
         except RefusedError as error:
@@ -137,11 +137,11 @@ class _Instance:
         return self._as_case(written, constants, inputs, outputs)
 
     def _written(self) -> dict[str, Any]:
-        """The parameters that the row writes."""
+        """Returns the parameters that the row writes."""
         return {name: value for name, value in self._row.bindings.items() if name in self._signature.params}
 
     def _ordered(self) -> dict[str, str]:
-        """The dtype case in the order of `forall`."""
+        """Returns the dtype case in the order of `forall`."""
         return {name: self._dtypes[name] for name in self._signature.forall if name in self._dtypes}
 
     def _case_id(self) -> str:
@@ -185,7 +185,7 @@ class _Instance:
         return params
 
     def _chosen(self) -> None:
-        """The tensors that the row says it passes."""
+        """Checks the optional tensors that the row says it passes."""
         bound, some = self._signature.bound, self._row.some
         for name in dict.fromkeys(some):
             if some.count(name) > 1:
@@ -221,7 +221,7 @@ class _Instance:
             self._fault("dtype_cases", f"{self._dtypes} is none of the entry's dtype_combos")
 
     def _point(self, plan: Plan) -> Point:
-        """The discriminant point that the row's own values make."""
+        """Returns the discriminant point of the row's values."""
         signature = self._signature
         for step in plan.deciding:
             if step.index not in self._bound.known:
@@ -232,18 +232,18 @@ class _Instance:
                 raise RefusedError(f"the rule {rule.text!r} does not hold for this row")
         terms = [term for name in (*signature.tensors, *signature.lets) for term in item_terms(signature, name)]
         found = discriminants(signature, [*terms, *(rule.expr for rule in signature.rules)])
-        # A dtype index that the row does not assign decides nothing here; if the row's branch reads it, that is told.
+        # A dtype index that the row does not assign decides nothing here. It is reported if the row's branch reads it.
         return Point(tuple((one, self._value(one)) for one in found if one.presence or one.name in self._bound.known))
 
     def _value(self, one: Discriminant) -> Any:
         return self._bound.present[one.name] if one.presence else self._bound.known[one.name]
 
     def _has(self, one: Discriminant, value: Any) -> bool:
-        """Whether the row has this value of a discriminant."""
+        """Returns whether the row has this value of a discriminant."""
         return self._value(one) == value if one.presence else same(self._value(one), value)
 
     def _relevant(self, point: Point) -> list[str]:
-        """Indices that this row's branch reads: types, rules, generators and requirements."""
+        """Returns the indices that this row's branch reads in types, rules, generators and requirements."""
         read = set(needed_at(self._signature, point))
         for tensor in self._signature.bound.values():
             if self._bound.present[tensor.name]:
@@ -271,7 +271,7 @@ class _Instance:
         return written
 
     def _generated(self, point: Point) -> None:
-        """Indices that generators solve: the shape of what they give, against the tensor's own."""
+        """Solves indices from generators: the shape that a generator makes is the tensor's shape."""
         terms = self._filled(point)
         for name in self._row.bindings:
             if name in self._signature.forall and name in self._solvable(terms, self._bound.known.keys() - {name}):
@@ -282,7 +282,7 @@ class _Instance:
                 self._unify(self._signature.bound[name], waiting.pop(name))
 
     def _filled(self, point: Point) -> dict[str, expr.ShapeTerm]:
-        """The shapes of the tensors that generators fill."""
+        """Returns the shapes of the tensors that generators fill."""
         return {
             name: shape_at(self._signature, tensor, point)
             for name, tensor in self._signature.bound.items()
@@ -290,11 +290,11 @@ class _Instance:
         }
 
     def _ready(self, tensor: str, known: Collection[str]) -> bool:
-        """Whether all arguments of a tensor's generator are known."""
+        """Returns whether all arguments of a tensor's generator are known."""
         return all(name in known for name in expr.names(expect(self._signature.bound[tensor].values, Expression).expr))
 
     def _solvable(self, terms: dict[str, expr.ShapeTerm], known: Collection[str]) -> set[str]:
-        """The indices that generators solve where `known` are known."""
+        """Returns the indices that generators solve if `known` are known."""
         names = set(known)
         waiting = dict(terms)
         while ready := [name for name in waiting if self._ready(name, names)]:
@@ -324,7 +324,7 @@ class _Instance:
     def _complete(self, point: Point) -> None:
         missing = [name for name in self._relevant(point) if name not in self._bound.known]
         named, terms = {*self._bound.known, *missing}, self._filled(point)
-        # What a generator would solve, were the others written, follows from these.
+        # Once these are written, generators solve the others.
         unsolved = [name for name in missing if name not in self._solvable(terms, named - {name})]
         for name in unsolved or missing:
             self._fault(name, f"the index {name!r} is not written")
