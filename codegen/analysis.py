@@ -90,9 +90,7 @@ def analyse(entry: Entry, diagnostics: Diagnostics, checked: Checked | None = No
     """
     with effort.bounded() as allowed:
         if allowed.exhausted:
-            return Analysis(
-                emittable=False, unreached=("roofline: judging the signature took all the effort there is",)
-            )
+            return Analysis(emittable=False, unreached=("roofline: checking the signature took all the effort",))
         try:
             return _Analyser(entry, diagnostics, checked).run()
         except effort.ExhaustedError as error:
@@ -237,7 +235,7 @@ class _Analyser:
                     self._report(
                         path,
                         "R011",
-                        f"{name!r} is read where no input solves it ({point}); read it where one does, as in"
+                        f"{name!r} is read on a branch where no input solves it ({point}); read it only on the others, as in"
                         " `... if ... else 0`",
                     )
 

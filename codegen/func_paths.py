@@ -40,7 +40,7 @@ def _problem(module: str, name: str, found: object) -> str:
     if not isinstance(found, types.FunctionType):
         return f"{module}.{name} is no function but a {type(found).__name__}"
     if found.__module__ != module and not found.__module__.startswith(f"{module}."):
-        return f"{module}.{name} is a function of {found.__module__}; name it there"
+        return f"{module}.{name} is a function of {found.__module__}; name it by that module"
     if inspect.iscoroutinefunction(found) or inspect.isgeneratorfunction(found) or inspect.isasyncgenfunction(found):
         return f"{module}.{name} is a coroutine or a generator, and a formula returns (flops, bytes)"
     parameters = list(inspect.signature(found).parameters.values())
@@ -67,10 +67,7 @@ def _torch_import(module: types.ModuleType) -> str:
         else:
             continue
         if any(name.partition(".")[0] == "torch" for name in names):
-            return (
-                f"{module.__name__} imports torch (line {node.lineno}): formulas compute on what the call holds, NumPy"
-                " arrays"
-            )
+            return f"{module.__name__} imports torch (line {node.lineno}): formulas compute on the NumPy arrays of the call"
     return ""
 
 

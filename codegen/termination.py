@@ -26,7 +26,7 @@ def _within(signature: Signature, node: expr.Expr, outer: str) -> str:
     """Returns the same for a part that is evaluated at each step of the run over `outer` ("": evaluated once)."""
     if outer and _is_long(node):
         made = expr.to_source(node)
-        return f"makes {made} at each step of {outer}, which may be 2**40 items; write the sum out, or a func"
+        return f"makes {made} at each step of {outer}, which may be 2**40 items; write a closed form or a func"
     if is_range_sum(node) and not outer:  # inside a run it would cost time at each step
         return ""
     if not isinstance(node, expr.Comprehension):
@@ -36,7 +36,7 @@ def _within(signature: Signature, node: expr.Expr, outer: str) -> str:
     is_long = _is_long(sequence if let is None else let.expr)
     if outer and is_long:
         run = expr.to_source(sequence)
-        return f"runs over {run} at each step of {outer}, which may be 2**40 steps; write the sum out, or a func"
+        return f"runs over {run} at each step of {outer}, which may be 2**40 steps; write a closed form or a func"
     inner = expr.to_source(sequence) if is_long else outer
     parts = [node.element] if node.condition is None else [node.element, node.condition]
     every = [_within(signature, part, inner) for part in parts]

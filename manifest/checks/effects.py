@@ -16,7 +16,7 @@ def aliases(entry: Entry, unclear: set[str], report: Report) -> None:
     for tensor in entry.signature.inputs.values():
         path = f"signature.inputs.{tensor.name}"
         if tensor.write_only and tensor.mutated is None and f"{path}.mutated" not in entry.malformed:
-            report(f"{path}.write_only", "M050", "write_only needs a `mutated` that is true or a condition")
+            report(f"{path}.write_only", "M050", "write_only needs `mutated`, true or a condition")
     taken: dict[str, str] = {}
     for output in entry.signature.outputs.values():
         source = f"signature.inputs.{output.alias}"
@@ -35,9 +35,9 @@ def _alias_problem(signature: Signature, output: Tensor, taken: dict[str, str], 
     if source is None:
         return f"{shown(output.alias)} is no input"
     if source.mutated is None:
-        return f"the input {source.name!r} is never written, so no output is it"
+        return f"the input {source.name!r} is never written, so an output cannot be this input"
     if output.buffer:
-        return f"the output is the input {source.name!r} where that is written, so no `buffer` can be passed for it"
+        return f"the output is the input {source.name!r} if that is written, so it takes no `buffer`"
     if source.name in taken:
         return f"the input {source.name!r} is the output {taken[source.name]!r} already"
     if not unclear and (source.dtype.expr, source.shape.expr) != (output.dtype.expr, output.shape.expr):
@@ -53,7 +53,11 @@ def conditions(entry: Entry, report: Report) -> None:
         for tensor in tensors.values():
             path = f"signature.{section}.{tensor.name}"
             if tensor.name in circular:
-                report(f"{path}.{_FIELD[section]}", "M041", "asks for its own presence, directly or through others")
+                report(
+                    f"{path}.{_FIELD[section]}",
+                    "M041",
+                    "depends on its own presence, directly or through other tensors",
+                )
             if circular and tensor.when is not None and _asks_for(tensor) & asked.keys():
                 continue  # the condition is not known
             if tensor.when is not None:
@@ -87,7 +91,7 @@ def _condition(signature: Signature, path: str, condition: Expression, constant:
     except TooManyPointsError:
         return  # which the inference plan, or the price, reports
     if not found <= {expr.Literal(True), expr.Literal(False)}:
-        report(path, "M052", f"{shown(condition.text)} is not decided by the finite facts of a call alone; {_FINITE}")
+        report(path, "M052", f"{shown(condition.text)} does not depend on finite facts of a call only; {_FINITE}")
     elif found == {expr.Literal(True)}:
         report(
             path, constant, f"{shown(condition.text)} holds in every call that the rules accept; {_ALWAYS[constant]}"
@@ -96,5 +100,5 @@ def _condition(signature: Signature, path: str, condition: Expression, constant:
         report(path, constant, f"{shown(condition.text)} holds in no call that the rules accept; leave it out")
 
 
-_FINITE = "compare Bools, enums, dtypes and finite fields of algebraic values, and ask for presence"
-_ALWAYS = {"M050": "write true", "M052": "leave it out, for the tensor is always there"}
+_FINITE = "a condition may compare Bools, enums, dtypes and finite fields of algebraic values, and test presence"
+_ALWAYS = {"M050": "write true", "M052": "leave it out: the tensor is always there"}

@@ -25,7 +25,7 @@ def check_axes(
     """Checks that each axis is an integer, each run a sequence of integers, and no axis a type family."""
     for axis in term.axes:
         if isinstance(axis, expr.Subscript) and isinstance(axis.sequence, expr.Name) and axis.sequence.id in families:
-            report(FORM, f"{expr.to_source(axis)}: a type family is the whole shape, and no axis of one")
+            report(FORM, f"{expr.to_source(axis)}: a type family is a whole shape, not an axis of a shape")
             continue
         kind = kind_check.check(axis, names, report, facts)
         if kind is not None and not isinstance(axis, expr.Splice) and not declarations.is_integer(kind):
@@ -65,7 +65,9 @@ class FamilyCheck:
         )
         for family in self._signature.families.values():
             if family.name not in reached and not unclear:
-                self._report(f"signature.types.{family.name}", "M030", "is applied by no tensor")
+                self._report(
+                    f"signature.types.{family.name}", "M030", "is not applied by any tensor; apply it or remove it"
+                )
             self._cases(family)
 
     def _references(self, family: TypeFamily) -> set[str]:
@@ -79,7 +81,7 @@ class FamilyCheck:
         if family is None:
             if term.family not in self._broken:
                 known = ", ".join(self._signature.families) or "none"
-                report("M030", f"no type family {term.family!r}; there are: {known}")
+                report("M030", f"no type family is called {term.family!r}; there are: {known}")
             return
         if len(term.args) != len(family.params):
             report("M030", f"{term.family} takes {len(family.params)} arguments, not {len(term.args)}")
@@ -91,7 +93,7 @@ class FamilyCheck:
             if not kinds.fits(kind, wanted):
                 report("M022", f"argument {name!r} of {term.family} must be {wanted}, and is {kind}")
             elif name in family.match and not self._decides(arg, names):
-                report("M030", f"argument {name!r} of {term.family} chooses the case: write a parameter or present(t)")
+                report("M030", f"argument {name!r} of {term.family} selects the case; write a parameter or present(t)")
 
     def _decides(self, arg: expr.Expr, names: Scope) -> bool:
         """Returns whether each point decides an argument: a finite name or literal, or a condition on discriminants."""

@@ -76,7 +76,7 @@ def constants(entry: Entry, report: Report) -> None:
         for position, rule in enumerate(signature.rules):
             always = values.constant(signature, rule.expr)
             if always is not None:
-                message = "holds in every call, and says nothing" if always else "rejects every call"
+                message = "holds in every call; remove it" if always else "rejects every call"
                 report(f"signature.shape_rules[{position}]", "M027", f"{shown(rule.text)} {message}")
                 return
         domain = Domain(signature)

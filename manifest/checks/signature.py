@@ -207,7 +207,7 @@ class SignatureCheck:
             param = self._signature.params.get(name)
             kind = None if param is None else param.kind.given
             if isinstance(kind, (kinds.Real, kinds.Text, kinds.Opaque)):
-                self._report(path, "M022", f"{name!r} is {kind}, which takes no part in types")
+                self._report(path, "M022", f"{name!r} is {kind}, which a shape or dtype cannot read")
 
     def _tensor(self, path: str, tensor: Tensor) -> None:
         dtype = self._dtype(f"{path}.dtype", tensor.dtype)
@@ -221,7 +221,7 @@ class SignatureCheck:
         if dtype is not None and not isinstance(dtype.given, kinds.DType):
             self._report(path, "M022", f"must be a dtype, and is {dtype}")
         elif isinstance(dtype, Maybe):
-            self._report(path, "M025", f"{expression.text} may be None; write coalesce_dtype")
+            self._report(path, "M025", f"{expression.text} may be None; write coalesce_dtype(x, dtype)")
         return dtype
 
     def _shape(self, path: str, expression: Expression) -> None:
@@ -281,7 +281,7 @@ class SignatureCheck:
                 self._report(
                     path,
                     "M040",
-                    f"{one.name!r} decides which tensors or axes a call has, and no input that every call has is of"
+                    f"{one.name!r} decides which tensors or axes a call has, but no input of every call has"
                     f" dtype {one.name}; give one that dtype, or let a parameter decide",
                 )
         return found
@@ -327,11 +327,9 @@ class SignatureCheck:
             if name in told:
                 continue
             if is_value_list(kind) and name not in filled:
-                self._report(path, "M040", f"{name!r} is read by no generator, and is there for nothing else")
+                self._report(path, "M040", f"{name!r} is read by no generator; let a generator read it or remove it")
             elif not is_value_list(kind) and name not in read:
-                self._report(
-                    path, "M040", f"{name!r} stands in no shape, dtype, rule or generator, and so is solved by no call"
-                )
+                self._report(path, "M040", f"{name!r} is in no shape, dtype, rule or generator; use it or remove it")
 
     def _unsolved(self, names: list[str], point: Point) -> str:
         """Returns the message that indices are not solved at a point, and what would solve the first."""
@@ -344,7 +342,7 @@ class SignatureCheck:
             wanted = f"an input axis must be {name}, or a constant times {name} plus known terms"
         return (
             f"{' and '.join(map(repr, names))} {'is' if len(names) == 1 else 'are'} not solved by any input ({point});"
-            f" {wanted}, and that input not be optional"
+            f" {wanted}, and that input must not be optional"
         )
 
 

@@ -29,7 +29,9 @@ def check_stages(
         for stage in entry.stages:
             path = f"composition.stages[{stage.position}]"
             if entry.op in circular and (stage.op == entry.op or entry.op in reachable(stage.op, named)):
-                entry.report(diagnostics, path, "M070", f"{shown(stage.op)} runs {entry.op}, and so would run itself")
+                entry.report(
+                    diagnostics, path, "M070", f"{shown(stage.op)} runs {entry.op}, which would then run itself"
+                )
             elif stage.op and stage.op not in found and others is not None:
                 known = others() if known is None else known
                 if stage.op not in known:

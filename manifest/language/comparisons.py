@@ -33,7 +33,7 @@ def _between(
 ) -> str:
     never = _never_equal(op, left, other) or _never_equal(op, right, one)
     if never is not None:
-        return f"{left} {op} {right}: nothing there equals {shown(never.value)}"
+        return f"{left} {op} {right}: no value of the kind equals {shown(never.value)}"
     if op in _EQUALITIES and isinstance(left, Seq) and isinstance(right, Seq) and _lengths_differ(left, right):
         return f"{left} {op} {right}: {left.length} items never equal {right.length}"
     if op in _EQUALITIES and isinstance(one, expr.Tuple) and isinstance(other, expr.Tuple):
@@ -48,10 +48,10 @@ def _between(
     else:
         fine = all(isinstance(side, (Int, Real)) for side in (left, right))
     if not fine:
-        return f"{left} {op} {right} compares what can never be equal or ordered"
+        return f"{left} {op} {right} compares values that can never be equal or ordered"
     compared = right.item if op in _MEMBERSHIPS and isinstance(right, Seq) else right
     if op in (*_EQUALITIES, *_MEMBERSHIPS) and _bool_meets_number(left, compared):
-        return f"{left} {op} {right} may compare a Bool with a number; a Bool is none, and Python would take True for 1"
+        return f"{left} {op} {right} may compare a Bool with a number; a Bool is no number here, but Python would take True for 1"
     return ""
 
 

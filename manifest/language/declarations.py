@@ -99,7 +99,7 @@ def _counts(kind: Kind) -> bool:
 def _per_axis(args: list[Kind]) -> Kind | str:
     value, fallback = args[0], args[3:]
     if isinstance(value, (Maybe, kinds.NoneKind)) and not fallback:
-        return f"argument 1 of per_axis is {value}; where it may be None, write the fallback as argument 4"
+        return f"argument 1 of per_axis is {value}; if it may be None, write the fallback as argument 4"
     return _item([value, *fallback])
 
 
@@ -200,7 +200,7 @@ def check_call(name: str, args: list[Kind]) -> Kind | str:
     for position, arg in enumerate(args):
         wanted = declared.args[min(position, len(declared.args) - 1)]
         if not _fits(arg, wanted):
-            return f"argument {position + 1} of {name} is {arg}, and {_described(wanted)} is asked for"
+            return f"argument {position + 1} of {name} is {arg}; it must be {_described(wanted)}"
     return declared.result(args)
 
 

@@ -30,9 +30,7 @@ class Effort:
         """Counts steps. Raises ExhaustedError if none are left, and at every later call."""
         self._left -= steps
         if self._left < 0:
-            raise ExhaustedError(
-                f"takes more than {self.limit} steps to judge; no op needs it: make it smaller or split it"
-            )
+            raise ExhaustedError(f"takes more than {self.limit} steps to check; make it smaller or split it")
 
     def allow(self, steps: int) -> None:
         """Adds steps to those left, for work that has a bound of its own."""

@@ -184,14 +184,14 @@ def _named(name: str, values: Mapping[str, Any]) -> Any:
 def _checked(value: Any) -> Any:
     """Returns the value. Raises ValueError for a number of MAX_NUMBER or more."""
     if isinstance(value, int) and not -MAX_NUMBER < value < MAX_NUMBER:
-        raise ValueError("a number of 2**128 and more counts nothing")
+        raise ValueError("a number of 2**128 or more is too large for a size, count or price")
     return value
 
 
 def _check_product(values: Sequence[int]) -> None:
     """Raises ValueError for a product above MAX_NUMBER, before the product is computed, which could take long."""
     if 0 not in values and sum(abs(value).bit_length() - 1 for value in values) >= MAX_NUMBER.bit_length():
-        raise ValueError("a product of 2**128 and more counts nothing")
+        raise ValueError("a product of 2**128 or more is too large for a size, count or price")
 
 
 def _lookup(mapping: Mapping[str, Any], name: str) -> Any:

@@ -243,7 +243,7 @@ def substitute(node: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
     terms, depth = (0, 0) if result is node else measure(result)
     if terms > MAX_WORKED_TERMS or depth > MAX_WORKED_DEPTH:
         raise effort.ExhaustedError(
-            f"has, with what it refers to worked in, more than {MAX_WORKED_TERMS} terms or {MAX_WORKED_DEPTH} levels"
+            f"has, with the expressions that it refers to, more than {MAX_WORKED_TERMS} terms or {MAX_WORKED_DEPTH} levels"
         )
     return result
 

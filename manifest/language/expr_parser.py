@@ -95,11 +95,9 @@ def _python(text: str) -> ast.expr:
         raise ExprError(f"longer than {MAX_CHARS} characters")
     odd = odd_character(_STRINGS.sub("", text))
     if odd:  # Python would fold it into another letter, and read a name that nobody wrote
-        raise ExprError(f"{odd} stands outside a string; names and operators are ASCII")
+        raise ExprError(f"{odd} is outside a string; write names and operators in ASCII")
     if "#" in _STRINGS.sub("", text):  # Python would drop the rest of the line, and with it a part of the formula
-        raise ExprError(
-            "'#' starts no comment inside an expression; comments stand on lines of their own in YAML, outside the text"
-        )
+        raise ExprError("'#' starts no comment inside an expression; write comments on lines of their own in YAML")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what Python finds odd in a formula is judged here, not printed
@@ -138,7 +136,7 @@ class _Parser:
         if isinstance(value, float) and not math.isfinite(value):
             raise ExprError("a float literal must be finite; write inf for infinity")
         if isinstance(value, int) and value > MAX_INT:
-            raise ExprError(f"an integer literal above {MAX_INT} counts nothing")
+            raise ExprError(f"an integer literal is at most {MAX_INT}")
         if value is None or isinstance(value, (bool, int, float, str)):
             return Literal(value)
         raise self._refused(node)

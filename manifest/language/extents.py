@@ -39,7 +39,7 @@ def as_tensor(values: Sequence[int]) -> Extent:
 def prefix_sum(values: Sequence[int]) -> Extent:
     """Returns an extent whose range is the sum of the negative values to the sum of the others."""
     if sum(abs(value) for value in values) >= 2**63:
-        raise ValueError("the sums of the values pass int64's range")
+        raise ValueError("the sums of the values exceed int64's range")
     least, greatest = sum(value for value in values if value < 0), sum(value for value in values if value > 0)
     return _list(len(values), within=(least, greatest))
 

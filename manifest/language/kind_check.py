@@ -102,7 +102,7 @@ class _Checker:
         if name in self._scope.tensors:
             self._fail(
                 NAME,
-                f"{name!r} is a tensor; it may stand only inside present(...)"
+                f"{name!r} is a tensor; a tensor may be read only inside present(...)"
                 f"{' and bytes(...)' if self._scope.roofline else ''}",
             )
         else:
@@ -115,11 +115,11 @@ class _Checker:
         if meant:
             self._fail(DTYPE, f"{shown(name)} is no dtype; did you mean {meant}?")
         elif name in self._scope.lists:
-            self._fail(NAME, f"{name!r} is a Seq[Int], which rows hold for generators: no call knows it")
+            self._fail(NAME, f"{name!r} is a Seq[Int], which only rows have; only generators may read it")
         elif name in dtypes.BITS:
             self._fail(
                 NAME,
-                f"{name!r} is a dtype, which stands by itself only in the `dtype` of a tensor; compare with {name!r} in"
+                f"{name!r} is a dtype, which may be written without quotes only in the `dtype` of a tensor; compare with {name!r} in"
                 " quotes",
             )
         else:
@@ -136,10 +136,12 @@ class _Checker:
         if kind is None:
             return None
         if not isinstance(kind, Maybe):
-            self._fail(KIND, f"{node.name}.value: {node.name!r} is {kind}, which is never absent")
+            self._fail(KIND, f"{node.name}.value: {node.name!r} is {kind}, which is never None; leave out .value")
             return None
         if node.name not in facts.shown:
-            self._fail(PRESENCE, f"{node.name}.value is read where present({node.name}) is not known to hold")
+            self._fail(
+                PRESENCE, f"{node.name}.value is read without a guard; write `... if present({node.name}) else ...`"
+            )
             return None
         return _narrowed(node.name, kind.item, facts)
 
@@ -166,7 +168,7 @@ class _Checker:
             else:
                 self._fail(
                     PRESENCE,
-                    f"{node.name}.{node.field} is read where {node.name}.kind is not known to be {' or '.join(having)}",
+                    f"{node.name}.{node.field} is read without a guard that {node.name}.kind is {' or '.join(having)}",
                 )
             return None
         joined = found[0]
@@ -294,7 +296,7 @@ class _Checker:
             )
             return None
         if node.function == "range":
-            self._fail(FORM, "range may only be what a comprehension runs over")
+            self._fail(FORM, "range may be used only as the sequence of a comprehension")
             return None
         if is_range_sum(node):
             self._of_any_length.add(id(range_of(node)))
@@ -333,13 +335,13 @@ class _Checker:
             self._fail(NAME, f"present({name}): {name!r} is no tensor and no parameter that may be None")
             return None
         if not self._scope.roofline:
-            self._fail(NAME, f"bytes({name}) may stand only in roofline")
+            self._fail(NAME, f"bytes({name}) may be used only in roofline")
             return None
         if name not in self._scope.tensors:
             self._fail(NAME, f"bytes({name}): {name!r} is no tensor; the tensors are {', '.join(self._scope.tensors)}")
             return None
         if self._scope.tensors[name] and name not in facts.shown:
-            self._fail(PRESENCE, f"bytes({name}) is read where present({name}) is not known to hold")
+            self._fail(PRESENCE, f"bytes({name}) is read without a guard; write `... if present({name}) else 0`")
             return None
         return DIM
 
@@ -358,7 +360,7 @@ class _Checker:
             or node.variable in self._variables
         )
         if hidden or not may_be_variable(node.variable):
-            what = "hides a name of the entry" if hidden else "is no name that an entry could give"
+            what = "hides a name of the entry; choose another name" if hidden else "is no valid name"
             self._fail(NAME, f"the variable {shown(node.variable)} {what}")
             return None
         self._variables[node.variable] = sequence.item
@@ -377,7 +379,9 @@ class _Checker:
             and not isinstance(kind, (Int, Seq))
         ):
             text = expr.to_source(node.sequence)
-            self._fail(KIND, f"*{text} is {kind}, which may be one number; write each axis as per_axis({text}, i, n)")
+            self._fail(
+                KIND, f"*{text} is {kind}, which may be a single number; write each axis as per_axis({text}, i, n)"
+            )
             return None
         return None if kind is None else self._wanted(kind, Seq(INT), "*")
 

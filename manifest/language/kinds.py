@@ -257,7 +257,7 @@ def dtype_set(names: list[str]) -> DType | BadDType:
         if name not in BITS:
             return BadDType(f"{shown(name)} is no dtype; the dtypes are {', '.join(BITS)}")
     if len(set(names)) != len(names):
-        return BadDType("a dtype stands twice")
+        return BadDType("a dtype is there twice")
     return DType(tuple(names))
 
 
@@ -307,7 +307,7 @@ def parameter_kind(text: str, adts: Mapping[str, Adt] = MappingProxyType({})) ->
     optional = False
     parts = _split(text)
     if len(set(parts)) != len(parts):
-        return f"{shown(text)}: {shown(next(part for part in parts if parts.count(part) > 1))} stands twice"
+        return f"{shown(text)}: {shown(next(part for part in parts if parts.count(part) > 1))} is there twice"
     dtype_union = any(part in BITS and part != "bool" for part in parts)  # elsewhere `bool` is Python's
     for part in parts:
         if part in BITS and (part != "bool" or dtype_union):
@@ -331,7 +331,7 @@ def parameter_kind(text: str, adts: Mapping[str, Adt] = MappingProxyType({})) ->
     if not items:
         return f"{shown(text)} names no type"
     if len(items) > 1 and any(isinstance(item, (Adt, Opaque)) for item in items):
-        return f"{shown(text)}: an algebraic type or an object stands by itself, or beside None"
+        return f"{shown(text)}: an algebraic type or an object may be joined only with None"
     kind = items[0] if len(items) == 1 else Union(tuple(items))
     return Maybe(kind) if optional else kind
 
@@ -354,7 +354,7 @@ def _one_type(text: str, adts: Mapping[str, Adt]) -> Kind | str:
         if isinstance(kind, str):
             return kind
         if isinstance(kind.given, (Adt, Opaque)):
-            return f"{shown(text)}: a list or tuple holds no {kind}; make that a parameter of its own"
+            return f"{shown(text)}: a list or tuple cannot hold {kind}; make it a parameter of its own"
         inner.append(kind)
     if variadic or match[1] == "list":
         return Seq(inner[0])

@@ -62,7 +62,7 @@ def reduced(shape: Sequence[int], dim: int | Sequence[int] | None, keepdim: bool
     axes = set(builtins.range(rank)) if dim is None else set(_axes(dim, rank))
     if dim is not None and not axes:
         if empty == "reject":
-            raise ValueError("an empty dim is refused here")
+            raise ValueError("an empty dim is not allowed here")
         axes = set(builtins.range(rank)) if empty == "full" else set()
     return tuple(1 if axis in axes else size for axis, size in enumerate(shape) if keepdim or axis not in axes)
 
@@ -135,7 +135,7 @@ def per_axis(value: int | Sequence[int] | None, i: int, n: int, fallback: int | 
     if isinstance(given, int):
         return given
     if len(given) not in (1, n):
-        raise ValueError(f"{list(given)} has {len(given)} items; an int, one item or {n} items are asked for")
+        raise ValueError(f"{list(given)} has {len(given)} items; write an int, one item or {n} items")
     return given[i if len(given) == n else 0]
 
 
@@ -221,7 +221,7 @@ def _field(value: Any, name: str) -> Any:
         read = getattr(value, "field", None)
         return read(name) if callable(read) else getattr(value, name)
     except (AttributeError, KeyError):
-        raise ValueError(f"the layout {value} has no {name!r}") from None
+        raise ValueError(f"the layout {value} has no field {name!r}") from None
 
 
 def range(count: int) -> builtins.range:  # noqa: A001

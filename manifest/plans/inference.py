@@ -60,7 +60,7 @@ def infer(
         elif isinstance(step, plan_steps.SolveAxis):
             found = divided(shape[position(step)], step.factor, evaluate(step.offset, values, present))
             if found is None:
-                raise MismatchError(f"no {step.index} makes an axis of {step.tensor} {shape[position(step)]}")
+                raise MismatchError(f"no {step.index} gives an axis of {step.tensor} the size {shape[position(step)]}")
             values[step.index] = found
         elif isinstance(step, plan_steps.CheckAxis):
             wanted = evaluate(step.term, values, present)

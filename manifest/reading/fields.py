@@ -165,9 +165,9 @@ class Fields:
         if not NAME.fullmatch(name):
             self.report(path, "M013", f"{shown(name)} is no name: {_why_no_name(name)}")
         elif keyword.iskeyword(name):
-            self.report(path, "M013", f"{name!r} is a keyword of Python, whose arguments and attributes names become")
+            self.report(path, "M013", f"{name!r} is a keyword of Python, so no argument can have this name")
         elif name in reserved:
-            self.report(path, "M013", f"{name!r} is {reserved[name]}; name this otherwise, such as {name}_")
+            self.report(path, "M013", f"{name!r} is {reserved[name]}; choose another name, such as {name}_")
         else:
             return True
         return False

@@ -49,7 +49,7 @@ def load(files: list[str]) -> Manifest:
         for entry in _load_file(path, adts, diagnostics):
             if entry.op in entries:
                 first = entries[entry.op]
-                entry.report(diagnostics, "", "M015", f"the op stands in {first.file}:{first.line} already")
+                entry.report(diagnostics, "", "M015", f"the op is already in {first.file}:{first.line}")
             else:
                 entries[entry.op] = entry
     return Manifest(entries, diagnostics)
@@ -76,9 +76,9 @@ def _load_file(path: str, adts: dict[str, kinds.Adt] | None, diagnostics: Diagno
         diagnostics.add_of_file(file, 1, "M016", f"the file's name must be <family>[_<shard>].yaml, not {stem!r}")
     elif keyword.iskeyword(stem) or stem == FAMILIES:
         why = (
-            "emission writes a module of that name itself"
+            "the build writes a module of that name itself"
             if stem == FAMILIES
-            else "no module of Python can have that name"
+            else "a Python keyword cannot name a module"
         )
         diagnostics.add_of_file(file, 1, "M016", f"{stem!r} is no name of a family: {why}")
     if len(root.entries) > MAX_ENTRIES:

@@ -127,11 +127,11 @@ def _composition(fields: Fields, node: Node | None) -> tuple[Stage, ...]:
         if not {path, f"{path}.op", f"{path}.kernel"} & fields.malformed and ("op" in stage.entries) == (
             "kernel" in stage.entries
         ):
-            fields.report(path, "M070", "a stage is run by an op or by a kernel: name exactly one")
+            fields.report(path, "M070", "a stage is run by an op or a kernel; name exactly one of them")
         if name is None or not fields.name(name, f"{path}.name"):
             continue
         if name in named:
-            fields.report(f"{path}.name", "M014", f"the stage {name!r} is named already")
+            fields.report(f"{path}.name", "M014", f"another stage is called {name!r} already; rename one")
             continue
         named.add(name)
         if not (runs["op"] and runs["kernel"]):  # if both are named, it is not known which is meant

@@ -85,7 +85,7 @@ class _SignatureParser:
             if not self._fields.name(name, place, reserved):
                 continue
             if name in self._taken:
-                self._fields.report(place, "M014", f"{name!r} is declared in {self._taken[name]} already")
+                self._fields.report(place, "M014", f"{name!r} is declared in {self._taken[name]} already; rename one")
                 self._twice.add(name)
                 continue
             self._taken[name] = path
@@ -131,11 +131,11 @@ class _SignatureParser:
         """Reports a parameter that is an object, which no row can write, unless it may be None."""
         if "torch.Tensor" in text:
             self._fields.report(
-                f"{place}.type", "M012", "a tensor that __init__ takes has dtype and shape: write both beside the type"
+                f"{place}.type", "M012", "a construction-time tensor needs dtype and shape; write both beside the type"
             )
         elif not isinstance(kind, kinds.Maybe):
             self._fields.report(
-                f"{place}.type", "M012", f"no row can write a {kind}: take {kind} | None, with `default: null`"
+                f"{place}.type", "M012", f"no row can write a {kind}; write {kind} | None, with `default: null`"
             )
 
     def _constant(self, name: str, text: str, body: MappingNode, place: str, constants: dict[str, Tensor]) -> None:
@@ -218,7 +218,7 @@ class _SignatureParser:
 
     def _combos(self, node: Node | None) -> tuple[dict[str, str], ...]:
         path = "signature.dtype_combos"
-        items = self._fields.sequence(node, path, least="combination; left out, every one is accepted")
+        items = self._fields.sequence(node, path, least="combination; without this field every combination is accepted")
         return tuple(self._fields.words(item, f"{path}[{at}]") for at, item in enumerate(items))
 
     def _check_order(self, signature: Signature) -> None:
@@ -231,7 +231,7 @@ class _SignatureParser:
                 self._fields.report(
                     f"signature.inputs.{tensor.name}",
                     "M012",
-                    f"a required input stands after the optional {optional!r}; put optional inputs last",
+                    f"a required input follows the optional {optional!r}; put optional inputs last",
                 )
         defaulted = None
         for param in (param for param in signature.params.values() if not param.kw_only):
@@ -241,5 +241,5 @@ class _SignatureParser:
                 self._fields.report(
                     f"signature.params.{param.name}",
                     "M012",
-                    f"has no default and stands after {defaulted!r}, which has one; put it before, or make it kw_only",
+                    f"has no default and follows {defaulted!r}, which has one; put it before, or make it kw_only",
                 )

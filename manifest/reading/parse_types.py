@@ -62,7 +62,7 @@ def parse_family(fields: Fields, name: str, node: Node, place: str, adts: Mappin
     match = fields.texts(body.entries.get("match"), f"{place}.match", least="parameter")
     for position, text in enumerate(match):
         if text in match[:position]:
-            fields.report(f"{place}.match", "M030", f"{shown(text)} stands twice", body.line)
+            fields.report(f"{place}.match", "M030", f"{shown(text)} is there twice", body.line)
         elif text in params and not isinstance(params[text], (kinds.Bool, kinds.Enum, kinds.Adt)):
             fields.report(f"{place}.match", "M030", f"{text!r} is {params[text]}, which has no finite set of values")
         elif text not in params and not {f"{place}.params", f"{place}.params.{text}"} & fields.malformed:
@@ -215,5 +215,5 @@ def _invariant(
     if kind is not None and not isinstance(kind, kinds.Bool):
         fields.report(place, "M022", f"must be Bool, and is {kind}")
     elif kind is not None and not expr.names(found):
-        fields.report(place, "M027", f"{shown(text)} reads no field, and so decides nothing")
+        fields.report(place, "M027", f"{shown(text)} reads no field; write a condition on the fields, or remove it")
     return written

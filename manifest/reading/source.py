@@ -109,7 +109,7 @@ def parse(data: bytes, file: str, diagnostics: Diagnostics) -> Node | None:
         if found:
             line = found.string.count("\n", 0, found.start()) + 1
             diagnostics.add_of_file(
-                file, line, "M005", f"U+{ord(found[0]):04X} ends a line to some readers of YAML alone; remove it"
+                file, line, "M005", f"U+{ord(found[0]):04X} ends a line for some readers of YAML only; remove it"
             )
             return None  # the parser counts lines differently from here on
         loader = _LOADER(data)
@@ -215,7 +215,7 @@ class _Builder:
 
     def _alias(self, anchor: str, line: int, depth: int, key_line: int) -> Node:
         if anchor not in self._anchors:
-            raise yaml.YAMLError(f"alias *{anchor} on line {line} stands for nothing before it")
+            raise yaml.YAMLError(f"alias *{anchor} on line {line} has no anchor before it")
         found = self._anchors[anchor]
         if found is None:
             raise _TooLargeError(line, f"the alias *{anchor} refers to itself")
@@ -239,7 +239,7 @@ class _Builder:
             key_node = self._node(event, depth + 1)
             value = self._node(self._loader.get_event(), depth + 1, key_line)
             if merges:
-                self._report(key_line, "M005", "a merge key (<<) is not read; write the fields out")
+                self._report(key_line, "M005", "a merge key (<<) is not accepted; write out the fields")
                 partial = True
                 continue
             if not isinstance(key_node, Scalar):
@@ -250,9 +250,7 @@ class _Builder:
             if isinstance(event, yaml.ScalarEvent) and not isinstance(key, str) and self._reading(event).objection:
                 doubtful.add(key)
             if key in entries:
-                self._report(
-                    key_line, "M002", f"key {key!r} stands twice in one mapping (first on line {key_lines[key]})"
-                )
+                self._report(key_line, "M002", f"key {key!r} is twice in one mapping (first on line {key_lines[key]})")
                 continue
             entries[key] = value
             key_lines[key] = key_line
@@ -275,7 +273,7 @@ class _Builder:
     def _untagged(self, tag: str | None, line: int) -> None:
         """Reports a tag: it gives a value a type that its form does not show, and some readers run code for it."""
         if tag is not None:
-            self._report(line, "M005", f"the tag {tag} is not read; write the value without it, and text in quotes")
+            self._report(line, "M005", f"the tag {tag} is not accepted; write the value without it, and text in quotes")
 
     def _report(self, line: int, code: str, message: str) -> None:
         self._diagnostics.add_of_file(self._file, line, code, message)

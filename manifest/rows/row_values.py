@@ -53,7 +53,7 @@ class RowValues:
         try:
             return evaluate(node, self.known, self.present)
         except UnknownNameError as error:
-            raise RefusedError(f"{what} needs {error.args[0]!r}, which the row does not bind") from None
+            raise RefusedError(f"{what} needs {error.args[0]!r}, which the row does not write") from None
         except (ValueError, ArithmeticError, IndexError, TypeError, KeyError) as error:
             raise RefusedError(f"{what}: {error}") from None
 

@@ -50,7 +50,7 @@ def instantiate(entry: Entry, plan: Plan, diagnostics: Diagnostics) -> list[Case
             if case is None:
                 continue
             if case.case_id in lines:
-                message = f"case {case.case_id!r} stands on line {lines[case.case_id]} already"
+                message = f"case {case.case_id!r} is on line {lines[case.case_id]} already; change a label"
                 entry.report(diagnostics, path, "M061", message)
                 continue
             lines[case.case_id] = row.line
@@ -189,7 +189,7 @@ class _Instance:
         bound, some = self._signature.bound, self._row.some
         for name in dict.fromkeys(some):
             if some.count(name) > 1:
-                self._fault("some", f"{name!r} stands twice")
+                self._fault("some", f"{name!r} is there twice")
             elif name not in bound or not bound[name].optional:
                 self._fault("some", f"{name!r} is no optional tensor that a row may pass")
 
@@ -275,7 +275,7 @@ class _Instance:
         terms = self._filled(point)
         for name in self._row.bindings:
             if name in self._signature.forall and name in self._solvable(terms, self._bound.known.keys() - {name}):
-                raise RefusedError(f"{name!r} is what a generator solves; a row does not write it", field=name)
+                raise RefusedError(f"{name!r} is solved by a generator; remove it from the row", field=name)
         waiting = dict(terms)
         while ready := [name for name in waiting if self._ready(name, self._bound.known.keys())]:
             for name in ready:
@@ -318,7 +318,7 @@ class _Instance:
             index, factor, offset = solved
             value = divided(size, factor, self._bound.value(f"the shape of {tensor.name}", offset))
             if value is None:
-                raise RefusedError(f"no {index} makes an axis of {tensor.name} {size}, which its generator gives")
+                raise RefusedError(f"no {index} gives an axis of {tensor.name} the size {size} of its generator")
             self._bound.known[index] = value
 
     def _complete(self, point: Point) -> None:
@@ -339,5 +339,5 @@ class _Instance:
         for name, value in found.items():
             if value != self._bound.known.get(name, value):
                 raise RefusedError(
-                    f"the row has {name} = {self._bound.known[name]}, and its tensors infer {value}", "M062"
+                    f"the row has {name} = {self._bound.known[name]}, but its tensors infer {value}", "M062"
                 )

@@ -80,12 +80,12 @@ DEFECTS = [
     ("R011", "unknown name 'Q'; allowed are ", "  roofline:\n    flops: Q * N  # <-"),
     (
         "R011",
-        "'x' is a tensor; it may stand only inside present(...) and bytes(...)",
+        "'x' is a tensor; a tensor may be read only inside present(...) and bytes(...)",
         "  roofline:\n    flops: x * 2  # <-",
     ),
     ("R011", "unknown function 'power'; allowed are ", "  roofline:\n    flops: power(N, 2)  # <-"),
     ("R011", "is no tensor; the tensors are x, w, y", "  roofline:\n    flops: bytes(M)  # <-"),
-    ("R011", "hides a name of the entry", "  roofline:\n    flops: sum(M for M in (1, N))  # <-"),
+    ("R011", "hides a name of the entry; choose another name", "  roofline:\n    flops: sum(M for M in (1, N))  # <-"),
     ("R012", "must be an integer, and is Bool", "  roofline:\n    flops: flag  # <-"),
     ("R012", "must be an integer", "  roofline:\n    flops: (M, N)  # <-"),
     ("R012", "must be an integer", "  roofline:\n    flops: \"'many'\"  # <-"),
@@ -94,7 +94,7 @@ DEFECTS = [
     ("R012", "", "  roofline:\n    flops: prod(M)  # <-"),
     (
         "R013",
-        "bytes(w) is read where present(w) is not known to hold",
+        "bytes(w) is read without a guard; write `... if present(w) else 0`",
         "  roofline:\n    flops: M\n    bytes: bytes(x) + bytes(w)  # <-",
     ),
     ("R013", "bytes(w)", "  roofline:\n    flops: 0 if present(w) else bytes(w)  # <-"),

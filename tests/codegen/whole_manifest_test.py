@@ -44,7 +44,7 @@ def test_no_op_runs_itself(tmp_path):
     assert (op, field, message) == (
         "OneFwdOp",
         "composition.stages[1]",
-        "'OneFwdOp' runs OneFwdOp, and so would run itself",
+        "'OneFwdOp' runs OneFwdOp, which would then run itself",
     )
 
 
@@ -74,7 +74,7 @@ def formulas(monkeypatch):
         ("NUMBER", "is no function but a int"),
         ("Price", "is no function but a type"),
         ("instance", "is no function but a Price"),
-        ("join", "is a function of posixpath; name it there"),
+        ("join", "is a function of posixpath; name it by that module"),
         ("two", "(call, op) must take the checked call and nothing else"),
         ("keyword", "must take the checked call"),
         ("defaulted", "must take the checked call"),

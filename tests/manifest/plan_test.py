@@ -63,7 +63,7 @@ def test_each_row_infers_back_from_its_own_tensors():
 @pytest.mark.parametrize(
     ("shapes", "message"),
     [
-        ({"x": (5, 7)}, "no N makes an axis of x 7"),
+        ({"x": (5, 7)}, "no N gives an axis of x the size 7"),
         ({"x": ()}, "x has 0 axes"),
         ({"state": (4, 3)}, "axis 0 of state is 4"),
         ({"scale": (2,)}, "axis 0 of scale is 2"),

@@ -225,7 +225,7 @@ def test_the_corpus_has_every_field():
 
 def _needs_two_places(found: Diagnostic) -> bool:
     """Whether a defect is one that no schema tells: a value against its type, inputs against their order."""
-    messages = ("stands after the optional", "must be the path of", "must be a plain value")
+    messages = ("follows the optional", "must be the path of", "must be a plain value")
     return ".default" in found.field or any(message in found.message for message in messages)
 
 
