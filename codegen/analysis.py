@@ -1,6 +1,6 @@
 """Roofline analysis: reads an entry's roofline block, reports each defect, and decides what is emitted.
 
-The analysis raises no exception for a defect, tells absent, malformed and valid fields apart, and goes on after a
+The analysis raises no exception for a defect, distinguishes absent, malformed and valid fields, and goes on after a
 defect. If a missing fact makes a check impossible, the analysis records the check as unreached and names the fact.
 """
 
@@ -39,8 +39,8 @@ class Formula:
 
     Attributes:
       trees: the folded expressions; several trees add up.
-      integer: whether its kind alone makes it an integer >= 0; otherwise the value is checked when it is evaluated.
-      line: where it stands in the spec file.
+      integer: whether its kind makes it an integer >= 0; otherwise each evaluation checks the value.
+      line: its line in the spec file.
     """
 
     trees: tuple[Tree[expr.Expr], ...]
@@ -64,7 +64,7 @@ class Analysis:
       emittable: whether the entry's price can be emitted.
       func: the path of the formula in func mode, "" in inline mode.
       flops: the inline formula.
-      bytes: the inline formula, None where the bytes follow from the signature.
+      bytes: the inline formula, None if the bytes follow from the signature.
       traffic: if the bytes follow from the signature, what each call is charged; several trees add up.
       sometimes: indices that some calls solve and others do not.
       unreached: judgments that were not reached, each naming the fact that was missing.
@@ -85,7 +85,7 @@ def analyse(entry: Entry, diagnostics: Diagnostics, checked: Checked | None = No
 
     Args:
       entry: the entry.
-      diagnostics: where defects go.
+      diagnostics: takes the defects.
       checked: the result of the entry's checks. If it has no plan, the analysis does not report unsolved indices.
     """
     with effort.bounded() as allowed:

@@ -26,7 +26,7 @@ class _Partition:
 
     Attributes:
       texts: its branches, in words.
-      of: the branch that a case takes, as a position in `texts`; None where it takes none.
+      of: the branch that a case takes, as a position in `texts`; None if it takes none.
     """
 
     texts: tuple[str, ...]
@@ -73,7 +73,7 @@ def _partitions(entry: Entry, analysis: Analysis) -> list[_Partition]:
 def _charges(signature: Signature) -> list[_Partition]:
     """Returns the branches of derived bytes beside the effects: each tensor's presence and shape.
 
-    Charges are a sum, so that no expression relates one tensor's to another's: each is enumerated apart.
+    Charges are a sum, so no expression relates those of two tensors: each is enumerated separately.
     """
     found = [
         _presence("bytes", name)

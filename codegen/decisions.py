@@ -1,6 +1,6 @@
 """Decides a formula at its points: one tree if the points are few, else one tree per independent addend.
 
-Addends that read no discriminant in common are decided apart, so that seventeen flags make seventeen small trees and
+Addends without a common discriminant are decided separately, so that seventeen flags make seventeen small trees and
 not one of 131,072 leaves. A part that still has many branches is left as it was written, its conditions in it.
 """
 

@@ -1,6 +1,6 @@
 """Emits `check()`: the checks of a call in the order of the inference plan. `check` returns the checked call.
 
-Walks the plan of plan.py and decides nothing: each of its trees becomes one if / elif / else, each leaf a few checks.
+Follows the plan of plan.py: each tree becomes one if / elif / else, each leaf a few checks.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from tileops.manifest.model import Entry
 def check_func(entry: Entry, analysis: Analysis, diagnostics: Diagnostics) -> None:
     """Reports a func path that names no formula. The module of a spec-only entry is not imported.
 
-    What a module prints while it is imported goes to stderr: stdout is the command's data.
+    What a module prints on import goes to stderr, because stdout has the command's data.
     """
     if not analysis.func or entry.status != "implemented" or not analysis.emittable:
         return

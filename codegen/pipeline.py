@@ -78,7 +78,7 @@ def analyse_files(files: list[str], complete: bool = True) -> Analysed:
 
     Args:
       files: the spec files.
-      complete: these are a whole manifest, whose composites run its own ops and the project's alone.
+      complete: these are a whole manifest, whose composites run only its own ops and the project's.
     """
     manifest = loader.load(files)
     entries = {}

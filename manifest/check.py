@@ -19,7 +19,7 @@ class Checked:
     """An entry with its presence conditions replaced, and the results of its checks.
 
     Attributes:
-      plan: the inference plan; None where a defect of the signature stands in its way.
+      plan: the inference plan; None if the signature has a defect.
       cases: the calls that its rows describe.
       callable: whether signature and rows are free of defects.
       unreached: checks that a missing fact kept from being made, each naming it.

@@ -52,7 +52,7 @@ class Tensor:
       contiguous: the tensor must be contiguous.
       on_cpu: the tensor lives on the CPU wherever the call is.
       buffer: the caller may pass the output's storage as `out`.
-      alias: the input that the output is, on the branch where that input is written.
+      alias: the input that is also this output, on the branch that writes the input.
     """
 
     name: str

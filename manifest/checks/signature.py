@@ -26,7 +26,7 @@ def scope(entry: Entry, roofline: bool = False, dtypes: bool = False, lists: boo
     Args:
       entry: the entry.
       roofline: `bytes(t)` may be read.
-      dtypes: dtype names stand for themselves.
+      dtypes: dtype names are values.
       lists: value lists of `forall` may be read, as generator arguments do.
     """
     signature = entry.signature
@@ -124,8 +124,8 @@ class SignatureCheck:
     """Checks one signature.
 
     Attributes:
-      resolved: the entry with its presence conditions worked in.
-      plan: the inference plan; None where a defect stands in its way.
+      resolved: the entry with its presence conditions replaced.
+      plan: the inference plan; None if there is a defect.
     """
 
     def __init__(self, entry: Entry, diagnostics: Diagnostics) -> None:

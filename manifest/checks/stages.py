@@ -18,8 +18,8 @@ def check_stages(
     Args:
       entries: all entries read.
       diagnostics: takes the defects.
-      others: names of the ops beside these, asked for where a stage's op is none of these; None where they are not all
-        known, as in a build of one family, and no name is judged.
+      others: returns the names of further ops; called if a stage's op is none of `entries`. None if not all ops are
+        known, as in a build of one family: no name is checked then.
     """
     found = {entry.op: entry for entry in entries}
     named = {op: {stage.op for stage in entry.stages if stage.op} for op, entry in found.items()}

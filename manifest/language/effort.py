@@ -1,7 +1,7 @@
 """Bounded effort: checking an entry takes at most a fixed number of steps, so that no document makes it hang.
 
-Whatever walks expressions, folds them, evaluates them, makes points or fills tensors spends steps, each of them about a
-microsecond of work. An ordinary entry spends some thousands.
+All code that walks, folds or evaluates expressions, makes points or fills tensors spends steps of about a microsecond.
+An ordinary entry spends some thousands.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ def evaluate(
 
     Args:
       node: the expression.
-      values: indices, parameters and lets by name; a dtype's name stands for itself where it is not among them.
+      values: indices, parameters and lets by name; any other dtype name is its own value.
       present: tensors and Maybes by name.
       sizes: bytes of each tensor, for `bytes(t)`.
 

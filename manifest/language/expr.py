@@ -263,7 +263,7 @@ def names(node: Expr) -> list[str]:
 def measure(node: Expr) -> tuple[int, int]:
     """Returns (terms, depth) of the expression written out. A part that appears in several places counts at each.
 
-    Working one expression into another shares parts, so that few objects may stand for very many terms.
+    Substitution shares parts, so that few objects may be very many terms.
     """
     found: dict[int, tuple[int, int]] = {}
 
@@ -299,7 +299,7 @@ def to_source(node: Expr, level: int = 0) -> str:
 
     Args:
       node: the expression.
-      level: precedence of the place where it will stand; what is looser is put in parentheses.
+      level: precedence of the place of the text; a looser expression is put in parentheses.
     """
     text, own = _source(node)
     return text if own >= level else f"({text})"

@@ -1,6 +1,6 @@
 """Generators: functions that fill the metadata tensors of a workload row.
 
-Seeded ones draw from a private stream that the caller's seed alone decides, so a draw elsewhere moves nothing. They use
+Seeded generators draw from a stream that only the caller's seed decides, so other draws change nothing. They use
 no draw but the stream's uniform floats, whose sequence NumPy keeps from release to release.
 
 A list of lengths describes sequences laid end to end, as the variable-length attention libraries pack them: the
@@ -58,7 +58,7 @@ def chunk_indices(lengths: Sequence[int], chunk: int) -> np.ndarray:
     """(sequence, chunk within it) of every chunk of at most `chunk` tokens; int64[number of chunks, 2].
 
     No chunk spans two sequences: sequence i has ceil(lengths[i] / chunk), the last one possibly short. The same as
-    prepare_chunk_indices of flash-linear-attention, save that an empty sequence keeps its number.
+    prepare_chunk_indices of flash-linear-attention, but an empty sequence keeps its number.
 
     Domain: no length is negative; `chunk` is positive; the result has at most 2**28 values.
     """
@@ -68,7 +68,7 @@ def chunk_indices(lengths: Sequence[int], chunk: int) -> np.ndarray:
 def token_indices(lengths: Sequence[int]) -> np.ndarray:
     """(sequence, position within it) of every token; int64[sum(lengths), 2].
 
-    The same as prepare_token_indices of flash-linear-attention, save that an empty sequence keeps its number.
+    The same as prepare_token_indices of flash-linear-attention, but an empty sequence keeps its number.
 
     Domain: no length is negative; the result has at most 2**28 values.
     """
@@ -117,7 +117,7 @@ def random_ids(stream: np.random.Generator, count: int, bound: int) -> np.ndarra
 def paged_block_table(stream: np.random.Generator, batch: int, width: int, pool: int) -> np.ndarray:
     """For each of `batch` sequences, the `width` pages that hold it, in order; int64[batch, width].
 
-    Pages are numbers in [0, pool), in random order, and no page stands twice in the table: no sequence shares one with
+    Pages are numbers in [0, pool), in random order, and no page is twice in the table: no sequence shares one with
     another. A paged cache of `pool` pages is read through it as the paged attention libraries do: token t of sequence b
     lies in page table[b, t // page size] at t % page size.
 

@@ -8,6 +8,6 @@ T = TypeVar("T")
 
 
 def expect(value: object, form: type[T]) -> T:
-    """Returns the value, which is of the class `form` because of checks that have run; asserts so."""
+    """Returns the value. Asserts that it has the class `form`, as earlier checks ensure."""
     assert isinstance(value, form), f"a {form.__name__} is due here, not {type(value).__name__}"
     return value

@@ -27,7 +27,7 @@ class Scope:
       names: kind of each index, parameter and `let`.
       tensors: tensor name -> whether it may be absent.
       roofline: whether `bytes(t)` is allowed.
-      dtypes: whether dtype names stand for themselves (a dtype term).
+      dtypes: whether dtype names are values, as in a dtype term.
       lists: names of value lists, which may not be read here.
       broken: names whose declarations could not be read; what needs one is not reached, and not reported again.
     """
@@ -54,7 +54,7 @@ def check(node: expr.Expr, scope: Scope, report: Report, facts: Facts = NOTHING)
       node: the expression.
       scope: what it may read.
       report: takes each defect.
-      facts: what is known where it stands.
+      facts: what is known at its place.
     """
     return _Checker(scope, report).kind(node, facts)
 

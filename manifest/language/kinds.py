@@ -161,7 +161,7 @@ class Constructor:
     """One constructor of an algebraic type: its fields with their kinds, and the Python class that it is.
 
     Attributes:
-      invariant: a condition that the fields fulfil, as text and as expression; None where any values will do.
+      invariant: a condition on the fields, as text and as expression; None if all values are valid.
     """
 
     name: str
@@ -198,7 +198,7 @@ ALL_DTYPES = DType(tuple(BITS))
 def fits(found: Kind, wanted: Kind) -> bool:
     """Returns whether a value of kind `found` may be used as one of kind `wanted`.
 
-    A Dim stands for an Int, a Shape for a Seq[Int], an Int for a Float; nothing the other way round.
+    A Dim may be used as an Int, a Shape as a Seq[Int], an Int as a Float, but not the other way round.
     """
     if isinstance(found, Union):
         return all(fits(item, wanted) for item in found.items)

@@ -17,7 +17,7 @@ class Facts:
 
     Attributes:
       shown: tensors and Maybes known to be present.
-      only: name -> the values that it can have, where some guard lists them.
+      only: name -> the values that it can have, if a guard lists them.
       never: name -> values that it cannot have.
     """
 

@@ -1,6 +1,6 @@
 """Predicates: the conditions (`requires`) on the contents of metadata tensors, which are integer NumPy arrays.
 
-Each takes the tensor first, then the arguments that the entry writes; none raises on contents of any shape or size.
+Each takes the tensor first, then the arguments of the entry. None raises, whatever shape and size the contents have.
 """
 
 from __future__ import annotations

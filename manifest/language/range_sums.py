@@ -68,7 +68,7 @@ class _Polynomial:
     """
 
     __slots__ = ("terms",)
-    __hash__ = None  # type: ignore[assignment]  # the way to say that equality alone is defined
+    __hash__ = None  # type: ignore[assignment]  # says that only equality is defined
 
     def __init__(self, terms: Mapping[_Monomial, Any]) -> None:
         self.terms = terms

@@ -25,7 +25,7 @@ def without_value(signature: Signature, node: expr.Expr, tensor: Tensor | None =
     Args:
       signature: what the expression reads; its kinds must be right.
       node: the expression.
-      tensor: the tensor whose shape it is, where it may be an application of a type family.
+      tensor: the tensor whose shape it is, if the shape may apply a type family.
 
     Raises:
       TooManyPointsError: the facts that the expression reads have too many combinations.

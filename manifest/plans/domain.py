@@ -1,7 +1,7 @@
 """Enumerates the discriminant points of some terms, without the points that the entry's restrictions reject.
 
-Discriminants that no restriction relates are enumerated apart and put together only where one term reads both; what a
-restriction says of discriminants that the terms do not read is worked in.
+Discriminants that no restriction relates are enumerated separately, and combined only if one term reads both. A
+restriction counts even if it reads discriminants that the terms do not read.
 """
 
 from __future__ import annotations

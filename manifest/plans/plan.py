@@ -103,7 +103,7 @@ class Plan:
 
 
 def returned(signature: Signature, domain: Domain, plan: Plan) -> dict[str, Tree[expr.ShapeTerm | None]]:
-    """Returns the shape of each output where a call returns it, None where it does not."""
+    """Returns the shape of each output at each point, None if a call there does not return it."""
     found = {}
     for name, tensor in signature.outputs.items():
         points = domain.points(plan.terms[name])
@@ -157,7 +157,7 @@ def holder(signature: Signature, index: str) -> Tensor | None:
 def _deciding_terms(signature: Signature, domain: Domain, name: str) -> list[expr.Expr]:
     """Returns the parts of a tensor's or let's expressions that decide which steps the plan has for it.
 
-    A condition that chooses between numbers alone is no such part: generated code asks it where the number is needed.
+    A condition that only chooses between numbers is no such part: generated code tests it where it needs the number.
     """
     value, *others = item_terms(signature, name)
     if isinstance(value, expr.FamilyTerm):

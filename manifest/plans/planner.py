@@ -27,7 +27,7 @@ class Planner:
     """Finds the steps of some tensors and lets at one point.
 
     Attributes:
-      known: the names that the steps so far solve, and whatever else the planner is told is solved.
+      known: the names that the steps so far solve, and those that other planners solve.
       solves: those of them that its own steps solve.
       shapes: the shape at the point of each tensor that may be there.
     """

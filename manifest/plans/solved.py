@@ -42,12 +42,12 @@ def missing(
     Args:
       domain: the points that the entry accepts.
       solved: what its calls solve.
-      terms: what tells the points apart.
+      terms: the expressions whose discriminants make the points.
       names: all names that are read at some point.
       read: the indices that are read at a point.
 
     Raises:
-      TooManyPointsError: the points that terms and plan tell apart together are too many.
+      TooManyPointsError: the terms and the plan together have too many points.
     """
     also = [
         _reading(one)

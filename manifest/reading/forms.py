@@ -161,7 +161,7 @@ PARAM = Form(
         "default": Field(
             Value(), "The value of a parameter that the caller leaves out; without it the caller must pass one."
         ),
-        "kw_only": Field(Flag(), "The parameter is passed by its name alone."),
+        "kw_only": Field(Flag(), "The parameter is passed by its name only."),
         "dtype": Field(_DTYPE, "Of a construction-time tensor: its dtype."),
         "shape": Field(ShapeText(), "Of a construction-time tensor: its shape."),
     },

@@ -1,6 +1,6 @@
 """Writes the JSON Schema (draft 2020-12) of spec files and of types.yaml from the parser's table of fields.
 
-A schema is for editors: it completes fields and refuses what the parser refuses for its form alone. What needs to read
+A schema is for editors: it completes fields and refuses what the parser refuses for its form only. What needs to read
 an expression, or two places together, is the validator's. Keywords are those that a reader of draft 7 knows too.
 """
 

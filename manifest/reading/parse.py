@@ -31,8 +31,8 @@ def parse_entry(
       op: the entry's name, the key under which it stands.
       node, line: the entry and the line of its key.
       file: the name under which defects are reported.
-      diagnostics: where they go.
-      adts: the algebraic types of types.yaml; None where that could not be read.
+      diagnostics: takes the defects.
+      adts: the algebraic types of types.yaml; None if the file could not be read.
     """
     lines = {"": line, **source.lines(node, 5)}
     fields = Fields(file, op, lines, diagnostics, types_readable=adts is not None)

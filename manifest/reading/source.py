@@ -151,7 +151,7 @@ class _Anchored:
 class _Builder:
     """Turns parse events into nodes one by one, so that the parser stops where a bound is exceeded.
 
-    Values are bounded in number (an alias counts as what it stands for) and in depth.
+    Values are bounded in number and depth. An alias counts as its target.
     """
 
     def __init__(self, loader: yaml.SafeLoader, file: str, diagnostics: Diagnostics) -> None:

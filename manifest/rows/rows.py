@@ -29,7 +29,7 @@ def instantiate(entry: Entry, plan: Plan, diagnostics: Diagnostics) -> list[Case
     Args:
       entry: the entry.
       plan: the inference plan of its calls.
-      diagnostics: where defects go.
+      diagnostics: takes the defects.
     """
     cases: list[Case] = []
     lines: dict[str, int] = {}
