@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -25,6 +26,7 @@ from tileops.manifest.plans.domain import Domain
 from tileops.manifest.plans.points import Point, TooManyPointsError, discriminants
 from tileops.manifest.plans.presence import conditions_of, is_its_input, resolve, substitute_presence
 from tileops.manifest.plans.solved import Solved, missing
+from tileops.manifest.plans.sums import grouped
 from tileops.manifest.plans.trees import Tree, decide
 from tileops.manifest.reading.forms import ROOFLINE
 from tileops.manifest.reading.python_paths import formula_problem
@@ -259,9 +261,7 @@ class _Analyser:
         }
         conditions = [*written.values(), *aliased.values()]
         charges: list[tuple[list[expr.Expr], list[str]]] = []
-        number = 1
-        for one in discriminants(signature, conditions):
-            number *= len(one.values)
+        number = math.prod(len(one.values) for one in discriminants(signature, conditions))
         for name in signature.tensors:
             own = [where for where in (written.get(name), aliased.get(name)) if where is not None]
             charges.append((own if number > MAX_BRANCHES else conditions, [name]))
@@ -309,16 +309,13 @@ def _joined(
     signature: Signature, charges: list[tuple[list[expr.Expr], list[str]]]
 ) -> list[tuple[list[expr.Expr], list[str]]]:
     """Returns the charges joined if their conditions share a discriminant. Those that always hold come first."""
-    groups: list[tuple[frozenset[str], list[expr.Expr], list[str]]] = []
-    for terms, names in charges:
-        read = frozenset(one.name for one in discriminants(signature, terms))
-        mine = [group for group in groups if group[0] & read or not (group[0] or read)]
-        for group in mine:
-            read, terms, names = read | group[0], [*group[1], *terms], [*group[2], *names]
-        groups = [group for group in groups if group not in mine] + [(read, terms, names)]
+    groups = grouped(
+        (frozenset(one.name for one in discriminants(signature, terms)), (terms, names)) for terms, names in charges
+    )
     order = list(signature.tensors)
     return [
-        (terms, sorted(names, key=order.index)) for _, terms, names in sorted(groups, key=lambda group: bool(group[0]))
+        ([term for terms, _ in own for term in terms], sorted((n for _, names in own for n in names), key=order.index))
+        for _, own in sorted(groups, key=lambda group: bool(group[0]))
     ]
 
 

@@ -7,6 +7,7 @@ not one of 131,072 leaves. A part that still has many branches is left as it was
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 
 from tileops.manifest.language import expr
@@ -55,9 +56,7 @@ def parts(signature: Signature, domain: Domain, node: expr.Expr, guards: Mapping
       TooManyPointsError: the discriminants of one part span too many.
     """
     groups = related(node, lambda part: _names(signature, part, guards))
-    number = 1
-    for one in discriminants(signature, [node, *guards.values()]):
-        number *= len(one.values)
+    number = math.prod(len(one.values) for one in discriminants(signature, [node, *guards.values()]))
     sums = [node] if number <= MAX_BRANCHES or len(groups) == 1 else groups
     made = []
     for part in sums:

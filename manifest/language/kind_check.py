@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping, Sequence
 
 from tileops.manifest.language import comparisons, declarations, dtypes, effort, expr, kinds
@@ -171,10 +172,7 @@ class _Checker:
                     f"{node.name}.{node.field} is read without a guard that {node.name}.kind is {' or '.join(having)}",
                 )
             return None
-        joined = found[0]
-        for other in found[1:]:
-            joined = declarations.join(joined, other)
-        return joined
+        return functools.reduce(declarations.join, found)
 
     def _Unary(self, node: expr.Unary, facts: Facts) -> Kind | None:
         operand = self.kind(node.operand, facts)
@@ -282,10 +280,7 @@ class _Checker:
             return None
         if not items:
             return Seq(INT, 0)
-        joined = items[0]
-        for kind in items[1:]:
-            joined = declarations.join(joined, kind)
-        return Seq(joined, len(items))
+        return Seq(functools.reduce(declarations.join, items), len(items))
 
     def _Call(self, node: expr.Call, facts: Facts) -> Kind | None:
         if node.function in ("present", "bytes"):

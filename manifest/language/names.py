@@ -8,7 +8,7 @@ import re
 from tileops.manifest.language.dtypes import BITS
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,79}")
-# Generated code begins its own names with an underscore, so only the arguments that a caller passes by name are reserved.
+# Generated code begins its own names with an underscore, so only arguments that a caller passes by name are reserved.
 RESERVED_NAMES: dict[str, str] = {
     "out": "the argument that passes the storage of a result",
     "self": "the op itself in its methods",

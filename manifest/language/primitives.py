@@ -1,7 +1,7 @@
 """The primitives of the manifest language, as the validator, the analysis and generated code call them.
 
-Each raises ValueError outside its domain. The first line of its docstring is its summary in the reference, and `Domain:` its
-domain. A dotted name of the language is a function with an underscore here: `conv.out` is `conv_out`.
+Each raises ValueError outside its domain. The reference shows the first line of its docstring, and the line `Domain:`.
+A dotted name of the language is a function with an underscore here: `conv.out` is `conv_out`.
 """
 
 from __future__ import annotations

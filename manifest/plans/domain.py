@@ -7,6 +7,7 @@ restriction counts even if it reads discriminants that the terms do not read.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -19,6 +20,7 @@ from tileops.manifest.plans.points import (
     Discriminant,
     Point,
     TooManyPointsError,
+    check_number,
     discriminants,
     domain_restrictions,
 )
@@ -53,9 +55,7 @@ class Domain:
 
     def _enumerated(self, found: tuple[Discriminant, ...]) -> list[Point]:
         columns = [self._accepted(members, rules) for members, rules in self._related(found)]
-        number = 1
-        for _, rows in columns:
-            number *= len(rows)
+        number = math.prod(len(rows) for _, rows in columns)
         if number > MAX_POINTS:
             raise TooManyPointsError(number)
         effort.current().allow(STEPS_A_VALUE * number * len(found))
@@ -131,12 +131,7 @@ def _restricted(found: list[Discriminant], rules: list[expr.Expr]) -> list[tuple
 
 def _allow(found: list[Discriminant]) -> None:
     """Adds the effort that the points may cost. Raises TooManyPointsError."""
-    number = 1
-    for discriminant in found:
-        number *= len(discriminant.values)
-    if number > MAX_POINTS:
-        raise TooManyPointsError(number)
-    effort.current().allow(STEPS_A_VALUE * number * len(found))
+    effort.current().allow(STEPS_A_VALUE * check_number(found) * len(found))
 
 
 def _holds(rule: expr.Expr, point: Point) -> bool:

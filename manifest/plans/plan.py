@@ -46,7 +46,7 @@ from tileops.manifest.plans.planner import Planner, present_at
 from tileops.manifest.plans.points import Discriminant, Point, discriminants, domain_restrictions
 from tileops.manifest.plans.shapes import shape_at
 from tileops.manifest.plans.solved import Solved, missing
-from tileops.manifest.plans.sums import strict_parts
+from tileops.manifest.plans.sums import grouped, strict_parts
 from tileops.manifest.plans.trees import Leaf, Tree, decide
 
 
@@ -263,13 +263,9 @@ def _deciding(signature: Signature, terms: dict[str, list[expr.Expr]]) -> list[S
 
 def _grouped(signature: Signature, terms: dict[str, list[expr.Expr]]) -> list[frozenset[str]]:
     """Returns bound tensors and lets in groups that share discriminants. Those without discriminants are one group."""
-    joined: list[tuple[frozenset[str], frozenset[str]]] = []
-    for group in (frozenset([name]) for name in (*signature.bound, *signature.lets)):
-        read = frozenset(one.name for name in group for one in discriminants(signature, terms[name]))
-        mine = [one for one in joined if one[0] & read or not (one[0] or read)]
-        joined = [one for one in joined if one not in mine]
-        joined.append((read.union(*(one[0] for one in mine)), group.union(*(one[1] for one in mine))))
-    return [members for _, members in joined]
+    names = (*signature.bound, *signature.lets)
+    found = grouped((frozenset(one.name for one in discriminants(signature, terms[name])), name) for name in names)
+    return [frozenset(members) for _, members in found]
 
 
 class _Part:

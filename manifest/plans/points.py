@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
+import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -213,13 +214,17 @@ def _arguments(signature: Signature, family: str, param: str) -> list[str]:
     ]
 
 
-def enumerate_points(found: list[Discriminant], restrictions: Iterable[expr.Expr] = ()) -> list[Point]:
-    """Returns all assignments that no restriction rejects, the last discriminant fastest. Raises TooManyPointsError."""
-    number = 1
-    for discriminant in found:
-        number *= len(discriminant.values)
+def check_number(found: Iterable[Discriminant]) -> int:
+    """Returns the number of points of discriminants. Raises TooManyPointsError."""
+    number = math.prod(len(one.values) for one in found)
     if number > MAX_POINTS:
         raise TooManyPointsError(number)
+    return number
+
+
+def enumerate_points(found: list[Discriminant], restrictions: Iterable[expr.Expr] = ()) -> list[Point]:
+    """Returns all assignments that no restriction rejects, the last discriminant fastest. Raises TooManyPointsError."""
+    check_number(found)
     last: list[list[expr.Expr]] = [
         [] for _ in range(len(found) + 1)
     ]  # each restriction, at the last discriminant that it reads

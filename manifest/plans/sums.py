@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 from tileops.manifest.language import expr
+
+T = TypeVar("T")
+
+
+def grouped(items: Iterable[tuple[frozenset[str], T]]) -> list[tuple[frozenset[str], list[T]]]:
+    """Returns items in groups that share names, directly or through others. Items without names are one group.
+
+    Args:
+      items: the names of each item, and the item.
+    """
+    groups: list[tuple[frozenset[str], list[T]]] = []
+    for names, item in items:
+        mine = [group for group in groups if group[0] & names or not (group[0] or names)]
+        groups = [group for group in groups if group not in mine]
+        groups.append((names.union(*(group[0] for group in mine)), [*(one for _, own in mine for one in own), item]))
+    return groups
 
 
 def related(node: expr.Expr, names: Callable[[expr.Expr], frozenset[str]]) -> list[expr.Expr]:
@@ -14,16 +31,11 @@ def related(node: expr.Expr, names: Callable[[expr.Expr], frozenset[str]]) -> li
       node: any expression; one that is no sum is its only addend.
       names: the names by which an addend is related to others.
     """
-    groups: list[tuple[frozenset[str], list[tuple[int, bool, expr.Expr]]]] = []
-    for at, (negative, addend) in enumerate(_addends(node, False)):
-        read = names(addend)
-        mine = [group for group in groups if group[0] & read or not (group[0] or read)]
-        merged = [(at, negative, addend)]
-        for group in mine:
-            read, merged = read | group[0], merged + group[1]
-        groups = [group for group in groups if group not in mine] + [(read, sorted(merged, key=lambda one: one[0]))]
-    groups.sort(key=lambda group: (bool(group[0]), group[1][0][0]))
-    return [_sum(addends) for _, addends in groups]
+    numbered = enumerate(_addends(node, False))
+    groups = grouped((names(addend), (at, negative, addend)) for at, (negative, addend) in numbered)
+    made = [(read, sorted(addends, key=lambda one: one[0])) for read, addends in groups]
+    made.sort(key=lambda group: (bool(group[0]), group[1][0][0]))
+    return [_sum(addends) for _, addends in made]
 
 
 def strict_parts(node: expr.Expr) -> Iterator[expr.Expr]:

@@ -1,7 +1,7 @@
 """What a plain scalar of YAML means in a spec file: the values that YAML 1.1 and YAML 1.2 read alike.
 
-Two tables read each scalar: PyYAML's resolver is that of YAML 1.1, `_CORE` the core schema of YAML 1.2. A scalar that the
-two read differently is refused, such as `010`, `1_0`, `1e6`, `yes` and `2020-01-01`, and the message says what to
+Two tables read each scalar: PyYAML's resolver is that of YAML 1.1, `_CORE` the core schema of YAML 1.2. A scalar that
+the two read differently is refused, such as `010`, `1_0`, `1e6`, `yes` and `2020-01-01`, and the message says what to
 write instead. Patterns of our own for the forms that both versions share took 82 lines in place of these 61.
 """
 
