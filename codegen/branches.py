@@ -78,7 +78,7 @@ def _charges(signature: Signature) -> list[_Partition]:
     found = [
         _presence("bytes", name)
         for name, tensor in signature.tensors.items()
-        if tensor.optional or tensor.when is not None or _may_be_none(signature.params.get(name))
+        if tensor.may_be_absent or _may_be_none(signature.params.get(name))
     ]
     for tensor in signature.tensors.values():
         if isinstance(tensor.shape.expr, expr.FamilyTerm):
@@ -102,7 +102,7 @@ def _opaque(signature: Signature) -> list[_Partition]:
         elif inner is not param.kind:
             found.append(_presence("func", param.name))
     for name, tensor in signature.tensors.items():
-        if tensor.optional or tensor.when is not None:
+        if tensor.may_be_absent:
             found.append(_presence("func", name))
     return found or [_of_tree("func", Leaf(None))]
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from tileops.codegen.emit_split import emit_tree, kind_of
-from tileops.codegen.emit_steps import StepEmitter, may_be_absent
+from tileops.codegen.emit_steps import StepEmitter
 from tileops.codegen.imports import Outside
 from tileops.codegen.source_text import Lines, call, declared, literal, plain
 from tileops.manifest.check import Checked
@@ -49,7 +49,7 @@ class _CheckEmitter(StepEmitter):
 
     def emit(self) -> None:
         signature, lines = self._signature, self._lines
-        arguments = [f"{name}=None" if may_be_absent(tensor) else name for name, tensor in signature.inputs.items()]
+        arguments = [f"{name}=None" if tensor.may_be_absent else name for name, tensor in signature.inputs.items()]
         arguments += ["out=None"] if self._buffers else []
         with lines.block(
             f"def check(self, {', '.join(arguments)}) -> _CheckedCall:"
@@ -218,7 +218,7 @@ class _CheckEmitter(StepEmitter):
 
     def _written(self, tensor: Tensor) -> None:
         """Emits the check that no two elements of a written input share storage."""
-        where, may_lack = expect(tensor.mutated, Expression).expr, may_be_absent(tensor)
+        where, may_lack = expect(tensor.mutated, Expression).expr, tensor.may_be_absent
         conditions = [f"{tensor.name} is not None"] if may_lack else []
         if where != expr.Literal(True):
             conditions.append(self._source(where, expr.COMPARISON if may_lack else 0))
@@ -232,10 +232,10 @@ class _CheckEmitter(StepEmitter):
     def _bound(self) -> None:
         """Emits the inputs and indices that the call binds."""
         lines, bound = self._lines, self._signature.bound.values()
-        always = [f'"{one.name}": {_input_record(one)}' for one in bound if not may_be_absent(one)]
+        always = [f'"{one.name}": {_input_record(one)}' for one in bound if not one.may_be_absent]
         lines.mapping("_inputs = ", always)
         for tensor in bound:
-            if may_be_absent(tensor):
+            if tensor.may_be_absent:
                 with lines.block(f"if {tensor.name} is not None:"):
                     lines.add(f'_inputs["{tensor.name}"] = {_input_record(tensor)}')
         names = [*self._signature.forall, *self._signature.lets]
@@ -275,10 +275,10 @@ class _CheckEmitter(StepEmitter):
         metadata = [tensor for tensor in self._signature.bound.values() if tensor.values is not None]
         if not metadata:
             return "{}"
-        always = [f'"{tensor.name}": {tensor.name}' for tensor in metadata if not may_be_absent(tensor)]
+        always = [f'"{tensor.name}": {tensor.name}' for tensor in metadata if not tensor.may_be_absent]
         self._lines.mapping("_metadata = ", always)
         for tensor in metadata:
-            if may_be_absent(tensor):
+            if tensor.may_be_absent:
                 with self._lines.block(f"if {tensor.name} is not None:"):
                     self._lines.add(f'_metadata["{tensor.name}"] = {tensor.name}')
         return "_metadata"

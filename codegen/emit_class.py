@@ -11,7 +11,6 @@ from tileops.codegen.emit_check import emit_check
 from tileops.codegen.emit_construction import emit_construction
 from tileops.codegen.emit_library import operator_schema, returned_names
 from tileops.codegen.emit_price import emit_price
-from tileops.codegen.emit_steps import may_be_absent
 from tileops.codegen.imports import Outside, algebraic
 from tileops.codegen.python_form import is_not_none, python_form
 from tileops.codegen.source_text import Lines, call, declared, literal, plain, quoted
@@ -265,7 +264,7 @@ def _sequence_test(name: str, kind: kinds.Seq, outside: Outside) -> str:
 def _forward(checked: Checked, lines: Lines) -> None:
     inputs = checked.entry.signature.inputs
     has_buffer = any(tensor.buffer for tensor in checked.entry.signature.outputs.values())
-    arguments = ["self", *(f"{name}=None" if may_be_absent(tensor) else name for name, tensor in inputs.items())]
+    arguments = ["self", *(f"{name}=None" if tensor.may_be_absent else name for name, tensor in inputs.items())]
     arguments += ["*", "out=None"] if has_buffer else []
     with lines.block(f"def forward({', '.join(arguments)}):"):
         passed = ", ".join(inputs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
-from tileops.codegen.emit_steps import StepEmitter, may_be_absent
+from tileops.codegen.emit_steps import StepEmitter
 from tileops.codegen.source_text import Lines, literal
 from tileops.manifest.check import Checked
 from tileops.manifest.checks.obligations import decided_by_parameters, obliges
@@ -53,7 +53,7 @@ class _ConstructionEmitter(StepEmitter):
         elif isinstance(term, expr.Name) and term.id in kinds.ALL_DTYPES.values:
             allowed = (term.id,)
         name, quoted = tensor.name, literal(tensor.name)
-        with self._lines.block(f"if {name} is not None:") if may_be_absent(tensor) else contextlib.nullcontext():
+        with self._lines.block(f"if {name} is not None:") if tensor.may_be_absent else contextlib.nullcontext():
             self._lines.add(*self._facts(tensor))
             if allowed:
                 test, what = f"if _{name}_dtype not in {literal(allowed)}", literal(tensor.dtype.text)
@@ -65,7 +65,7 @@ class _ConstructionEmitter(StepEmitter):
     def _obliged(self, tensor: Tensor, known: set[str]) -> tuple[expr.Expr, ...]:
         """Returns the axes that parameters decide and that may be negative, of a tensor that every call has."""
         shape = tensor.shape.expr
-        if tensor.optional or tensor.when is not None or not isinstance(shape, expr.ShapeTerm):
+        if tensor.may_be_absent or not isinstance(shape, expr.ShapeTerm):
             return ()
         decided = (axis for axis in shape.axes if axis.free_names and known.issuperset(axis.free_names))
         return tuple(axis for axis in decided if obliges(self._entry, expr.ShapeTerm((axis,))))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from tileops.codegen.emit_steps import may_be_absent
 from tileops.manifest.language import expr
 from tileops.manifest.language.invariants import expect
 from tileops.manifest.model import Expression, Signature
@@ -24,7 +23,7 @@ def operator_schema(signature: Signature) -> str:
         mark = ""
         if tensor.mutated is not None:
             mark, writes = f"(a{writes}!)", writes + 1
-        absent = "?" if may_be_absent(tensor) else ""
+        absent = "?" if tensor.may_be_absent else ""
         arguments.append(f"Tensor{mark}{absent} {_free(name, _SCHEMA_WORDS)}")
     for name, tensor in signature.outputs.items():
         if tensor.buffer:

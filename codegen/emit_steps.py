@@ -159,16 +159,11 @@ class StepEmitter:
 
     def _shapes(self) -> str:
         """Returns the source of the shapes that an error may show: of the inputs that every call has."""
-        always = [name for name, tensor in self._signature.inputs.items() if not may_be_absent(tensor)]
+        always = [name for name, tensor in self._signature.inputs.items() if not tensor.may_be_absent]
         return "{" + ", ".join(f'"{name}": _{name}_shape' for name in always) + "}"
 
     def _source(self, node: expr.Expr, level: int = 0) -> str:
         return expr.to_source(python_form(node, self._names, is_not_none), level)
-
-
-def may_be_absent(tensor: Tensor) -> bool:
-    """Returns whether a call may leave out the input."""
-    return tensor.optional or tensor.when is not None
 
 
 def _shape_tuple(shape: expr.ShapeTerm) -> expr.Expr:

@@ -103,9 +103,7 @@ def _charged(signature: Signature, names: Sequence[str], decided: Mapping[str, A
     for name in names:
         is_there = decided.get(f"present({name})")
         if is_there is not False:
-            may_be_absent = is_there is None and (
-                signature.tensors[name].optional or signature.tensors[name].when is not None
-            )
+            may_be_absent = is_there is None and signature.tensors[name].may_be_absent
             said.append(f"{name} if present" if may_be_absent else name)
     return ", ".join(said) or "nothing"
 

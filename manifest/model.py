@@ -70,6 +70,11 @@ class Tensor:
     alias: str = ""
     line: int
 
+    @property
+    def may_be_absent(self) -> bool:
+        """Returns whether some calls have no such tensor."""
+        return self.optional or self.when is not None
+
 
 @dataclasses.dataclass(frozen=True)
 class Pattern:

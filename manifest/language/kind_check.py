@@ -74,9 +74,11 @@ class _Checker:
         effort.spend()
         return getattr(self, f"_{type(node).__name__}")(node, facts)
 
-    def _fail(self, what: str, message: str) -> None:
+    def _fail(self, what: str, message: str) -> Kind | None:
+        """Reports a defect. Returns None: the kind is not known."""
         if what != PRESENCE or not self._unclear_guards:  # it is not known what a defective guard establishes
             self._report(what, message)
+        return None
 
     def _Literal(self, node: expr.Literal, facts: Facts) -> Kind:
         value = node.value
@@ -101,63 +103,49 @@ class _Checker:
         if name in self._scope.broken:
             return None
         if name in self._scope.tensors:
-            self._fail(
-                NAME,
-                f"{name!r} is a tensor; a tensor may be read only inside present(...)"
-                f"{' and bytes(...)' if self._scope.roofline else ''}",
-            )
-        else:
-            self._unknown(name)
-        return None
+            inside = "present(...) and bytes(...)" if self._scope.roofline else "present(...)"
+            return self._fail(NAME, f"{name!r} is a tensor; a tensor may be read only inside {inside}")
+        return self._unknown(name)
 
-    def _unknown(self, name: str) -> None:
+    def _unknown(self, name: str) -> Kind | None:
         """Reports an unknown name, with the name that was probably meant."""
         meant = dtypes.nearest(name) if self._scope.dtypes else ""
         if meant:
-            self._fail(DTYPE, f"{shown(name)} is no dtype; did you mean {meant}?")
-        elif name in self._scope.lists:
-            self._fail(NAME, f"{name!r} is a Seq[Int], which only rows have; only generators may read it")
-        elif name in dtypes.BITS:
-            self._fail(
-                NAME,
-                f"{name!r} is a dtype, which may be written without quotes only in the `dtype` of a tensor; compare with {name!r} in"
-                " quotes",
-            )
-        else:
-            hint = f"; did you mean {name.capitalize()}?" if name in ("true", "false") else ""
-            known = [*self._scope.names, *(["the dtypes"] if self._scope.dtypes else [])]
-            self._fail(
-                NAME,
-                f"unknown name {shown(name)}{hint}; allowed are {', '.join(known) or 'none'}"
-                f" and the functions {', '.join(self._scope.functions())}",
-            )
+            return self._fail(DTYPE, f"{shown(name)} is no dtype; did you mean {meant}?")
+        if name in self._scope.lists:
+            return self._fail(NAME, f"{name!r} is a Seq[Int], which only rows have; only generators may read it")
+        if name in dtypes.BITS:
+            where = "which may be written without quotes only in the `dtype` of a tensor"
+            return self._fail(NAME, f"{name!r} is a dtype, {where}; compare with {name!r} in quotes")
+        hint = f"; did you mean {name.capitalize()}?" if name in ("true", "false") else ""
+        known = ", ".join([*self._scope.names, *(["the dtypes"] if self._scope.dtypes else [])]) or "none"
+        functions = ", ".join(self._scope.functions())
+        return self._fail(NAME, f"unknown name {shown(name)}{hint}; allowed are {known} and the functions {functions}")
 
     def _Value(self, node: expr.Value, facts: Facts) -> Kind | None:
         kind = self._Name(expr.Name(node.name), NOTHING)
         if kind is None:
             return None
         if not isinstance(kind, Maybe):
-            self._fail(KIND, f"{node.name}.value: {node.name!r} is {kind}, which is never None; leave out .value")
-            return None
+            return self._fail(
+                KIND, f"{node.name}.value: {node.name!r} is {kind}, which is never None; leave out .value"
+            )
         if node.name not in facts.shown:
-            self._fail(
+            return self._fail(
                 PRESENCE, f"{node.name}.value is read without a guard; write `... if present({node.name}) else ...`"
             )
-            return None
         return _narrowed(node.name, kind.item, facts)
 
     def _Field(self, node: expr.Field, facts: Facts) -> Kind | None:
         if self._scope.dtypes and node.name == "torch" and "torch" not in self._scope.names:
-            self._fail(
+            return self._fail(
                 DTYPE, f"torch.{node.field} is no dtype; did you mean {dtypes.nearest(node.field) or 'float32'}?"
             )
-            return None
         kind = self._Name(expr.Name(node.name), facts)
         if kind is None:
             return None
         if not isinstance(kind, Adt):
-            self._fail(KIND, f"{node.name}.{node.field}: {node.name!r} is {kind}, which has no fields")
-            return None
+            return self._fail(KIND, f"{node.name}.{node.field}: {node.name!r} is {kind}, which has no fields")
         if node.field == "kind":
             return Enum(tuple(constructor.name for constructor in kind.constructors))
         found = [dict(one.fields)[node.field] for one in kind.constructors if node.field in dict(one.fields)]
@@ -183,8 +171,7 @@ class _Checker:
         if isinstance(operand, Real):
             return REAL
         if not declarations.is_integer(operand):
-            self._fail(KIND, f"{node.op} takes an integer, not {operand}")
-            return None
+            return self._fail(KIND, f"{node.op} takes an integer, not {operand}")
         return operand if node.op == "+" else INT
 
     def _Binary(self, node: expr.Binary, facts: Facts) -> Kind | None:
@@ -195,13 +182,11 @@ class _Checker:
             if isinstance(side, Real) and self._scope.roofline:
                 continue
             if not declarations.is_integer(side):
-                self._fail(KIND, f"{node.op} takes integers, not {side}")
-                return None
+                return self._fail(KIND, f"{node.op} takes integers, not {side}")
         if isinstance(left, Real) or isinstance(right, Real):
             return REAL
         if node.op in ("//", "%") and node.right == expr.Literal(0):
-            self._fail(KIND, f"{node.op} 0 is no number")
-            return None
+            return self._fail(KIND, f"{node.op} 0 is no number")
         if node.op in ("//", "%"):
             positive = isinstance(node.right, expr.Literal) and node.right.value > 0
             return DIM if isinstance(left, kinds.Dim) and (positive or isinstance(right, kinds.Dim)) else INT
@@ -220,8 +205,7 @@ class _Checker:
             return None
         said = comparisons.problem(node, found, lambda part: self.kind(part, facts))
         if said:
-            self._fail(KIND, said)
-            return None
+            return self._fail(KIND, said)
         return BOOL
 
     def _Logic(self, node: expr.Logic, facts: Facts) -> Kind | None:
@@ -250,16 +234,16 @@ class _Checker:
         if sequence is None or index is None:
             return None
         if not isinstance(sequence, Seq):
-            self._fail(KIND, f"[...] takes a sequence, not {sequence}")
-            return None
+            return self._fail(KIND, f"[...] takes a sequence, not {sequence}")
         if self._wanted(index, INT, "[...]") is None:
             return None
         place = _constant_index(node.index)
         if place is None or sequence.length is None:
             return sequence.item
         if not -sequence.length <= place < sequence.length:
-            self._fail(KIND, f"[{place}] is outside the {sequence.length} items of {expr.to_source(node.sequence)}")
-            return None
+            return self._fail(
+                KIND, f"[{place}] is outside the {sequence.length} items of {expr.to_source(node.sequence)}"
+            )
         return sequence.each[place] if sequence.each else sequence.item
 
     def _Slice(self, node: expr.Slice, facts: Facts) -> Kind | None:
@@ -270,8 +254,7 @@ class _Checker:
             ):
                 return None
         if sequence is not None and not isinstance(sequence, Seq):
-            self._fail(KIND, f"[...] takes a sequence, not {sequence}")
-            return None
+            return self._fail(KIND, f"[...] takes a sequence, not {sequence}")
         return sequence
 
     def _Tuple(self, node: expr.Tuple, facts: Facts) -> Kind | None:
@@ -286,13 +269,11 @@ class _Checker:
         if node.function in ("present", "bytes"):
             return self._of_tensor(node, facts)
         if node.function not in declarations.PRIMITIVES:
-            self._fail(
+            return self._fail(
                 NAME, f"unknown function {shown(node.function)}; allowed are {', '.join(self._scope.functions())}"
             )
-            return None
         if node.function == "range":
-            self._fail(FORM, "range may be used only as the sequence of a comprehension")
-            return None
+            return self._fail(FORM, "range may be used only as the sequence of a comprehension")
         if is_range_sum(node):
             self._of_any_length.add(id(range_of(node)))
         return self._primitive(node, facts)
@@ -303,8 +284,7 @@ class _Checker:
             return None
         result = declarations.check_call(node.function, args)
         if isinstance(result, str):
-            self._fail(KIND, result)
-            return None
+            return self._fail(KIND, result)
         if (
             node.args
             and all(isinstance(arg, expr.Literal) for arg in node.args)
@@ -313,31 +293,27 @@ class _Checker:
             try:
                 evaluate(node, {}, {})
             except (ValueError, ArithmeticError) as error:
-                self._fail(KIND, f"{expr.to_source(node)}: {error}")
-                return None
+                return self._fail(KIND, f"{expr.to_source(node)}: {error}")
         return result
 
     def _of_tensor(self, node: expr.Call, facts: Facts) -> Kind | None:
         if len(node.args) != 1 or not isinstance(node.args[0], expr.Name):
-            self._fail(FORM, f"{node.function} takes one name")
-            return None
+            return self._fail(FORM, f"{node.function} takes one name")
         name = node.args[0].id
         if name in self._scope.broken:
             return None
         if node.function == "present":
             if name in self._scope.tensors or isinstance(self._scope.names.get(name), Maybe):
                 return BOOL
-            self._fail(NAME, f"present({name}): {name!r} is no tensor and no parameter that may be None")
-            return None
+            return self._fail(NAME, f"present({name}): {name!r} is no tensor and no parameter that may be None")
         if not self._scope.roofline:
-            self._fail(NAME, f"bytes({name}) may be used only in roofline")
-            return None
+            return self._fail(NAME, f"bytes({name}) may be used only in roofline")
         if name not in self._scope.tensors:
-            self._fail(NAME, f"bytes({name}): {name!r} is no tensor; the tensors are {', '.join(self._scope.tensors)}")
-            return None
+            return self._fail(
+                NAME, f"bytes({name}): {name!r} is no tensor; the tensors are {', '.join(self._scope.tensors)}"
+            )
         if self._scope.tensors[name] and name not in facts.shown:
-            self._fail(PRESENCE, f"bytes({name}) is read without a guard; write `... if present({name}) else 0`")
-            return None
+            return self._fail(PRESENCE, f"bytes({name}) is read without a guard; write `... if present({name}) else 0`")
         return DIM
 
     def _Comprehension(self, node: expr.Comprehension, facts: Facts) -> Kind | None:
@@ -347,8 +323,7 @@ class _Checker:
         if sequence is None:
             return None
         if not isinstance(sequence, Seq):
-            self._fail(KIND, f"a comprehension runs over a sequence, not {sequence}")
-            return None
+            return self._fail(KIND, f"a comprehension runs over a sequence, not {sequence}")
         hidden = (
             node.variable in self._scope.names
             or node.variable in self._scope.tensors
@@ -356,8 +331,7 @@ class _Checker:
         )
         if hidden or not may_be_variable(node.variable):
             what = "hides a name of the entry; choose another name" if hidden else "is no valid name"
-            self._fail(NAME, f"the variable {shown(node.variable)} {what}")
-            return None
+            return self._fail(NAME, f"the variable {shown(node.variable)} {what}")
         self._variables[node.variable] = sequence.item
         condition = BOOL if node.condition is None else self.kind(node.condition, facts)
         element = self.kind(node.element, facts)
@@ -374,17 +348,15 @@ class _Checker:
             and not isinstance(kind, (Int, Seq))
         ):
             text = expr.to_source(node.sequence)
-            self._fail(
+            return self._fail(
                 KIND, f"*{text} is {kind}, which may be a single number; write each axis as per_axis({text}, i, n)"
             )
-            return None
         return None if kind is None else self._wanted(kind, Seq(INT), "*")
 
     def _wanted(self, found: Kind, wanted: Kind, where: str) -> Kind | None:
         if kinds.fits(found, wanted):
             return found
-        self._fail(KIND, f"{where} takes {wanted}, not {found}")
-        return None
+        return self._fail(KIND, f"{where} takes {wanted}, not {found}")
 
 
 def _constant_index(node: expr.Expr) -> int | None:

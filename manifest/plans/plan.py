@@ -149,7 +149,7 @@ def needed_at(signature: Signature, point: Point) -> list[str]:
 def holder(signature: Signature, index: str) -> Tensor | None:
     """Returns the first tensor of a dtype index that every call has, from which `check` solves the index first."""
     for tensor in signature.bound.values():
-        if tensor.dtype.expr == expr.Name(index) and not tensor.optional and tensor.when is None:
+        if tensor.dtype.expr == expr.Name(index) and not tensor.may_be_absent:
             return tensor
     return None
 

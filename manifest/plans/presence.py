@@ -51,9 +51,7 @@ def resolve(entry: Entry) -> Entry:
 def conditions_of(signature: Signature) -> dict[str, expr.Expr]:
     """Returns the condition of every tensor that is not optional, with conditions inside conditions replaced."""
     always: dict[str, expr.Expr] = {
-        name: expr.Literal(True)
-        for name, tensor in signature.tensors.items()
-        if tensor.when is None and not tensor.optional
+        name: expr.Literal(True) for name, tensor in signature.tensors.items() if not tensor.may_be_absent
     }
     conditions = {
         name: substitute_presence(tensor.when.expr, always)

@@ -225,7 +225,7 @@ class _SignatureParser:
         """Reports required inputs and positional parameters that follow optional ones."""
         optional = None
         for tensor in signature.inputs.values():
-            if tensor.optional or tensor.when is not None:
+            if tensor.may_be_absent:
                 optional = optional or tensor.name
             elif optional is not None:
                 self._fields.report(

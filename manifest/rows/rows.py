@@ -64,7 +64,7 @@ def check_coverage(entry: Entry, cases: list[Case], diagnostics: Diagnostics) ->
         return
     for section, tensors in (("params", entry.signature.constants), ("inputs", entry.signature.inputs)):
         for tensor in tensors.values():
-            if not tensor.optional and tensor.when is None:
+            if not tensor.may_be_absent:
                 continue
             seen = {case.present[tensor.name] for case in cases}
             for wanted, word in ((True, "passes"), (False, "omits")):
