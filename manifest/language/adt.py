@@ -5,8 +5,6 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from tileops.manifest.language.text import literal
-
 
 @dataclasses.dataclass(frozen=True)
 class AdtValue:
@@ -29,3 +27,14 @@ def same(value: Any, other: Any) -> bool:
         return value == other
     fields = dict(value.fields)
     return value.kind == other.kind and all(fields.get(name, part) == part for name, part in other.fields)
+
+
+def literal(value: Any, quoted: bool = True) -> str:
+    """Returns a plain value in YAML's flow style, with text in quotes if `quoted`."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, (tuple, list)):
+        return f"[{', '.join(literal(item, quoted) for item in value)}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key}: {literal(item, quoted)}' for key, item in value.items())}}}"
+    return repr(value) if quoted and isinstance(value, str) else str(value)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import unicodedata
 from typing import Any
 
+from tileops.manifest.language.adt import literal
+
 MAX_SHOWN = 80
 
 
@@ -23,14 +25,3 @@ def shown(value: Any) -> str:
     """Returns a value as YAML writes it, cut in the middle if it is longer than MAX_SHOWN."""
     text = literal(value)
     return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 25]}...{text[-20:]}"
-
-
-def literal(value: Any, quoted: bool = True) -> str:
-    """Returns a plain value in YAML's flow style, with text in quotes if `quoted`."""
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    if isinstance(value, (tuple, list)):
-        return f"[{', '.join(literal(item, quoted) for item in value)}]"
-    if isinstance(value, dict):
-        return f"{{{', '.join(f'{key}: {literal(item, quoted)}' for key, item in value.items())}}}"
-    return repr(value) if quoted and isinstance(value, str) else str(value)

@@ -24,7 +24,6 @@ RUN_TIME = {
     "tileops.manifest.language.primitives",
     "tileops.manifest.language.dtypes",
     "tileops.manifest.language.adt",
-    "tileops.manifest.language.text",  # an algebraic value in a message
     "tileops.manifest.language.generators",
     "tileops.manifest.language.extents",
     "tileops.manifest.language.range_sums",  # a primitive: generated code calls range_sum
