@@ -1,7 +1,8 @@
-"""DRAM counters of a call, from what Nsight Compute printed as CSV.
+"""DRAM counters of one call, read from the CSV of Nsight Compute (ncu).
 
-Both of its pages are read: `--page raw` (a line a kernel, a column a metric, units in a line of their own) and the
-default, `--page details` (a line a metric). What is no measurement of the whole call is refused rather than summed.
+The module reads both CSV pages: `--page raw` has one line per kernel and one column per metric, with the units in a
+line of their own; `--page details`, ncu's default, has one line per metric. Counts must be in base units, bytes. A file
+that does not hold the whole call is an error.
 """
 
 from __future__ import annotations
@@ -10,20 +11,22 @@ import dataclasses
 import re
 from collections.abc import Sequence
 
-from tileops.audit import ncu_csv, quantities
+from tileops.audit import ncu_csv
 from tileops.audit.ncu_csv import CounterError
 
 READ_METRIC = "dram__bytes_read.sum"
 WRITE_METRIC = "dram__bytes_write.sum"
 METRICS = (READ_METRIC, WRITE_METRIC)
 
-# The NVTX range around the audited call; in it the columns of ranges name what belongs to the call.
+# The NVTX range around the audited call. The columns of ranges name it for every kernel of the call.
 RANGE_NAME = "tileops-audit-call"
 _RANGE_COLUMN = re.compile(r"(Push/Pop|Start/Stop)_Range")
-# A cell has the ranges around a kernel, each as "domain:name:..."; another range's name may begin or end like ours.
+# A cell lists the ranges around a kernel as "domain:name:...". Another range's name may begin or end like ours.
 _IN_RANGE = re.compile(rf'(?:^|:){RANGE_NAME}(?=[:"]|\s*$)')
-# What tells a launch of a kernel from others of it.
+# Two launches of one kernel differ in these columns.
 _LAUNCH = ("Kernel Name", "Block Size", "Grid Size")
+# A whole number, whose digits a locale may group by three. Bytes have no fraction, so that every sign separates groups.
+_COUNT = re.compile(r"[0-9]+|[1-9][0-9]{0,2}(?P<sign>[,. \u00a0\u2009\u202f'\u2019])[0-9]{3}(?:(?P=sign)[0-9]{3})*")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -31,12 +34,12 @@ class Counters:
     """What the kernels of one call moved.
 
     Attributes:
-      read_bytes: what they read, together. Bytes.
-      write_bytes: what they wrote, together. Bytes; None if the file counts no writes, which no verdict needs.
+      read_bytes: the sum of their reads. Bytes.
+      write_bytes: the sum of their writes. Bytes; None if the file has no writes, which no verdict needs.
       kernels: their names, in order.
-      outside: how many kernels were profiled outside the call's range, and left out.
-      repeats: how often the same launches follow one another, all of them, in one order: 2 for two calls. A call may
-        also launch its kernels twice, so only who made it can tell.
+      outside: how many kernels ncu profiled outside the call's range. They do not count.
+      repeats: how often the same sequence of launches makes up the file: 2 for two equal calls. One call may also
+        launch its kernels twice, which only the program that made the call can know.
     """
 
     read_bytes: int
@@ -48,72 +51,75 @@ class Counters:
 
 @dataclasses.dataclass
 class _Kernel:
-    """A kernel's lines as they are collected: metric -> the number and its line."""
+    """One kernel. `found` has (number, unit, line of the file) per metric."""
 
     identifier: str
     launch: tuple[str, ...]
     ranges: tuple[str, ...]
     line: int
-    found: dict[str, tuple[quantities.Printed, int]] = dataclasses.field(default_factory=dict)
+    found: dict[str, tuple[str, str, int]] = dataclasses.field(default_factory=dict)
 
     @property
     def name(self) -> str:
         return self.launch[0]
 
-    @property
-    def is_inside(self) -> bool:
-        return any(_IN_RANGE.search(cell) for cell in self.ranges)
+    def bytes(self, metric: str) -> int:
+        """Returns the value of a metric. Raises CounterError if it is missing or no number of bytes."""
+        if metric not in self.found:
+            raise CounterError(
+                f"line {self.line}: kernel {self.name} has no {metric}: the file is cut off, or was made without"
+                f" --metrics {','.join(METRICS)}"
+            )
+        text, unit, line = self.found[metric]
+        place = f"line {line}: {metric} of kernel {self.name}"
+        if unit.strip() != "byte":
+            raise CounterError(
+                f"{place}: the unit is {unit!r}, and the audit reads bytes only: run ncu with --print-units base"
+            )
+        if not _COUNT.fullmatch(text.strip()):
+            raise CounterError(f"{place}: {text!r} is no number of bytes")
+        return int(re.sub("[^0-9]", "", text))
 
 
 def parse(text: str) -> Counters:
-    """Sum the counters of the call's kernels.
+    """Returns the sums of the counters over the call's kernels.
 
-    Where the file tells ranges (`ncu --nvtx`), kernels outside the audit's range are left out; where it tells none,
-    every kernel of the file is the call's.
+    If the file has NVTX ranges (`ncu --nvtx`), only kernels in the audit's range count. Otherwise all kernels count.
 
     Raises:
-      CounterError: no kernel, no metric of reads, writes of some kernels alone, a damaged or truncated file, ranges
-        of which none is the audit's, or the vendor's error.
+      CounterError: the file has no kernel, lacks reads, has writes of some kernels only, is damaged or cut off, is not in
+        bytes, has ranges but not the audit's, or reports an error of ncu.
     """
-    kernels = _kernels(ncu_csv.read(text))
+    kernels = _kernels(*ncu_csv.read(text))
     if not kernels:
         raise CounterError("no kernel was profiled")
     _check_whole(text, kernels)
     inside = _of_the_call(kernels)
-    counted = [
-        metric for metric in METRICS if metric == READ_METRIC or any(metric in kernel.found for kernel in kernels)
-    ]
-    wanted = [_printed(kernel, metric) for metric in counted for kernel in inside]
-    lines = {kernel.line for kernel in inside}
-    others = [printed for kernel in kernels if kernel.line not in lines for printed, _ in kernel.found.values()]
-    try:
-        values = quantities.parse_all(wanted, others)
-    except quantities.NumberError as error:
-        raise CounterError(str(error)) from error
+    has_writes = any(WRITE_METRIC in kernel.found for kernel in kernels)
     return Counters(
-        read_bytes=sum(values[: len(inside)]),
-        write_bytes=sum(values[len(inside) :]) if WRITE_METRIC in counted else None,
+        read_bytes=sum(kernel.bytes(READ_METRIC) for kernel in inside),
+        write_bytes=sum(kernel.bytes(WRITE_METRIC) for kernel in inside) if has_writes else None,
         kernels=tuple(kernel.name for kernel in inside),
         outside=len(kernels) - len(inside),
         repeats=_repeats([kernel.launch for kernel in inside]),
     )
 
 
-def _of_the_call(kernels: Sequence[_Kernel]) -> list[_Kernel]:
-    inside = [kernel for kernel in kernels if kernel.is_inside]
+def _of_the_call(kernels: list[_Kernel]) -> list[_Kernel]:
+    inside = [kernel for kernel in kernels if any(map(_IN_RANGE.search, kernel.ranges))]
     if inside:
         return inside
     others = dict.fromkeys(cell.strip() for kernel in kernels for cell in kernel.ranges if cell.strip())
     if others:
         raise CounterError(
-            f"the file tells NVTX ranges, and no kernel is in {RANGE_NAME!r}: which kernels are the call's is not known"
-            f" (there are {', '.join(list(others)[:3])})"
+            f"the file has NVTX ranges, but no kernel is in {RANGE_NAME!r}, so the call's kernels are unknown (ranges:"
+            f" {', '.join(list(others)[:3])})"
         )
-    return list(kernels)
+    return kernels
 
 
 def _check_whole(text: str, kernels: Sequence[_Kernel]) -> None:
-    """Refuses a file that lacks kernels of which ncu says that it profiled them."""
+    """Raises CounterError if a kernel is missing that ncu says it profiled."""
     here = {kernel.identifier for kernel in kernels}
     profiled = ncu_csv.profiled_ids(text)
     if missing := [one for one in profiled if one not in here]:
@@ -124,57 +130,36 @@ def _check_whole(text: str, kernels: Sequence[_Kernel]) -> None:
 
 
 def _repeats(launches: Sequence[tuple[str, ...]]) -> int:
-    """How often the shortest sequence stands here that, repeated, makes all of them."""
+    """Returns how often the shortest sequence is repeated that makes up all launches."""
     count = len(launches)
     periods = (size for size in range(1, count + 1) if count % size == 0)
     return next(count // size for size in periods if launches[size:] == launches[: count - size])
 
 
-def _kernels(table: ncu_csv.Table) -> list[_Kernel]:
-    """Kernels by process and ID, in order of appearance."""
-    ranges = [name for name in table.columns if _RANGE_COLUMN.search(name)]
+def _kernels(lines: Sequence[tuple[int, dict[str, str]]], units: dict[str, str]) -> list[_Kernel]:
+    """Returns the kernels by process and ID, in order of appearance."""
     kernels: dict[tuple[str, str], _Kernel] = {}
-    for line in table.lines:
-        cells = line.cells
+    for number, cells in lines:
         launch = tuple(cells.get(column, "") for column in _LAUNCH)
-        new = _Kernel(
-            identifier=cells["ID"], launch=launch, ranges=tuple(cells[name] for name in ranges), line=line.number
-        )
+        ranges = tuple(cell for column, cell in cells.items() if _RANGE_COLUMN.search(column))
+        new = _Kernel(identifier=cells["ID"], launch=launch, ranges=ranges, line=number)
         kernel = kernels.setdefault((cells.get("Process ID", ""), new.identifier), new)
         if kernel.launch != launch:
             raise CounterError(
-                f"line {line.number}: ID {cells['ID']} is {' '.join(launch)} here and {' '.join(kernel.launch)} on line"
+                f"line {number}: ID {cells['ID']} is {' '.join(launch)} here and {' '.join(kernel.launch)} on line"
                 f" {kernel.line}: the file is damaged, or of two ncu runs"
             )
-        _collect(kernel, line, table.units)
+        if "Metric Name" in cells:
+            found = {cells["Metric Name"]: (cells.get("Metric Value", ""), cells.get("Metric Unit", ""))}
+        else:
+            found = {metric: (cells[metric], units.get(metric, "")) for metric in METRICS if metric in cells}
+        for metric in found.keys() & set(METRICS):
+            text, unit = found[metric]
+            before = kernel.found.setdefault(metric, (text, unit, number))
+            # ncu may print a replayed kernel once per pass, each time with the same numbers.
+            if before[:2] != (text, unit):
+                raise CounterError(
+                    f"line {number}: kernel {kernel.identifier} has {metric} {text} {unit} here and {before[0]}"
+                    f" {before[1]} on line {before[2]}"
+                )
     return list(kernels.values())
-
-
-def _collect(kernel: _Kernel, line: ncu_csv.Line, units: dict[str, str]) -> None:
-    """Adds the audit's metrics on one line to what is known of a kernel."""
-    cells = line.cells
-    if "Metric Name" in cells:
-        metric = cells["Metric Name"]
-        readings = [(metric, cells.get("Metric Value", ""), cells.get("Metric Unit", ""))] if metric in METRICS else []
-    else:
-        readings = [(metric, cells[metric], units.get(metric, "")) for metric in METRICS if metric in cells]
-    for metric, text, unit in readings:
-        place = f"line {line.number}: {metric} of kernel {kernel.name}"
-        before, at = kernel.found.setdefault(
-            metric, (quantities.Printed(text=text, unit=unit, place=place), line.number)
-        )
-        # A replayed kernel may be printed a pass; what it moved is one and the same.
-        if (before.text, before.unit) != (text, unit):
-            raise CounterError(
-                f"line {line.number}: kernel {kernel.identifier} has {metric} {text} {unit} here and {before.text}"
-                f" {before.unit} on line {at}"
-            )
-
-
-def _printed(kernel: _Kernel, metric: str) -> quantities.Printed:
-    if metric not in kernel.found:
-        raise CounterError(
-            f"line {kernel.line}: kernel {kernel.name} has no {metric}: the file is cut off, or was made without"
-            f" --metrics {','.join(METRICS)}"
-        )
-    return kernel.found[metric][0]

@@ -180,7 +180,7 @@ def test_saved_counters_are_judged_again_without_ncu(audit, tmp_path):
 
 
 def test_an_ncu_run_by_itself_is_judged_as_the_row_that_the_flags_name(audit, tmp_path):
-    (tmp_path / "bare.csv").write_text(ncu_output.details([("k", f"{READ // 1000}.19", "0.00")], unit="Kbyte"))
+    (tmp_path / "bare.csv").write_text(ncu_output.details([("k", f"{READ:,}", "0")]))
     status, out, _, _ = audit("--from_csv=bare.csv", *ROW, "--format=json")
     assert status == 0 and json.loads(out)["rows"][0]["verdict"] == "PASS"
     status, _, err, _ = audit("--from_csv=bare.csv", "--op=ScaleFwdOp")
