@@ -76,10 +76,10 @@ class Unit:
 def part(
     cases: list[bench_rows.Case], choice: Choice, prices: Mapping[int, Record] | None = None
 ) -> list[bench_rows.Case]:
-    """Returns the cases of the choice's shard; `prices` by the identity of a case, made here where nobody has them."""
+    """Returns the cases of the choice's shard. `prices` has a price per `id(case)`; None prices the cases here."""
     if choice.shard.count == 1:
         return cases
-    prices = _prices(cases) if prices is None else prices
+    prices = prices or _prices(cases)
     costs = [
         bench_rows.cost_s(prices[id(case)], len(bench_rows.implementations(op_class, choice.implementations)))
         for op_class, case in cases
@@ -88,20 +88,41 @@ def part(
 
 
 def _prices(cases: list[bench_rows.Case]) -> dict[int, Record]:
-    """Prices by the identity of their cases."""
+    """Returns a price per `id(case)`."""
     return {id(case): price for (_, case), price in zip(cases, records.price_cases(cases), strict=True)}
 
 
 def rows(
     cases: list[bench_rows.Case], choice: Choice, device_kind: str, prices: Mapping[int, Record] | None = None
 ) -> list[bench_rows.Case]:
-    """Returns the cases that a run of this choice on such a device has; `prices` as of `part`."""
-    if (choice.rows or ("quick" if device_kind == "cpu" else "all")) == "quick":
-        prices, count, machine = _prices(cases) if prices is None else prices, len(cases), devices.this_machine()
-        cases = bench_rows.quick(cases, lambda row: devices.estimate_s(prices[id(row[1])], row[1], machine))
-        if choice.rows is None and len(cases) < count:
-            command.say(f"on the CPU the cheapest row of each op runs, {len(cases)} of {count}; --rows=all runs all")
-    return part(cases, choice, prices)
+    """Returns the cases of a run with this choice on a device of this kind; `prices` as for `part`.
+
+    The quick rows on a CPU are the cheapest that a named implementation serves. A GPU is not asked: `when` may touch
+    it, and this process must not.
+    """
+    if (choice.rows or ("quick" if device_kind == "cpu" else "all")) == "all":
+        return part(cases, choice, prices)
+    priced, machine = prices or _prices(cases), devices.this_machine()
+    is_named = _is_named(choice.implementations)
+
+    def cost_s(row: bench_rows.Case) -> float:
+        return devices.estimate_s(priced[id(row[1])], row[1], machine)
+
+    def serves(row: bench_rows.Case) -> bool:
+        return not set(choice.implementations).isdisjoint(serving(*row, "cpu"))
+
+    if is_named and device_kind == "cpu":
+        chosen = bench_rows.quick(cases, cost_s, serves)
+    else:
+        chosen = bench_rows.quick(cases, cost_s)
+    if choice.rows is None and len(chosen) < len(cases):
+        command.say(f"on the CPU the cheapest row of each op runs, {len(chosen)} of {len(cases)}; --rows=all runs all")
+    return part(chosen, choice, priced)
+
+
+def _is_named(implementations: Sequence[str]) -> bool:
+    """Returns whether --implementation names implementations, and not all of them."""
+    return bool(implementations) and bench_rows.ALL not in implementations
 
 
 def units(cases: list[bench_rows.Case], choice: Choice, environment: benchmark_pb2.Environment) -> list[Unit]:

@@ -105,14 +105,23 @@ def select(
     return cases
 
 
-def quick(cases: Sequence[Case], cost: Callable[[Case], float]) -> list[Case]:
-    """Returns the cheapest case of each op, in the given order; a case without elements only if there is no other."""
-    best: dict[str, tuple[bool, float, int]] = {}
+def quick(
+    cases: Sequence[Case], cost: Callable[[Case], float], serves: Callable[[Case], bool] = lambda case: True
+) -> list[Case]:
+    """Returns the cheapest case of each op that `serves` accepts, in the given order.
+
+    If `serves` accepts no case of an op, the op's cheapest case is returned. A case without elements is returned only if
+    there is no other.
+    """
+    by_op: dict[str, list[tuple[bool, float, int]]] = {}
     for at, (op_class, case) in enumerate(cases):
         is_empty = not case.output_bytes or any(0 in tensor.shape for tensor in case.tensors)
-        price = (is_empty, cost((op_class, case)), at)
-        best[op_class.ENTRY] = min(price, best.get(op_class.ENTRY, price))
-    return [cases[at] for at in sorted(at for _, _, at in best.values())]
+        by_op.setdefault(op_class.ENTRY, []).append((is_empty, cost((op_class, case)), at))
+    chosen = []
+    for of_op in by_op.values():
+        cheapest, *_ = ranked = [at for *_, at in sorted(of_op)]
+        chosen.append(next((at for at in ranked if serves(cases[at])), cheapest))
+    return [cases[at] for at in sorted(chosen)]
 
 
 def check_implementations(classes: Iterable[Named], wanted: Sequence[str], listed_by: str = nearest.ROWS) -> None:

@@ -67,6 +67,23 @@ def test_quick_takes_the_cheapest_row_of_each_op(classes):
     assert names(bench_rows.quick(cases, lambda row: -row[1].input_bytes)) == ["huge-float32", "few-float32"]
 
 
+def test_quick_on_the_cpu_takes_the_cheapest_row_that_a_named_implementation_serves(classes):
+    scale = type("ScaleFwdOp", (classes["ScaleFwdOp"],), {})  # a registration of this test alone
+    cases = [(scale, case) for case in scale.CASES]
+    scale.register("large", lambda self, call, x: x, when=lambda call: call.indices["N"] == 256)
+
+    def rows(*implementations, kind="cpu"):
+        choice = plan.Choice(
+            implementations=implementations, rows="quick", shard=Shard(), max_row_s=None, row_timeout_s=60.0
+        )
+        return names(plan.rows(cases, choice, kind))
+
+    assert rows() == rows("torch") == rows("all") == rows("large", "torch") == ["small-float32"]
+    assert rows("large") == ["middle-float16"]
+    assert rows("large", kind="cuda") == ["small-float32"]  # this process asks no `when` of a GPU
+    assert rows("gpu") == ["small-float32"]  # which serves no row here
+
+
 @pytest.mark.parametrize("empty", ["input", "output"])
 def test_quick_takes_a_row_without_elements_only_where_there_is_no_other(classes, empty):
     scale = classes["ScaleFwdOp"]
