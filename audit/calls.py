@@ -1,4 +1,4 @@
-"""Rows as the audit sees them without a GPU: the checked call, the read half that the op declares for it, its data."""
+"""Rows as the audit sees them without a GPU: the checked call, the read half that the op declares, data terms."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class DeclaredCall:
 
     Attributes:
       op_class, case: the row.
-      call: its checked call; None where the row cannot be called.
-      read_bytes: the read half that the op declares; None where it declares none. Bytes.
-      data_terms: what in its data decided that.
-      error: why there is no call, or no price of it; "" where there is.
+      call: its checked call; None if the row cannot be called.
+      read_bytes: the read half that the op declares; None if it declares none. Bytes.
+      data_terms: counts in the call's data that decided the price.
+      error: why there is no call or no price; "" if there is.
     """
 
     op_class: type[Op]
@@ -31,7 +31,7 @@ class DeclaredCall:
 
 
 def declared(op_class: type[Op], case: WorkloadCase) -> DeclaredCall:
-    """Call a row on `meta`, where metadata tensors hold their values and nothing else is allocated."""
+    """Returns the call of a row, made on `meta`: metadata tensors hold their values, and no data are allocated."""
     call = None
     try:
         op = workloads.construct(op_class, case, device="meta")
@@ -42,16 +42,16 @@ def declared(op_class: type[Op], case: WorkloadCase) -> DeclaredCall:
         return DeclaredCall(
             op_class=op_class, case=case, call=call, read_bytes=read_half(op), data_terms=op.roofline_data_terms()
         )
-    except Exception as error:  # formulas and generators are anybody's code; one that fails costs its row
+    except Exception as error:  # formulas and generators are user code; a failure costs one row
         return DeclaredCall(op_class=op_class, case=case, call=call, error=f"{type(error).__name__}: {error}")
 
 
 def read_half(op: Op) -> int | None:
-    """What the op declares of its last call's reads, in bytes; None where it declares nothing.
+    """Returns the read bytes that the op declares for its last call; None if it declares none.
 
     Raises:
-      ValueError: it declares what is no count of bytes.
-      OpNotAvailableError: it declares them, but not for a call of this kind.
+      ValueError: the op declares something other than a count of bytes.
+      OpNotAvailableError: the op declares reads, but not for this kind of call.
     """
     if not declares(type(op)):
         return None
@@ -62,5 +62,5 @@ def read_half(op: Op) -> int | None:
 
 
 def declares(op_class: type[Op]) -> bool:
-    """Whether an op has a read half of its own, generated or hand-written."""
+    """Returns whether an op has a read half of its own, generated or hand-written."""
     return op_class.eval_roofline_read_bytes is not Op.eval_roofline_read_bytes

@@ -1,8 +1,10 @@
-"""Calls of which the audit's second premise does not hold: a kernel may leave out reads that the formula charges.
+"""Calls on which a kernel may skip reads that the formula charges, so that the audit's second premise fails.
 
-Where an input's values decide nothing at some positions, an implementation may predicate those loads away. An op earns
-an entry here by a measurement of that behaviour; the condition says on which calls, so that its other rows are judged
-as before.
+If an input's values decide nothing at some positions, an implementation may predicate those loads away. An op gets an
+entry here after a measurement of that behaviour. The entry's condition says on which calls, and all other rows of the
+op are judged as before. An example, a masked fill whose kernel need not load what the mask replaces:
+
+    ReadException(op="MaskedFillFwdOp", when="A == M", reason="elements under the mask are not loaded; measured on ...")
 """
 
 from __future__ import annotations
@@ -24,8 +26,8 @@ class ReadException:
     Attributes:
       op: name of the manifest entry.
       when: a predicate in the manifest's expression language over the checked call: its parameters, indices and
-        `present(t)`, as in "is_causal and S_kv > S".
-      reason: why a conforming implementation may read less there, and what measurement showed it.
+        `present(t)`, as in "A == M".
+      reason: why a conforming implementation may read less there, and which measurement showed it.
     """
 
     op: str
@@ -37,7 +39,7 @@ EXCEPTIONS: tuple[ReadException, ...] = ()
 
 
 class ExceptionTableError(errors.UserError):
-    """Exceptions of a wrong form; the message has a line for each defect."""
+    """The table has malformed exceptions; the message has a line per defect."""
 
     has_lines = True
 
@@ -45,16 +47,16 @@ class ExceptionTableError(errors.UserError):
 def check(
     table: Sequence[ReadException], calls: Mapping[str, Sequence[CheckedCall]], classes: Mapping[str, type[Op]]
 ) -> None:
-    """Check the form of a table.
+    """Checks the form of a table.
 
     Args:
       table: the exceptions.
-      calls: for each op that the table names, a checked call of each of its rows.
+      calls: per op that the table names, a checked call of each of its rows.
       classes: every op by name.
 
     Raises:
-      ExceptionTableError: an exception names no op, gives no reason, stands twice, or has a condition that is no
-        predicate over the op's calls.
+      ExceptionTableError: an exception names no op, gives no reason, appears twice, or its condition is no predicate
+        over the op's calls.
     """
     defects = []
     seen: set[tuple[str, str]] = set()
@@ -66,7 +68,7 @@ def check(
         if not one.reason.strip():
             defects.append(f"{where}: gives no reason")
         if (one.op, one.when) in seen:
-            defects.append(f"{where}: stands twice")
+            defects.append(f"{where}: appears twice")
         seen.add((one.op, one.when))
         defects += [f"{where}: {defect}" for defect in _form_defects(one, calls.get(one.op, ()), classes[one.op])]
     if defects:
@@ -74,28 +76,31 @@ def check(
 
 
 def holds(one: ReadException, call: CheckedCall) -> bool:
-    """Whether an exception of a checked table applies to a call of its op."""
-    tensors = dict.fromkeys(call.tensors, True)
-    absent = _PresentOrNot(tensors)
-    return bool(evaluate.evaluate(expr_parser.parse(one.when), {**call.params, **call.indices}, absent))
+    """Returns whether an exception of a checked table applies to a call of its op."""
+    return bool(_value(one, call))
+
+
+def _value(one: ReadException, call: CheckedCall) -> object:
+    present = _PresentOrNot(dict.fromkeys(call.tensors, True))
+    return evaluate.evaluate(expr_parser.parse(one.when), {**call.params, **call.indices}, present)
 
 
 def find(table: Iterable[ReadException], call: CheckedCall) -> ReadException | None:
-    """The first exception of a checked table that applies to a call."""
+    """Returns the first exception of a checked table that applies to a call."""
     return next((one for one in table if one.op == call.op and holds(one, call)), None)
 
 
 def notes(table: Sequence[ReadException], calls: Mapping[str, Sequence[CheckedCall]]) -> list[str]:
-    """What review should know of a checked table: conditions that hold for no row, and ops that they cover whole.
+    """Returns what a reviewer should know of a checked table: conditions that no row meets, ops that are all exempt.
 
     Args:
       table: the exceptions.
-      calls: checked calls of every row, of the ops to speak of.
+      calls: per op to report on, a checked call of each of its rows.
     """
     found = []
     for one in table:
         if one.op in calls and not any(holds(one, call) for call in calls[one.op]):
-            found.append(f"{one.op}: the exception when {one.when!r} never fires: no row meets its condition")
+            found.append(f"{one.op}: no row meets the condition of the exception when {one.when!r}")
     for op in dict.fromkeys(one.op for one in table):
         if calls.get(op) and all(find(table, call) for call in calls[op]):
             found.append(f"{op}: every row is exempt, so that nothing of its read half is judged")
@@ -103,7 +108,7 @@ def notes(table: Sequence[ReadException], calls: Mapping[str, Sequence[CheckedCa
 
 
 class _PresentOrNot(dict):
-    """Presence of tensors of which the present ones are known."""
+    """Presence by name of a tensor: True if it is in the dict, else False."""
 
     def __contains__(self, name: object) -> bool:
         return True
@@ -127,26 +132,24 @@ def _form_defects(one: ReadException, calls: Sequence[CheckedCall], op_class: ty
                 defects.append(f"present() takes one tensor of the op: {', '.join(tensors)}")
             reads.add(name)
         elif isinstance(part, expr.Call) and part.function not in PRIMITIVE_FUNCTIONS:
-            defects.append(f"calls {part.function!r}, which is none of {', '.join(sorted(PRIMITIVE_FUNCTIONS))}")
+            defects.append(
+                f"calls {part.function!r}, which is no function here: {', '.join(sorted(PRIMITIVE_FUNCTIONS))}"
+            )
     if calls:
         known = {*calls[0].params, *calls[0].indices}
         values = set(expr.names(node)) - set(tensors)
         if unknown := sorted(values - known):
-            defects.append(f"reads {', '.join(unknown)}, none of the call's {', '.join(sorted(known))}")
+            defects.append(f"reads {', '.join(unknown)}; the call has {', '.join(sorted(known))}")
         reads |= values & known
     if not reads:
-        defects.append("reads nothing of the call: a condition is wanted, not the whole op")
+        defects.append("reads nothing of the call: write a condition on the call, not on the whole op")
     return defects or [defect for call in calls for defect in _value_defects(one, call)][:1]
 
 
 def _value_defects(one: ReadException, call: CheckedCall) -> list[str]:
-    """What goes wrong when the condition of clean form is evaluated on a call."""
+    """Returns what goes wrong when the condition, of good form, is evaluated on a call."""
     try:
-        value = evaluate.evaluate(
-            expr_parser.parse(one.when),
-            {**call.params, **call.indices},
-            _PresentOrNot(dict.fromkeys(call.tensors, True)),
-        )
-    except Exception as error:  # whatever a primitive or an operator makes of the call's values
+        value = _value(one, call)
+    except Exception as error:  # anything that a primitive or an operator raises on the call's values
         return [f"raises {type(error).__name__}: {error} on a row of the op"]
     return [] if isinstance(value, bool) else [f"is {value!r} on a row of the op, not True or False"]

@@ -1,4 +1,4 @@
-"""Nsight Compute as a program: its command line, a run of it, and what its failures mean for the user."""
+"""Runs Nsight Compute (ncu): its command line, one run, and what the user can do about its failures."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from typing import Any
 
 from tileops.audit import counters, ncu_csv
 
-# What a message of a failure keeps of the program's own output: its end, where the exception stands. Characters.
+# A failure's message quotes the end of the program's output, which has the exception. Characters.
 _TAIL = 400
 
-# Signs of a failure in ncu's or the program's output, and what to do about it.
+# Signs of a failure in the output of ncu or the program, and what to do about it.
 _REMEDIES = (
     (
         re.compile("ERR_NVGPUCTRPERM"),
-        "counters are for administrators here: run as root, or have one load the driver with"
+        "only administrators may read counters here: run as root, or load the driver with"
         " NVreg_RestrictProfilingToAdminUsers=0; a container needs --cap-add=SYS_ADMIN",
     ),
     (
@@ -39,27 +39,14 @@ _REMEDIES = (
     ),
     (
         re.compile("(?i)No NVIDIA driver|no CUDA-capable device|CUDA_ERROR_NO_DEVICE|Found no NVIDIA driver"),
-        "there is no GPU on this machine: run there, with --save_csv, and judge the file here with --from_csv",
+        "this machine has no GPU: run on a GPU machine with --save_csv, and judge the file here with --from_csv",
     ),
     (re.compile("(?i)out of memory"), "the row does not fit this GPU: choose other rows with --op and --label"),
 )
 
 
 class NcuError(Exception):
-    """No usable measurement; the message has the vendor's words and what to do."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Profiled:
-    """What one run of ncu gave.
-
-    Attributes:
-      csv: its CSV, with its other lines.
-      facts: what the program wrote of its call (profiled_call.run).
-    """
-
-    csv: str
-    facts: dict[str, Any]
+    """There is no usable measurement; the message has ncu's own words and what to do."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -68,7 +55,7 @@ class Program:
 
     Attributes:
       path: the executable.
-      version: as it says itself; "" where it does not.
+      version: as ncu prints it; "" if it prints none.
     """
 
     path: str
@@ -76,15 +63,15 @@ class Program:
 
 
 def find(name: str) -> Program:
-    """The ncu that a name or path means.
+    """Returns the ncu of a name or path.
 
     Raises:
-      NcuError: there is none, or it does not start.
+      NcuError: there is no such program, or it does not start.
     """
     path = shutil.which(name)
     if path is None:
         if pathlib.Path(name).exists() and os.sep in name:
-            raise NcuError(f"{name}: is there, but no program that may be run: name Nsight Compute's ncu with --ncu")
+            raise NcuError(f"--ncu={name}: the file is no executable: name Nsight Compute's ncu")
         raise NcuError(
             f"{name}: no such program: install NVIDIA Nsight Compute (it comes with the CUDA toolkit), or name its ncu"
             " with --ncu"
@@ -92,46 +79,30 @@ def find(name: str) -> Program:
     try:
         done = subprocess.run([path, "--version"], capture_output=True, text=True, check=False, timeout=60)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise NcuError(f"{path}: cannot be run: {error}") from error
+        raise NcuError(f"{path}: does not start: {error}") from error
     version = re.search(r"Version (\S+)", done.stdout)
     return Program(path=path, version=version[1] if version else "")
 
 
 def command_line(program: Program, log: pathlib.Path, target: Sequence[str]) -> list[str]:
-    """The command that profiles what `target` marks, from cold caches, clocks left alone."""
-    return [
-        program.path,
-        "--csv",
-        "--page",
-        "raw",
-        "--print-units",
-        "base",
-        "--log-file",
-        str(log),
-        "--metrics",
-        ",".join(counters.METRICS),
-        "--profile-from-start",
-        "off",
-        "--nvtx",
-        "--replay-mode",
-        "kernel",
-        "--cache-control",
-        "all",
-        "--clock-control",
-        "none",
-        "--target-processes",
-        "application-only",
-        *target,
-    ]
+    """Returns the command that profiles what `target` marks, from cold caches and at the clocks as they are."""
+    options = (
+        "--csv --page raw --print-units base --profile-from-start off --nvtx --replay-mode kernel --cache-control all"
+        " --clock-control none --target-processes application-only"
+    )
+    return [program.path, *options.split(), "--metrics", ",".join(counters.METRICS), "--log-file", str(log), *target]
 
 
-def profile(program: Program, arguments: Sequence[str], timeout_s: float) -> Profiled:
-    """Run one call under ncu in a child process.
+def profile(program: Program, arguments: Sequence[str], timeout_s: float) -> tuple[str, dict[str, Any]]:
+    """Runs one call under ncu in a child process.
 
     Args:
       program: the ncu to use.
-      arguments: flags of profiled_call, but --facts.
-      timeout_s: how long it may take. Seconds.
+      arguments: flags of profiled_call, without --facts.
+      timeout_s: time limit. Seconds.
+
+    Returns:
+      ncu's CSV with its other lines, and the facts that profiled_call.run wrote.
 
     Raises:
       NcuError: the program failed, was not profiled, or took too long.
@@ -142,20 +113,19 @@ def profile(program: Program, arguments: Sequence[str], timeout_s: float) -> Pro
         csv = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
         if status == 0 and not facts.exists() and not csv and not output.strip():
             raise NcuError(
-                f"{program.path} ended without a word and without having run the call: is it Nsight Compute's ncu"
-                " (--ncu)?"
+                f"{program.path} printed nothing and did not run the call: is it Nsight Compute's ncu (--ncu)?"
             )
         if status != 0 or not facts.exists():
             raise NcuError(explain(csv, output, status))
-        return Profiled(csv=csv, facts=json.loads(facts.read_text(encoding="utf-8")))
+        return csv, json.loads(facts.read_text(encoding="utf-8"))
 
 
 def copies(arguments: Sequence[str], timeout_s: float) -> list[str]:
-    """Names of the copies out of device memory that a call leaves to the driver: no kernels, so that ncu is blind to
-    them.
+    """Returns the names of the driver's copies out of device memory that a call makes. They are no kernels: ncu does
+    not count them.
 
     Args:
-      arguments, timeout_s: as of `profile`.
+      arguments, timeout_s: as for `profile`.
 
     Raises:
       NcuError: the program failed or took too long.
@@ -173,7 +143,7 @@ def _target(arguments: Sequence[str], facts: pathlib.Path) -> list[str]:
 
 
 def explain(log: str, output: str, status: int) -> str:
-    """Why a run gave nothing, in the vendor's words, and what to do about it."""
+    """Returns why a run gave no measurement, in ncu's words, and what to do about it."""
     errors = ncu_csv.vendor_lines(log, "ERROR") or ncu_csv.vendor_lines(output, "ERROR")
     own = "\n".join(line for line in output.splitlines() if not line.startswith("==")).strip()
     parts = list(dict.fromkeys(errors))
@@ -184,15 +154,15 @@ def explain(log: str, output: str, status: int) -> str:
 
 
 def remedy(text: str) -> str:
-    """What to do about a failure that the text tells of, as the end of a sentence; "" where nothing is known."""
+    """Returns what to do about the failure in a text, as the end of a sentence; "" if the failure is unknown."""
     return next((f". To do: {what}" for sign, what in _REMEDIES if sign.search(text)), "")
 
 
 def _run(command: Sequence[str], timeout_s: float) -> tuple[int, str]:
-    """Status and output of a command; it and all that it started end with this call."""
-    # The child finds what this process found, from wherever it was started; numbers come out in one form.
+    """Returns status and output of a command. The command and all its children end before this function returns."""
+    # The child imports what this process can import; numbers are printed in one locale.
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "LC_ALL": "C"}
-    # A group of its own: Ctrl-C is the audit's to answer, and an end reaches ncu's child too.
+    # A process group of its own: only the audit hears Ctrl-C, and a kill reaches ncu's child too.
     process = subprocess.Popen(
         command,
         env=environment,
@@ -206,10 +176,10 @@ def _run(command: Sequence[str], timeout_s: float) -> tuple[int, str]:
     try:
         output, _ = process.communicate(timeout=timeout_s)
     except subprocess.TimeoutExpired as error:
-        raise NcuError(f"no end within {timeout_s:g} s (--row_timeout_s)") from error
+        raise NcuError(f"the row took more than {timeout_s:g} s (--row_timeout_s)") from error
     finally:
         if process.poll() is None:
-            with contextlib.suppress(ProcessLookupError):  # it may end by itself in between
+            with contextlib.suppress(ProcessLookupError):  # it may have ended by itself
                 os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
     return process.returncode, output

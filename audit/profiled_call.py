@@ -1,9 +1,10 @@
-"""The program that runs under Nsight Compute: one call of one row, the only thing that is profiled.
+"""The program that runs under Nsight Compute (ncu). It makes one call of one row, and only that call is profiled.
 
-What precedes the call (inputs, compilation, autotuning) and what follows it stand outside the profiled range. What the
-call was is written to a file as JSON: ncu has the program's output to itself.
+Inputs, compilation and autotuning come before the profiled range. The program writes facts of the call to a JSON file,
+because ncu captures the program's output.
 
-With --list_copies it runs by itself, and finds out what ncu cannot see: copies by the driver, which are no kernels.
+With --list_copies the program runs without ncu and lists the driver's copies, which are no kernels: ncu does not count
+them.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ from tileops.perf.clock.activities import Kind
 from tileops.perf.harness import catalogue
 from tileops.perf.harness.inputs import RowInputs
 
-# Calls before the profiled one: the first compiles and tunes, the next run what was decided. A count.
+# Calls before the profiled one: the first compiles and tunes, the next ones run the tuned kernel. A count.
 _WARMUP_CALLS = 3
-# How the profiler names copies that read device memory: "Memcpy DtoD (Device -> Device)".
+# The profiler's names of copies that read device memory: "Memcpy DtoD (Device -> Device)".
 _FROM_DEVICE = re.compile("Memcpy (Dto|PtoP)")
 
 
 def main(argv: list[str]) -> None:
-    """Run the call that the flags name and write its facts."""
+    """Runs the call that the flags name, and writes its facts."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--op", required=True)
     parser.add_argument("--case_id", required=True)
@@ -69,19 +70,19 @@ def run(
     device: torch.device,
     profiled: Callable[[torch.device], contextlib.AbstractContextManager[None]],
 ) -> dict[str, Any]:
-    """Make one call of a row inside `profiled(device)`, after calls outside it.
+    """Makes one call of a row inside `profiled(device)`, after warm-up calls outside it.
 
     Returns:
-      implementation: name of the one that served the call.
-      declared_read_bytes: the read half that the op declares for the very call; None where it declares none.
-      calls: 1, so that kernels which a call launches twice are not taken for two calls.
-      device_name, driver_version, torch_version: where and by what it ran.
+      implementation: the implementation that served the call.
+      declared_read_bytes: the read half that the op declares for this very call; None if it declares none.
+      calls: 1, so that kernels which one call launches twice are not taken for two calls.
+      device_name, driver_version, torch_version: the device and the software.
     """
     inputs = RowInputs(op_class, case, device)
     op = workloads.construct(op_class, case, target=implementation, device=device)
     for _ in range(_WARMUP_CALLS):
         op(**inputs.tensors)
-    inputs.fill(0)  # a call that writes its inputs finds them as a first call does
+    inputs.fill(0)  # if the call writes its inputs, it finds them as a first call does
     with profiled(device):
         op(**inputs.tensors)
     is_gpu = device.type == "cuda"
@@ -97,7 +98,7 @@ def run(
 
 @contextlib.contextmanager
 def _profiled(device: torch.device) -> Iterator[None]:
-    """What ncu profiles with `--profile-from-start off`, in a range that its CSV names with `--nvtx`."""
+    """Marks what ncu profiles with `--profile-from-start off`, in a range that its CSV names with `--nvtx`."""
     torch.cuda.synchronize(device)
     torch.cuda.profiler.start()
     torch.cuda.nvtx.range_push(RANGE_NAME)
@@ -122,7 +123,7 @@ def _recorded(copies: list[str], device: torch.device) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _unprofiled(device: torch.device) -> Iterator[None]:
-    """On a device without counters."""
+    """Profiles nothing: the device has no counters."""
     del device
     yield
 

@@ -16,7 +16,7 @@ from rich import text as rich_text
 from tileops.audit import report
 from tileops.proto import audit_pb2
 
-# Where nobody watches the width (a file, a pipe), no line is cut.
+# The width of a file or a pipe: no line is cut.
 _UNLIMITED_WIDTH = 10_000
 _STYLES = {
     "FAIL": "bold red",
@@ -30,7 +30,7 @@ _STYLES = {
 
 
 def write_table(found: audit_pb2.AuditReport, out: TextIO) -> None:
-    """Write a line a row, why each verdict is what it is, and what all of them rest on."""
+    """Writes one line per row, the reasons, and the premises and tolerances."""
     is_watched = out.isatty()
     width = shutil.get_terminal_size().columns if is_watched else _UNLIMITED_WIDTH
     console = rich_console.Console(file=out, width=width, highlight=False, soft_wrap=not is_watched)
@@ -69,23 +69,23 @@ def write_table(found: audit_pb2.AuditReport, out: TextIO) -> None:
 
 
 def _notes(found: audit_pb2.AuditReport, rows: list[audit_pb2.AuditRow]) -> list[str]:
-    told: dict[tuple[str, str], list[str]] = {}
+    reasons: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         if row.reason:
             where = f" (when {row.exemption_condition})" if row.exemption_condition else ""
-            told.setdefault((report.name(row.verdict), f"{row.reason}{where}"), []).append(f"{row.op} {row.case_id}")
+            reasons.setdefault((report.name(row.verdict), f"{row.reason}{where}"), []).append(f"{row.op} {row.case_id}")
     lines = [
         f"{verdict} {cases[0] if len(cases) == 1 else f'{len(cases)} rows'}: {reason}"
-        for (verdict, reason), cases in told.items()
+        for (verdict, reason), cases in reasons.items()
     ]
     lines += [f"no row of {one.op} takes the branch {one.branch}" for one in found.unreached]
     lines += list(found.notes)
     limits = found.tolerances
     lines += [
         *([""] if lines else []),
-        f"Reads in bytes. FAIL: below {1 - limits.shortfall:g} of the declared. WARN: above {1 + limits.excess:g} of them"
-        f" and {limits.kernel_overhead_bytes} bytes a kernel. Writes are shown and never judged: what is still in the L2"
-        " when a kernel ends is not counted.",
+        f"Reads in bytes. FAIL: below {1 - limits.shortfall:g} of the declared reads. WARN: above {1 + limits.excess:g} of"
+        f" them plus {limits.kernel_overhead_bytes} bytes per kernel. Writes are shown but never judged: counters miss what"
+        " is still in the L2 when a kernel ends.",
         *(f"Premise {at}: {premise}." for at, premise in enumerate(found.premises, start=1)),
         "",
         _where(found)
@@ -106,7 +106,7 @@ def _count(row: audit_pb2.AuditRow, field: str) -> str:
 
 
 def write_json(found: audit_pb2.AuditReport, out: TextIO) -> None:
-    """Write the report with one row a line; counts are numbers, an absent reading is null."""
+    """Writes the report as JSON, one row per line. Counts are numbers, an absent reading is null."""
     head = {
         "device_name": found.device_name,
         "driver_version": found.driver_version,
@@ -128,7 +128,7 @@ def write_json(found: audit_pb2.AuditReport, out: TextIO) -> None:
 
 
 def row_as_dict(row: audit_pb2.AuditRow) -> dict[str, Any]:
-    """Every field of a row: the verdict by name, None for an absent reading."""
+    """Returns every field of a row: the verdict by name, None for an absent reading."""
     plain: dict[str, Any] = {}
     for field in row.DESCRIPTOR.fields:
         value = getattr(row, field.name)

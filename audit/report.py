@@ -1,4 +1,4 @@
-"""An audit as messages: rows, what they rest on, and counts of verdicts."""
+"""An audit as protobuf messages: rows, premises, and counts of verdicts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tileops.proto import audit_pb2
 
 Verdict = audit_pb2.Verdict
 
-# In the order of a report: what asks for work first.
+# The order of a report: verdicts that ask for work come first.
 _ORDER = (
     audit_pb2.VERDICT_FAIL,
     audit_pb2.VERDICT_ERROR,
@@ -23,12 +23,12 @@ _ORDER = (
     audit_pb2.VERDICT_SKIPPED,
     audit_pb2.VERDICT_PASS,
 )
-# Those that rest on a comparison with counters.
+# Verdicts that rest on a comparison with counters.
 _JUDGED = frozenset((audit_pb2.VERDICT_PASS, audit_pb2.VERDICT_FAIL, audit_pb2.VERDICT_WARN, audit_pb2.VERDICT_EXEMPT))
 
 
 def new_report() -> audit_pb2.AuditReport:
-    """A report without rows: premises and tolerances."""
+    """Returns a report with premises and tolerances, without rows."""
     return audit_pb2.AuditReport(
         premises=judge.PREMISES,
         tolerances=audit_pb2.Tolerances(
@@ -46,7 +46,7 @@ def row(
     error: str = "",
     exception: ReadException | None = None,
 ) -> audit_pb2.AuditRow:
-    """A judged row; `exception` is the configured one whose condition holds, the rest is as of `judge.judge`."""
+    """Returns a judged row. `exception` is the configured exception that the call meets; the rest is as for `judge`."""
     error = declared.error or error
     exemption = "" if exception is None else exception.reason
     found = judge.judge(declared.read_bytes, counters, skip=skip, error=error, exemption=exemption)
@@ -73,36 +73,36 @@ def row(
     return made
 
 
-def _premises(verdict: int, exception: ReadException | None) -> list[int]:
-    """Positions of the premises that a verdict rests on: inside an exception the second is what does not hold."""
+def _premises(verdict: audit_pb2.Verdict, exception: ReadException | None) -> list[int]:
+    """Returns the positions of the premises that a verdict rests on. The second fails inside an exception."""
     if verdict not in _JUDGED:
         return []
     return [at for at, premise in enumerate(judge.PREMISES) if exception is None or premise != judge.MUST_FETCH]
 
 
-def name(verdict: int) -> str:
-    """A verdict as people write it: "NO-VERDICT"."""
+def name(verdict: audit_pb2.Verdict) -> str:
+    """Returns a verdict as the report shows it, such as "NO-VERDICT"."""
     return Verdict.Name(verdict).removeprefix("VERDICT_").replace("_", "-")
 
 
 def counts(rows: Iterable[audit_pb2.AuditRow]) -> dict[str, int]:
-    """How many rows have each verdict, all verdicts named."""
+    """Returns the number of rows per verdict, 0 included."""
     found = collections.Counter(one.verdict for one in rows)
     return {name(verdict): found[verdict] for verdict in _ORDER}
 
 
 def is_measured(found: audit_pb2.AuditReport) -> bool:
-    """Whether counters were read for any of its rows."""
+    """Returns whether any row has counters."""
     return any(one.HasField("measured_read_bytes") for one in found.rows)
 
 
 def ratio(one: audit_pb2.AuditRow) -> float | None:
-    """Measured over declared reads; None where either is missing, or nothing is declared to be read."""
+    """Returns measured over declared reads; None if either is missing or no read is declared."""
     if not one.HasField("measured_read_bytes") or not one.declared_read_bytes:
         return None
     return one.measured_read_bytes / one.declared_read_bytes
 
 
 def in_order(rows: Iterable[audit_pb2.AuditRow]) -> list[audit_pb2.AuditRow]:
-    """What asks for work first, otherwise as given."""
+    """Returns the rows with verdicts that ask for work first, otherwise as given."""
     return sorted(rows, key=lambda one: _ORDER.index(one.verdict))

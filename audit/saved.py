@@ -1,12 +1,12 @@
-"""Saved counters: ncu's CSV of many calls in one text file, each under a line that says which call it was.
+"""Saved counters: one text file has ncu's CSV of many calls, each below a line that names its call.
 
     # tileops-audit {"op": "GemmFwdOp", "case_id": "square-1k-nn-float16", "implementation": "triton", ...}
     ... what ncu printed ...
     # tileops-audit end
     # tileops-audit file {"calls": 1, "rows": 1}
 
-The last line counts the calls above it, and the rows that the audit was to measure. A file of one ncu run by itself,
-without such lines, is a measurement of a call that the user has to name.
+The last line counts the calls above it and the rows that the audit was to measure. A file without such lines is the CSV
+of one ncu run, whose row the user names.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ _TEXTS = ("op", "case_id", "implementation", "device_name", "driver_version", "t
 
 
 class SavedError(errors.UserError):
-    """A file is no saved measurement; the message says which and where."""
+    """A file has no saved counters; the message says which file and where."""
+
+    has_lines = True
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -35,9 +37,9 @@ class Section:
     """One call of a file.
 
     Attributes:
-      facts: op, case_id, implementation, and where it ran; empty for a file of a bare ncu run.
+      facts: op, case_id, implementation, device and versions; empty for the CSV of one ncu run.
       csv: what ncu printed.
-      defect: why it is no measurement of the call: a file that a full disk or a kill cut off lacks the call's end; "".
+      defect: why it is no measurement of the call, such as a missing end after a kill or a full disk; "" if it is one.
       place: file and line, for messages.
     """
 
@@ -53,8 +55,8 @@ class Saved:
 
     Attributes:
       sections: its calls, in order.
-      missing: what it lacks of the audit that it is of, in words; "" for nothing.
-      is_cut: whether it lacks its end.
+      missing: what the file lacks of its audit, in words; "" if nothing.
+      is_cut: whether the file lacks its end.
     """
 
     sections: tuple[Section, ...]
@@ -63,27 +65,26 @@ class Saved:
 
 
 class Writer:
-    """Writes a file call by call. What was there stays until the first call is measured, and where none is.
+    """Writes a file call by call. Earlier contents stay until the first call is measured.
 
-    Each step raises OSError or output.OutputError where the file cannot be written.
+    Each method raises OSError or output.OutputError if the file cannot be written.
     """
 
     def __init__(self, path: pathlib.Path, rows: int):
-        """`rows`: how many calls the audit is to measure."""
+        """Checks that the file can be written. `rows` is the number of calls that the audit is to measure."""
         self._path, self._rows, self._calls = path.resolve(), rows, 0
         self._is_new = not self._path.exists()
         self._is_plain = self._is_new or self._path.is_file()
         if self._is_plain:
-            with self._path.open("ab"):  # found writable before anything is measured
-                pass
+            self._path.open("ab").close()
 
     def append(self, facts: Mapping[str, Any], csv: str) -> None:
-        """Add a call."""
+        """Adds a call."""
         self._put(f"{_MARK}{json.dumps(dict(facts), sort_keys=True)}\n{csv.rstrip()}\n{_END}\n")
         self._calls += 1
 
     def close(self) -> None:
-        """Say that nothing follows."""
+        """Writes the last line, which counts the calls."""
         if self._calls:
             self._put(f"{_FILE}{json.dumps({'calls': self._calls, 'rows': self._rows})}\n")
         elif self._is_new:
@@ -104,10 +105,10 @@ def is_saved(path: pathlib.Path) -> bool:
 
 
 def read(path: pathlib.Path) -> Saved:
-    """The calls of a file.
+    """Returns the calls of a file.
 
     Raises:
-      SavedError: it cannot be read, or a line that should name a call does not.
+      SavedError: the file cannot be read, or the line of a call is damaged.
     """
     try:
         text = path.read_bytes().decode("utf-8", errors="replace")
@@ -117,15 +118,30 @@ def read(path: pathlib.Path) -> Saved:
     starts = [at for at, line in enumerate(lines) if line.startswith(_MARK) and not _is_end(line)]
     if not starts:
         if any(map(_is_end, lines)):
-            raise SavedError(f"{path}: no line that names a call is left of these saved counters")
+            raise SavedError(f"{path}: the file has ends of calls, but no line that names a call")
         return Saved(sections=(Section(facts={}, csv=text, place=str(path)),))
     if stray := [at for at in range(starts[0]) if lines[at].strip()]:
-        raise SavedError(f"{path}:{stray[0] + 1}: a line before the first that names a call: of which one is it?")
-    sections = [
+        raise SavedError(f"{path}:{stray[0] + 1}: this line is above the first line that names a call")
+    sections = tuple(
         _section(lines, start, stop, f"{path}:{start + 1}")
         for start, stop in zip(starts, [*starts[1:], len(lines)], strict=True)
-    ]
-    return _counted(sections, lines, str(path))
+    )
+    last = next((line for line in reversed(lines) if line.strip()), "")
+    if not last.startswith(_FILE):
+        missing = f"{path}: the file is cut off after {len(sections)} calls: how many followed is unknown"
+        return Saved(sections=sections, missing=missing, is_cut=True)
+    try:
+        footer = json.loads(last.removeprefix(_FILE))
+        calls, rows = int(footer["calls"]), int(footer["rows"])
+    except (ValueError, TypeError, KeyError) as error:
+        raise SavedError(f"{path}:{len(lines)}: the line that counts the calls is damaged: {last}") from error
+    if calls != len(sections):
+        missing = f"{path}: the file has {len(sections)} calls of the {calls} that were saved: it is damaged"
+        return Saved(sections=sections, missing=missing, is_cut=True)
+    missing = (
+        f"{path}: the audit measured {calls} of its {rows} rows; the file lacks the others" if calls < rows else ""
+    )
+    return Saved(sections=sections, missing=missing)
 
 
 def _is_end(line: str) -> bool:
@@ -139,26 +155,8 @@ def _section(lines: Sequence[str], start: int, stop: int, place: str) -> Section
         return Section(facts=facts, csv="", defect=f"{place}: the file is cut off in this call", place=place)
     defect = ""
     if after := [at for at in range(end + 1, stop) if lines[at].strip() and not lines[at].startswith(_FILE)]:
-        defect = f"{place}: line {after[0] + 1}, behind this call's end, is of no call: the file is damaged"
+        defect = f"{place}: line {after[0] + 1}, after this call's end, is of no call: the file is damaged"
     return Section(facts=facts, csv="\n".join([*lines[start + 1 : end], ""]), defect=defect, place=place)
-
-
-def _counted(sections: Sequence[Section], lines: Sequence[str], path: str) -> Saved:
-    """The file, held against its last line."""
-    last = next((line for line in reversed(lines) if line.strip()), "")
-    if not last.startswith(_FILE):
-        missing = f"{path}: the file is cut off after {len(sections)} calls: how many followed is not known"
-        return Saved(sections=tuple(sections), missing=missing, is_cut=True)
-    try:
-        footer = json.loads(last.removeprefix(_FILE))
-        calls, rows = int(footer["calls"]), int(footer["rows"])
-    except (ValueError, TypeError, KeyError) as error:
-        raise SavedError(f"{path}:{len(lines)}: the line that counts the calls is damaged: {last}") from error
-    if calls != len(sections):
-        missing = f"{path}: {len(sections)} calls are here of the {calls} that were saved: the file is damaged"
-        return Saved(sections=tuple(sections), missing=missing, is_cut=True)
-    missing = f"{path}: the audit measured {calls} of its {rows} rows; the others are not here" if calls < rows else ""
-    return Saved(sections=tuple(sections), missing=missing)
 
 
 def _facts(line: str, place: str) -> dict[str, Any]:

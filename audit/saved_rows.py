@@ -19,8 +19,8 @@ class Chosen:
 
     Attributes:
       classes: every op by name.
-      cases: of the selected ops, the selected rows.
-      implementation: the one that a bare ncu run is of; "" where the flags name none.
+      cases: the selected rows per selected op.
+      implementation: the implementation that the CSV of one ncu run measured; "" if the flags name none.
     """
 
     classes: Mapping[str, type[Op]]
@@ -34,18 +34,18 @@ def judge(
     table: Sequence[exceptions.ReadException],
     found: audit_pb2.AuditReport,
 ) -> list[str]:
-    """Fill a report with the calls of saved files that are selected.
+    """Adds the selected calls of saved files to a report.
 
     Returns:
-      What could not be judged, in words: what a file lacks that is cut off, calls of rows that there are no more. The
-      report's notes say it too.
+      What could not be judged, in words: what a file lacks that is cut off, and calls of rows that no longer exist. The
+      report's notes have it too.
 
     Raises:
-      SavedError: a file is no saved measurement, or holds nothing that is selected.
+      SavedError: a file has no saved counters, or no selected call.
     """
     unjudged = []
     places = collections.defaultdict(list)
-    sections = []
+    sections: dict[tuple[str, str, str], tuple] = {}
     for path in files:
         file = saved.read(path)
         found.notes.extend(filter(None, [file.missing]))
@@ -59,19 +59,17 @@ def judge(
                 continue
             op_class, case = row
             facts = section.facts or {"implementation": chosen.implementation}
-            if case not in chosen.cases.get(op_class.ENTRY, ()):
-                continue
-            key = op_class.ENTRY, case.case_id, facts.get("implementation", "")
-            if key not in places:
-                sections.append((key, section, op_class, case, facts))
-            places[key].append(section.place)
-    for key, section, op_class, case, facts in sections:
+            if case in chosen.cases.get(op_class.ENTRY, ()):
+                key = op_class.ENTRY, case.case_id, facts.get("implementation", "")
+                sections.setdefault(key, (section, op_class, case, facts))
+                places[key].append(section.place)
+    for key, (section, op_class, case, facts) in sections.items():
         if section.facts:
             measure.note_saved(found, facts)
         one = calls.declared(op_class, case)
         error = section.defect
         if len(places[key]) > 1:
-            error = f"the call stands twice, and which is its measurement is not said: {', '.join(places[key])}"
+            error = f"the files have the call twice, and only one measurement can count: {', '.join(places[key])}"
         if error:
             found.rows.append(report.row(one, implementation=key[-1], error=error))
         else:
@@ -82,21 +80,17 @@ def judge(
 
 
 def _row_of(section: saved.Section, chosen: Chosen) -> tuple[type[Op], WorkloadCase] | None:
-    """The row that a call is of: the one that it names, or that the flags do. None where it is no more."""
-    if not section.facts:
-        return _named_row(chosen, section.place)
-    name, case_id = section.facts["op"], section.facts["case_id"]
-    op_class = chosen.classes.get(name)
-    case = next((case for case in op_class.CASES if case.case_id == case_id), None) if op_class else None
-    return None if case is None else (op_class, case)
-
-
-def _named_row(chosen: Chosen, place: str) -> tuple[type[Op], WorkloadCase]:
+    """Returns the row that a call's line names, or the flags if it has no line; None if the row no longer exists."""
+    if section.facts:
+        op_class = chosen.classes.get(section.facts["op"])
+        cases = op_class.CASES if op_class else ()
+        found = (case for case in cases if case.case_id == section.facts["case_id"])
+        return next(((op_class, case) for case in found if op_class), None)
     rows = [(chosen.classes[op], case) for op, cases in chosen.cases.items() for case in cases]
     if len(rows) > 1:
         names = ", ".join(f"{op_class.ENTRY} {case.case_id}" for op_class, case in rows[:3])
         raise saved.SavedError(
-            f"{place}: an ncu run by itself does not say which call it is of: name one row with --op and --case"
-            f" (now {len(rows)}: {names}{', ...' if len(rows) > 3 else ''})"
+            f"{section.place}: an ncu run by itself does not name its row: name one row with --op and --case (now"
+            f" {len(rows)}: {names}{', ...' if len(rows) > 3 else ''})"
         )
     return rows[0]

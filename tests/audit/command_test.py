@@ -155,7 +155,7 @@ def test_a_cut_off_log_is_an_error(audit):
 def test_a_hang_is_an_error_after_the_rows_time(audit):
     _, _, _, report = audit(*ROW, "--row_timeout_s=0.5", fake={"sleep": 100})
     assert report.rows[0].verdict == audit_pb2.VERDICT_ERROR
-    assert "no end within 0.5 s" in report.rows[0].reason
+    assert "the row took more than 0.5 s" in report.rows[0].reason
 
 
 def test_saved_counters_are_judged_again_without_ncu(audit, tmp_path):

@@ -144,7 +144,8 @@ def test_what_is_no_measurement_is_refused_with_the_reason(text, said):
 
 
 @pytest.mark.parametrize(
-    "text", ["1.5.25", "1,23,456", "1.234,567", "0,369", "3,69098752", "369098752.5", "268.455.424,00", "1 23", "3.69e8"]
+    "text",
+    ["1.5.25", "1,23,456", "1.234,567", "0,369", "3,69098752", "369098752.5", "268.455.424,00", "1 23", "3.69e8"],
 )
 def test_what_is_no_whole_number_in_groups_of_three_is_refused(text):
     with pytest.raises(counters.CounterError, match="is no number of bytes"):

@@ -42,7 +42,7 @@ def test_a_predicate_over_the_call_is_accepted_and_decides_by_the_call(when):
     [
         ("True", "reads nothing of the call"),
         ("1 < 2", "reads nothing of the call"),
-        ("X > 3", "reads X, none of the call's"),
+        ("X > 3", "reads X; the call has"),
         ("C", "not True or False"),
         ("lambda: True", "not in the language"),
         ("__import__('os')", "calls '__import__'"),
@@ -62,7 +62,7 @@ def test_an_exception_gives_a_reason_names_an_op_and_stands_once():
     with pytest.raises(exceptions.ExceptionTableError) as caught:
         check(entry("training", reason=" "), entry("training"), entry("training", op="NoSuchOp"))
     lines = str(caught.value).splitlines()
-    assert [line.rpartition(": ")[2] for line in lines] == ["gives no reason", "stands twice", "there is no such op"]
+    assert [line.rpartition(": ")[2] for line in lines] == ["gives no reason", "appears twice", "there is no such op"]
 
 
 def test_the_exception_that_holds_for_a_call_is_found():
@@ -74,7 +74,7 @@ def test_the_exception_that_holds_for_a_call_is_found():
 
 def test_a_condition_that_no_row_meets_is_reported():
     assert exceptions.notes((entry("C == 7"),), {OP: calls()}) == [
-        f"{OP}: the exception when 'C == 7' never fires: no row meets its condition"
+        f"{OP}: no row meets the condition of the exception when 'C == 7'"
     ]
 
 

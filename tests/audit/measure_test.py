@@ -71,7 +71,7 @@ def test_two_calls_in_one_file_are_no_measurement_of_one(row):
     twice = raw([("k", str(READ // 2), "3")] * 2)
     found = measure.judged(row, twice, {}, ())
     assert found.verdict == audit_pb2.VERDICT_ERROR
-    assert "same 1 kernel(s) follow one another 2 times: one call is to be profiled" in found.reason
+    assert "repeats the same 1 kernel(s) 2 times, and one call is to be profiled" in found.reason
     # A program that counted its calls knows that these kernels are one's.
     assert measure.judged(row, twice, {"calls": 1}, ()).verdict == audit_pb2.VERDICT_PASS
 
@@ -94,18 +94,17 @@ def _measured(row, profile, monkeypatch, save_csv=None):
         timeout_s=1.0,
         save_csv=save_csv,
     )
-    (made,) = measure.measure([row], (), settings, audit_pb2.AuditReport())
-    return made
+    return measure.measure(row, (), settings, audit_pb2.AuditReport())
 
 
 def test_a_read_half_that_depends_on_more_than_the_checked_call_is_no_measurement(row, monkeypatch):
     facts = {"implementation": "torch", "declared_read_bytes": READ // 2, "calls": 1}
     csv = raw([("k", str(READ), "3")])
-    found = _measured(row, lambda: ncu.Profiled(csv=csv, facts=dict(facts)), monkeypatch)
+    found = _measured(row, lambda: (csv, dict(facts)), monkeypatch)
     assert found.verdict == audit_pb2.VERDICT_ERROR
     assert f"declares {READ // 2} read bytes for the measured call and {READ} for the same call on meta" in found.reason
     facts["declared_read_bytes"] = READ
-    found = _measured(row, lambda: ncu.Profiled(csv=csv, facts=dict(facts)), monkeypatch)
+    found = _measured(row, lambda: (csv, dict(facts)), monkeypatch)
     assert found.verdict == audit_pb2.VERDICT_PASS
 
 
@@ -116,7 +115,7 @@ def test_a_read_half_that_depends_on_more_than_the_checked_call_is_no_measuremen
             "import pathlib, sys; pathlib.Path(sys.argv[-1][8:]).write_text('{}'); print('ValueError: late'); sys.exit(3)",
             "ValueError: late",
         ),
-        ("pass", "ended without a word and without having run the call: is it Nsight Compute's ncu"),
+        ("pass", "printed nothing and did not run the call: is it Nsight Compute's ncu"),
     ],
     ids=["fails after the call", "is no ncu"],
 )
@@ -130,7 +129,7 @@ def test_a_profiler_that_fails_or_does_nothing_gives_no_measurement(script, said
 
 def test_an_ncu_that_may_not_be_run_is_not_called_missing(tmp_path):
     (tmp_path / "ncu").write_text("text")
-    with pytest.raises(ncu.NcuError, match="is there, but no program that may be run"):
+    with pytest.raises(ncu.NcuError, match="the file is no executable"):
         ncu.find(str(tmp_path / "ncu"))
     with pytest.raises(ncu.NcuError, match="no such program: install"):
         ncu.find(str(tmp_path / "none"))

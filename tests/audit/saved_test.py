@@ -1,4 +1,4 @@
-"""Saved counters: what is written reads back, and what is cut off, damaged or said twice is told."""
+"""Saved counters: what is written reads back, and what is cut off, damaged or there twice is reported."""
 
 import json
 
@@ -58,20 +58,20 @@ def test_a_file_cut_between_calls_is_told(path):
     path.write_text(whole[: whole.index("end\n") + 4])
     (row,), notes, cut = judge(path)
     assert row.verdict == audit_pb2.VERDICT_PASS
-    assert notes == cut == [f"{path}: the file is cut off after 1 calls: how many followed is not known"]
+    assert notes == cut == [f"{path}: the file is cut off after 1 calls: how many followed is unknown"]
 
 
 def test_a_file_that_lost_a_call_in_its_middle_is_told(path):
     write(path, (FACTS, CSV), (FACTS | {"case_id": MIDDLE}, CSV))
     whole = path.read_text()
     path.write_text(whole[whole.index("end\n") + 4 :])
-    assert judge(path)[2] == [f"{path}: 1 calls are here of the 2 that were saved: the file is damaged"]
+    assert judge(path)[2] == [f"{path}: the file has 1 calls of the 2 that were saved: it is damaged"]
 
 
 def test_rows_that_the_audit_did_not_measure_are_told(path):
     write(path, (FACTS, CSV), rows=15)
     _, notes, cut = judge(path)
-    assert notes == [f"{path}: the audit measured 1 of its 15 rows; the others are not here"] and cut == []
+    assert notes == [f"{path}: the audit measured 1 of its 15 rows; the file lacks the others"] and cut == []
 
 
 def test_a_file_cut_within_a_call_is_an_error_of_the_call(path):
@@ -87,24 +87,24 @@ def test_lines_behind_a_calls_end_belong_to_no_call(path):
     stray = raw([("k", "9", "9")]).splitlines()[-1].replace('"0"', '"7"', 1)
     path.write_text(path.read_text().replace("end\n", f"end\n{stray}\n"))
     assert one_row(path).verdict == audit_pb2.VERDICT_ERROR
-    assert "behind this call's end, is of no call" in one_row(path).reason
+    assert "after this call's end, is of no call" in one_row(path).reason
 
 
 def test_lines_before_the_first_call_are_refused(path):
     write(path, (FACTS, CSV))
     path.write_text('"stray"\n' + path.read_text())
-    with pytest.raises(saved.SavedError, match=":1: a line before the first that names a call"):
+    with pytest.raises(saved.SavedError, match=":1: this line is above the first line that names a call"):
         saved.read(path)
 
 
 def test_a_file_of_ends_alone_is_refused(path):
     path.write_text("# tileops-audit end\n")
-    with pytest.raises(saved.SavedError, match="no line that names a call is left"):
+    with pytest.raises(saved.SavedError, match="but no line that names a call"):
         saved.read(path)
 
 
 @pytest.mark.parametrize("files", [1, 2])
-def test_a_call_that_stands_twice_is_an_error_with_both_places(path, tmp_path, files):
+def test_a_call_that_is_there_twice_is_an_error_with_both_places(path, tmp_path, files):
     contradictory = raw([("k", "5", "0")])
     if files == 1:
         write(path, (FACTS, CSV), (FACTS, contradictory))
