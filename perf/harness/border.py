@@ -1,13 +1,13 @@
-"""The border between the bench and code that nobody vouches for: what comes back from it, and what it cannot reach.
+"""The border between the bench and untrusted code: what the bench takes from it, and what it keeps out of its reach.
 
-A tensor takes attributes like any Python object, and an attribute called `clone` or `copy_` hides the method. So the
-bench lends and keeps aliases (RowInputs.lend, `taken`), calls no method by way of a tensor that an implementation had
-in its hands, and refuses a tensor with such an attribute.
+Implementations are untrusted code. A tensor takes attributes like any Python object, and an attribute called `clone` or
+`copy_` hides the method. So the bench lends and keeps aliases (RowInputs.lend, `taken`), calls methods of the class and
+not of a tensor that an implementation had, and refuses a tensor with such an attribute.
 
-What verification rests on must outlive calls of such code. A tensor of this process would not: a kernel that writes
-past the end of its output can hit it, and Python code can find it. So `Kept` holds tensors in a sealed file in memory,
-with checksums. The file has no address while such code runs, the system refuses every write to it once it is sealed,
-and each reading is compared with the checksums taken when the tensors were made.
+The reference's results must survive calls of untrusted code. In a tensor of this process they would not be safe: a
+kernel that writes past the end of its output can hit the tensor, and Python code can find it. So `Kept` stores tensors
+in a sealed file in memory, with checksums. The file is not mapped while untrusted code runs, the system refuses every
+write to a sealed file, and each reading is compared with the checksums taken when the tensors were made.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from tileops.perf.harness.inputs import Inputs
 
 
 def taken(op: Op, returned: Any) -> tuple[torch.Tensor | None, ...]:
-    """Aliases of what a call returned, in the order of the op's outputs; None for one that the call does not have.
+    """Returns aliases of a call's outputs, in the op's order; None for an output that the call does not have.
 
     Raises:
-      WrongResultError: an output is no plain tensor, or hides methods by attributes.
+      WrongResultError: an output is no plain tensor, or has attributes that hide methods.
     """
     outputs = outputs_by_name(op, returned)
     for name, tensor in outputs.items():
@@ -39,7 +39,7 @@ def taken(op: Op, returned: Any) -> tuple[torch.Tensor | None, ...]:
 
 
 def check_lent(lent: Inputs) -> None:
-    """Raises WrongResultError where a tensor that a call was given is no plain one by now, or hides its methods."""
+    """Raises WrongResultError if a tensor that a call was given is no longer plain, or hides its methods."""
     for name, tensor in lent.items():
         _check_plain(f"input {name!r}", tensor)
 
@@ -54,18 +54,16 @@ def _check_plain(what: str, tensor: torch.Tensor | None) -> None:
         return
     if isinstance(tensor, torch.nn.Parameter):
         raise WrongResultError(
-            f"{what} is a Parameter, which belongs to a module and asks for gradients; a plain tensor is wanted: return"
-            " its detach()"
+            f"{what} is a Parameter, which belongs to a module and asks for gradients; return a plain tensor, its"
+            " detach()"
         )
     if type(tensor) is not torch.Tensor:
         raise WrongResultError(
-            f"{what} is a {type(tensor).__name__}, which may compute its contents later; a plain tensor is wanted"
+            f"{what} is a {type(tensor).__name__}, which may compute its contents later; return a plain tensor"
         )
-    # Others hide nothing: PyTorch's compiler leaves some (torch._dynamo.mark_dynamic).
+    # Other attributes hide nothing. PyTorch's compiler leaves some (torch._dynamo.mark_dynamic).
     if hiding := sorted(name for name in vars(tensor) if hasattr(torch.Tensor, name)):
-        raise WrongResultError(
-            f"{what} carries attributes that hide a tensor's own ({', '.join(hiding)}); a plain tensor is wanted"
-        )
+        raise WrongResultError(f"{what} carries attributes that hide a tensor's own ({', '.join(hiding)}); remove them")
 
 
 # ---- what is kept out of reach
@@ -74,14 +72,14 @@ def _check_plain(what: str, tensor: torch.Tensor | None) -> None:
 _SEALS = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 # Tensors begin at multiples of this, so that each can be viewed as any dtype. Bytes.
 _ALIGNMENT = 64
-# 8-byte words that one step of a checksum takes: as many weights are needed. A count.
+# 8-byte words per step of a checksum, and so the number of weights. A count.
 _WORDS = 1 << 18
 _WORD = 2**64
 _MULTIPLIER = 0x9E3779B97F4A7C15  # odd, with bits everywhere
 
 
 class KeptError(Exception):
-    """Kept tensors are no longer what they were; the message says what is wrong."""
+    """Kept tensors were changed; the message says how."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -97,12 +95,12 @@ class _Part:
 
 
 class Kept:
-    """A value whose tensors lie in a sealed file; everything else in it is kept as it is."""
+    """A value whose tensors are in a sealed file; its other parts are kept as they are."""
 
     __slots__ = ("_file", "_identity", "_size", "_value")
 
     def __init__(self, value: Any) -> None:
-        """Copies the tensors of `value`: a tensor, or dicts, tuples, lists and dataclasses that hold some."""
+        """Copies the tensors of `value`: a tensor, or dicts, tuples, lists and dataclasses that hold tensors."""
         self._size = 0
         tensors: list[tuple[_Part, torch.Tensor]] = []
 
@@ -120,7 +118,7 @@ class Kept:
             return part
 
         self._value = _replaced(value, torch.Tensor, place)
-        self._size += _ALIGNMENT  # no file of no bytes
+        self._size += _ALIGNMENT  # an empty file cannot be mapped
         # Open as long as the value lives.
         self._file = open(  # noqa: SIM115
             os.memfd_create("tileops-kept", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING), "rb"
@@ -134,26 +132,26 @@ class Kept:
         self._identity = self._identify()
 
     def get(self) -> Any:
-        """Returns the value with its tensors read anew, on the devices that they came from.
+        """Returns the value, with its tensors read from the file to the devices that they came from.
 
         Raises:
-          KeptError: the file is another one, or a tensor in it is not what it was.
+          KeptError: the file was replaced, or a tensor in it changed.
         """
         self.check()
-        mapped = self._mapped(shared=False)  # pages are copied if somebody writes to them
+        mapped = self._mapped(shared=False)  # copy on write
 
         def read(part: _Part) -> torch.Tensor:
             tensor = mapped[part.offset : part.offset + part.bytes].view(part.dtype).view(part.shape).to(part.device)
             if checksum(tensor) != part.checksum:
-                raise KeptError("a tensor in it has another checksum than when it was made")
+                raise KeptError("a tensor has another checksum than when it was made")
             return tensor
 
         return _replaced(self._value, _Part, read)
 
     def check(self) -> None:
-        """Raises KeptError if the file was replaced or is not sealed; takes microseconds, as it reads no tensor."""
+        """Raises KeptError if the file was replaced or is not sealed. Takes microseconds: it reads no tensor."""
         if self._identify() != self._identity:
-            raise KeptError("the file that holds it was replaced")
+            raise KeptError("the file of the kept tensors was replaced")
 
     def _identify(self) -> tuple[int, ...]:
         try:
@@ -171,8 +169,8 @@ class Kept:
 def checksum(tensor: torch.Tensor) -> int:
     """Returns a 64-bit checksum of a tensor's bytes in row-major order, the same on every device.
 
-    Each word and its upper half count with a weight of their place. It finds accidents and careless writes; code that
-    knows it can evade it.
+    Each word and its upper half are multiplied by a weight of their position. The checksum finds accidents and careless
+    writes; code that knows the weights can evade it.
     """
     data = _bytes(tensor)
     whole = data.numel() // 8 * 8
@@ -188,7 +186,7 @@ def checksum(tensor: torch.Tensor) -> int:
 
 
 def _weights(count: int, device: torch.device) -> torch.Tensor:
-    """Odd numbers without a pattern [count, int64]: sums of changes with a pattern do not cancel."""
+    """Returns odd numbers without a pattern [count, int64], so that changes with a pattern do not cancel."""
     found = torch.arange(1, count + 1, device=device)
     for _ in range(2):
         found = found * (_MULTIPLIER - _WORD)
@@ -205,7 +203,7 @@ def _bytes(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _replaced(value: Any, leaf: type, change: Callable[[Any], Any]) -> Any:
-    """`value` with each instance of `leaf` in it changed."""
+    """Returns `value` with each instance of `leaf` in it changed."""
     if isinstance(value, leaf):
         return change(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

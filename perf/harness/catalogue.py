@@ -87,7 +87,9 @@ def load(
         if said := bench_settings.describe(settings, bench_settings.read()):
             raise CatalogueError(f"--plugin={plugin}: on import, {said}")
         if names := bench_settings.busy(threads):
-            raise CatalogueError(f"--plugin={plugin}: threads that its import started compute on ({', '.join(names)})")
+            raise CatalogueError(
+                f"--plugin={plugin}: threads that its import started are still computing ({', '.join(names)})"
+            )
         for name, file in bench_plugins.namesakes(plugin, sources.plugins):
             raise CatalogueError(
                 f"--plugin={plugin}: the module {name!r} beside it is not the one that is loaded, which is {file}: give"

@@ -1,4 +1,15 @@
-"""Is what an implementation computed right? Compares with the reference, which runs in higher precision."""
+"""Whether the result of an implementation is right, compared with the reference, which runs in higher precision.
+
+An example: a bfloat16 RMSNorm, whose reference runs in float32. The rules look at the result in this order:
+
+1. Infinities and NaN are where the reference has them (rules.py). Everything below is over the finite elements.
+2. ||out - ref|| / ||ref|| is at most 0.016. Rounding alone costs 0.002, so this finds a wrong formula.
+3. No element is off by more than 8 * 0.016 of its own size plus the root mean square. This finds one wrong element among
+   millions, which rule 2 averages away.
+4. Few elements (1 in 1000, or 2) are off by more than 0.016 of their own size plus 3.5 times the noise. The noise is
+   what honest rounding costs at that element (noise.py). This finds a wrong column of small numbers.
+5. The errors cancel on average (rules.py). This finds results that are all 1% too large.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +27,9 @@ from tileops.perf.harness import rules
 from tileops.perf.harness.expected import Expected, Jumps, Wanted, WrongResultError, outputs_by_name, share_storage
 from tileops.perf.harness.inputs import Inputs
 
-# Largest relative error ||out - ref|| / ||ref|| that passes, by dtype of the output. Rounding the result alone costs
-# 2e-3 in bfloat16 and 3e-4 in float16, products of rounded operands a few times as much; float32 products may be
-# computed with tf32 operands (3e-4). Dtypes without an entry (integers, bool) must be equal.
+# Rule 2: the largest relative error that passes, by dtype of the output. Rounding the result alone costs 2e-3 in
+# bfloat16 and 3e-4 in float16, and products of rounded operands cost a few times as much. float32 products may have tf32
+# operands (3e-4). Dtypes without an entry (integers, bool) must be equal.
 TOLERANCE = {
     "float64": 1e-9,
     "float32": 1e-3,
@@ -27,40 +38,40 @@ TOLERANCE = {
     "float8_e4m3fn": 1e-1,
     "float8_e5m2": 2e-1,
 }
-# The same in steps of the dtype where the work of float32 and float64 ops is done in the dtype itself: a function that
-# is good to 2 or 3 steps follows another in activations, and a norm or a sum of thousands of terms is off by more.
+# The same in steps of the dtype, if float32 or float64 work is done in the dtype itself: activations chain functions
+# that are good to 2 or 3 steps each; a norm or a sum of thousands of terms is off by more.
 TOLERANCE_STEPS = {"elementwise": 16.0, "reduction": 128.0}
-# A single element may be off by this many times the tolerance, relative to its own size plus the output's root mean
-# square: an error in few elements hides in the norm.
+# Rule 3: times the tolerance.
 _ELEMENT_FACTOR = 8.0
-# And its own error may be the tolerance of its own size plus this many times what honest rounding costs there. Few may
-# be off by more: this share of the elements, or this many where that is fewer.
+# Rule 4: times the noise.
 _NOISE_FACTOR = 3.5
-# The same in float32 and float64 where work is done in the dtype itself: of 1 + erf(x) in the tail of a GELU nothing is
-# left but the rounding of the sum, which is 10 times what its neighbours' results are off by. And steps of the size of
-# an element's neighbours that it may be off by: 2 sigmoid(2 x) - 1 is off by one or two of them near 0, sin.approx by
-# three.
-_WIDE_NOISE_FACTOR, _NEIGHBOUR_STEPS = 16.0, 4.0
+# The same if float32 or float64 work is done in the dtype itself. In the tail of a GELU, 1 + erf(x) is nothing but the
+# rounding of the sum, 10 times the error of its neighbours.
+_WIDE_NOISE_FACTOR = 16.0
+# An element may also be off by this many steps of its neighbours' size: near 0, 2 sigmoid(2 x) - 1 is off by one or two
+# such steps, sin.approx by three.
+_NEIGHBOUR_STEPS = 4.0
+# Rule 4: elements that may be off by more; the larger of a share and a count.
 _WRONG_SHARE = 1 / 1000
 _FEW_WRONG = 2
 _POISON_BYTE = 0xFF  # a NaN in every float type, -1 in signed integers
 
 
 def check(op: Op, call: Any, inputs: Inputs, returned: Any, expected: Expected) -> float:
-    """Compares what a call returned, and the inputs it wrote, with what was expected.
+    """Compares the result of a call, and the inputs it wrote, with the expected values.
 
     Args:
       op: the op that made the call.
       call: its checked call.
       inputs: the tensors that the call was given, as the call left them.
-      returned: the call's result, as `border.taken` gives it.
-      expected: of the same inputs.
+      returned: the call's result, as `border.taken` returns it.
+      expected: the expected values for the same inputs.
 
     Returns:
-      The largest relative error of a tensor; 0 where all are equal.
+      The largest relative error of a tensor; 0 if all are equal.
 
     Raises:
-      WrongResultError: a tensor is wrong, or shares storage that the reference does not share.
+      WrongResultError: a tensor is wrong, or shares storage which it does not share in the reference.
     """
     outputs = outputs_by_name(op, returned)
     _check_storage(outputs, inputs, expected.alias_pairs)
@@ -77,12 +88,12 @@ def check_unwritten(op_class: type[Op], inputs: Inputs, pristine: Inputs) -> tup
     """Returns the names of the inputs that a call changed.
 
     Args:
-      op_class: the op's.
+      op_class: the op.
       inputs: as the call left them.
       pristine: as it found them.
 
     Raises:
-      WrongResultError: an input changed that the op does not declare to write.
+      WrongResultError: an input changed, and the op does not declare to write it.
     """
     changed = tuple(
         name
@@ -91,15 +102,17 @@ def check_unwritten(op_class: type[Op], inputs: Inputs, pristine: Inputs) -> tup
     )
     for name in changed:
         if name not in op_class.MUTATED_NAMES:
-            raise WrongResultError(f"input {name!r} was written, and the op declares to leave it alone")
+            raise WrongResultError(
+                f"input {name!r} was written, but the op does not declare to write it: work on a copy"
+            )
     return changed
 
 
 def poison(call: Any, device: torch.device) -> None:
     """Fills free memory of the size of each output with NaN patterns, and frees it again.
 
-    The allocator hands the same blocks to the call that follows, so that an element which it never writes holds NaN
-    instead of an earlier call's right result.
+    The allocator gives the same blocks to the next call. An element that the call never writes then holds NaN instead
+    of the right result of an earlier call.
     """
     blocks = [
         torch.full((record.bytes,), _POISON_BYTE, dtype=torch.uint8, device=device) for record in call.outputs.values()
@@ -114,11 +127,11 @@ def _check_tensor(what: str, found: torch.Tensor | None, wanted: Wanted | None) 
     if found is None or wanted is None:
         if found is wanted:
             return 0.0
-        raise WrongResultError(f"{what} is {_there(found)}, and the reference's {_there(wanted)}")
+        raise WrongResultError(f"{what} is {_presence(found)}, and the reference's is {_presence(wanted)}")
     reference = wanted.tensor
     if found.shape != reference.shape:
         raise WrongResultError(
-            f"{what} specifies shape {list(found.shape)}, and the reference's {list(reference.shape)}"
+            f"{what} has the specified shape {list(found.shape)}, and the reference's is {list(reference.shape)}"
         )
     if found.numel() == 0:
         return 0.0
@@ -132,24 +145,24 @@ def _check_tensor(what: str, found: torch.Tensor | None, wanted: Wanted | None) 
         found = _with_jumps(found, reference, wanted.jumps, tolerance)
     error, worst = relative_error(found, reference)
     if not error <= tolerance:
-        raise WrongResultError(f"{what} has a relative error of {error:.3g}, and {tolerance:.3g} passes")
+        raise WrongResultError(f"{what} has a relative error of {error:.3g}; at most {tolerance:.3g} passes")
     if not worst <= _ELEMENT_FACTOR * tolerance:
         raise WrongResultError(
-            f"{what} has an element off by {worst:.3g} of its own and the typical size, and"
+            f"{what} has an element off by {worst:.3g} of its own size plus the root mean square; at most"
             f" {_ELEMENT_FACTOR * tolerance:.3g} passes"
         )
     wrong = wrong_elements(found, wanted, tolerance) if error else 0
     if wrong > max(_FEW_WRONG, _WRONG_SHARE * found.numel()):
         raise WrongResultError(
-            f"{what} is wrong in {wrong} of {found.numel()} elements: off by more than {tolerance:.3g} of their own"
-            f" size and {_noise_factor(found.dtype, wanted):g} times what rounding costs there"
+            f"{what} is wrong in {wrong} of {found.numel()} elements: each is off by more than {tolerance:.3g} of its own"
+            f" size plus {_noise_factor(found.dtype, wanted):g} times what rounding costs there"
         )
     rules.check_bias(what, found, wanted)
     return error
 
 
 def tolerance_of(dtype: torch.dtype, wanted: Wanted) -> float:
-    """Returns the relative error that passes in a floating-point result: by its dtype and by the op's arithmetic."""
+    """Returns the relative error that passes for a floating-point result of this dtype and the op's arithmetic."""
     tolerance = TOLERANCE[str(dtype).removeprefix("torch.")]
     if _is_own_work(dtype, wanted):
         tolerance = TOLERANCE_STEPS[wanted.arithmetic] * torch.finfo(dtype).eps
@@ -157,7 +170,7 @@ def tolerance_of(dtype: torch.dtype, wanted: Wanted) -> float:
 
 
 def _is_own_work(dtype: torch.dtype, wanted: Wanted) -> bool:
-    """Returns whether a result in `dtype` is computed in it, and not in a wider one or on tensor cores."""
+    """Returns whether a result in `dtype` is computed in that dtype, and not in a wider one or on tensor cores."""
     return dtype in (torch.float32, torch.float64) and wanted.arithmetic in TOLERANCE_STEPS
 
 
@@ -166,7 +179,7 @@ def _noise_factor(dtype: torch.dtype, wanted: Wanted) -> float:
 
 
 def _check_whole(what: str, found: torch.Tensor, reference: torch.Tensor, allowed: float) -> float:
-    """Compares integers or bools: they must be equal, or differ by no more than `allowed`, from the op's definition."""
+    """Compares integers or bools. They must be equal, or differ by at most what the op's definition allows."""
     if allowed and not (found.dtype == torch.bool or found.is_floating_point() or found.is_complex()):
         differing = int((found.long() - reference.long()).abs_().gt(allowed).sum())
         by = f" by more than {allowed:g}"
@@ -178,7 +191,7 @@ def _check_whole(what: str, found: torch.Tensor, reference: torch.Tensor, allowe
 
 
 def _with_jumps(found: torch.Tensor, reference: torch.Tensor, jumps: Jumps, tolerance: float) -> torch.Tensor:
-    """`found`, with the reference's value where it is what the reference gives in the inputs' own precision."""
+    """Returns `found` with the reference's value at each jump where `found` has the other right value."""
     given = found.detach().reshape(-1)[jumps.positions].to(jumps.values.dtype)
     is_right = (given - jumps.values).abs() <= tolerance * jumps.values.abs()
     where = jumps.positions[is_right]
@@ -189,14 +202,14 @@ def _with_jumps(found: torch.Tensor, reference: torch.Tensor, jumps: Jumps, tole
     return settled.view(found.shape)
 
 
-def _there(found: object | None) -> str:
-    return "absent" if found is None else "there"
+def _presence(found: object | None) -> str:
+    return "absent" if found is None else "present"
 
 
 def relative_error(found: torch.Tensor, reference: torch.Tensor) -> tuple[float, float]:
-    """(||found - reference|| / ||reference||, largest |found - reference| / (|reference| + rms(reference))).
+    """Returns (||found - reference|| / ||reference||, largest |found - reference| / (|reference| + rms(reference))).
 
-    Both are infinite where `found` holds a NaN or an infinity, and 0 where both tensors are all zero.
+    Both are infinite if `found` holds a NaN or an infinity, and 0 if both tensors are all zero.
     """
     square_difference = square_reference = 0.0
     for given, wanted in _chunks(found, reference):
@@ -216,10 +229,10 @@ def relative_error(found: torch.Tensor, reference: torch.Tensor) -> tuple[float,
 
 
 def wrong_elements(found: torch.Tensor, wanted: Wanted, tolerance: float) -> int:
-    """How many elements are off by more than `tolerance` of their own size and what honest rounding costs there.
+    """Returns how many elements are off by more than `tolerance` of their own size plus what honest rounding costs there.
 
-    Where that was not measured, `tolerance` of the size of an element's neighbours is allowed for it. Work in float32
-    and float64 themselves is allowed a few steps of that size in any case.
+    If the noise was not measured, `tolerance` of the size of an element's neighbours stands in for it. Work in float32
+    or float64 itself may always be off by a few steps of the neighbours' size.
     """
     reference, noise = wanted.tensor.detach().reshape(-1), wanted.noise
     share = tolerance if noise is None else 0.0
@@ -266,14 +279,14 @@ def _bits(tensor: torch.Tensor) -> torch.Tensor:
 
 # ---- how many of a row's timed calls are verified
 
-# Of one truth value half of all wrong results are right by chance, and of a handful of calls that are all chance.
-
+# An example: an op that returns one truth value. Half of all wrong results are right by chance, so 2 calls would pass a
+# wrong implementation in one of four runs. 64 calls of one element each leave no chance.
 
 # Calls that are verified on every row. A count.
 FEWEST_VERIFIED = 2
-# Elements of the smallest result that are compared in all, and so the most calls: of one element each. A count.
+# Elements of the smallest output that are compared over all calls, and so the most calls. A count.
 _VERIFIED_ELEMENTS = 64
-# Inputs that are made anew, and that the reference runs on, for calls beyond the fewest. Bytes.
+# Inputs that are made again, and that the reference runs on, for calls beyond the fewest. Bytes.
 _INPUT_BYTES = 16 * 2**20
 
 
@@ -281,8 +294,8 @@ def calls_to_verify(expected: Expected, case: WorkloadCase) -> int:
     """Returns how many timed calls of a row to verify, at least `FEWEST_VERIFIED`. A count.
 
     Args:
-      expected: what a call of the row gives. The smallest of it decides: each output may be wrong by itself.
-      case: the row; inputs that are not small keep the number down, as each call's are made again.
+      expected: the expected values of the row. Its smallest tensor decides, since each output may be wrong by itself.
+      case: the row. Large inputs keep the number down, since the inputs of each verified call are made again.
     """
     wanted = (one for one in (*expected.outputs.values(), *expected.mutated.values()) if one is not None)
     smallest = min((elements for one in wanted if (elements := one.tensor.numel())), default=_VERIFIED_ELEMENTS)

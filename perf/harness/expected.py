@@ -1,4 +1,4 @@
-"""What a call must give: the reference's results in higher precision, and how far off honest ones are."""
+"""What a call must return: the reference's results in higher precision, and how far off honest results are."""
 
 from __future__ import annotations
 
@@ -18,21 +18,20 @@ from tileops.perf.harness import noise as bench_noise
 from tileops.perf.harness.inputs import Inputs
 
 _PRODUCT = "product"
-# How far off float32 and float64 inputs are of which the reference runs to learn what honest errors are: half a step
-# for one operation on each; a running sum of some thousand terms in one thread is off by as much as a few steps of each
-# term.
+# To learn how large honest errors are, the reference also runs on float32 and float64 inputs that are off by this many
+# steps: half a step stands for one rounded operation per element, eight for a running sum of a thousand terms.
 _MOVED_STEPS = {"elementwise": 0.5, "reduction": 8.0}
-# A result in the inputs' own precision that is off by this many steps of its size jumps, if no more than this share
-# does.
+# A jump is a result in the inputs' own precision that is off by this many steps of its size, if at most this share of
+# the elements is.
 _JUMP_STEPS, _MOST_JUMPS = 1024.0, 1e-4
 
 
 class WrongResultError(Exception):
-    """An implementation's result is not the reference's; the message says which tensor and how far off."""
+    """The result of an implementation is wrong; the message says which tensor and how far off it is."""
 
 
 class NotFiniteError(WrongResultError):
-    """The reference's own result is NaN throughout: nothing can be compared with it."""
+    """The reference's own result is all NaN, so nothing can be compared with it."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -41,12 +40,11 @@ class Wanted:
 
     Attributes:
       tensor: its values, in the reference's precision.
-      noise: by how much an honest result is off (harness/noise.py), in the tensor's unit; None where that could not be
-        measured, and where the tensor holds no floating-point values.
-      arithmetic: how its rounding errors come about (`Op.ARITHMETIC`).
-      allowed: what the op's definition allows it to be off by (`Op.TOLERANCES`); 0 where it says nothing.
-      jumps: where the reference in the inputs' own precision gives something else altogether, as the whole part of a
-        quotient that rounding carries over a whole number; None where nowhere.
+      noise: how far an honest result is off (harness/noise.py), in the tensor's unit; None if it could not be measured
+        or the tensor has no floating-point values.
+      arithmetic: how rounding errors arise (`Op.ARITHMETIC`).
+      allowed: how far the op's definition lets it be off (`Op.TOLERANCES`); 0 if it says nothing.
+      jumps: elements with a second right value; None if there are none.
     """
 
     tensor: torch.Tensor
@@ -58,11 +56,13 @@ class Wanted:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Jumps:
-    """Elements at which both of two values are right: the reference's in higher precision and its own.
+    """Elements with two right values: the reference's in higher precision, and in the inputs' own precision.
+
+    An example: floor(a / b) in float16, for a quotient of 2.9999. float32 gives 2; float16 rounds to 3 first.
 
     Attributes:
       positions: in memory order; int64[n].
-      values: what the reference gives in the inputs' own precision; [n].
+      values: the reference's in the inputs' own precision; [n].
     """
 
     positions: torch.Tensor
@@ -71,13 +71,13 @@ class Jumps:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Expected:
-    """What a call must produce.
+    """What a call must return and write.
 
     Attributes:
-      outputs: specified part of each output by name; None where the call has none.
-      mutated: contents of the inputs that the op writes and the call has, after the call, by name.
-      alias_pairs: (output, input) names that share storage in the reference, and may in other implementations.
-      not_numbers: elements, of all floating-point tensors, that are NaN. A count.
+      outputs: the specified part of each output by name; None for an output that the call does not have.
+      mutated: inputs that the op writes, as they must be after the call, by name.
+      alias_pairs: (output, input) names that share storage in the reference, and so may share it elsewhere.
+      not_numbers: NaN elements of all floating-point tensors. A count.
     """
 
     outputs: dict[str, Wanted | None]
@@ -87,16 +87,16 @@ class Expected:
 
 
 def expect(op_class: type[Op], case: WorkloadCase, inputs: Inputs) -> Expected:
-    """Runs the reference on copies of `inputs`, in float32 (float64 where the inputs are float32) if it can be.
+    """Runs the reference on copies of `inputs` in higher precision: 8- and 16-bit floats in float32, float32 in float64.
 
-    Integers are float64 where all outputs are floating-point. Where the signature does not admit the higher precision
-    the reference's function is called past the checks; where that fails too, or memory does not suffice, it runs in the
-    inputs' own precision. Further runs, one as coarse as an implementation may be and one on inputs that are a little
-    off, say how large honest errors are.
+    Integers become float64 if all outputs are floating-point. If the signature does not admit the higher precision, the
+    reference's function is called without the checks. If that fails or memory does not suffice, the reference runs in
+    the inputs' own precision. Two more runs show how large honest errors are: one as coarse as an implementation may
+    be, one on inputs that are a little off.
 
     Raises:
-      NotFiniteError: a floating-point result of the reference holds NaN alone where it is specified.
-      Exception: whatever the reference raises in the inputs' own precision.
+      NotFiniteError: the specified part of a floating-point result is all NaN.
+      Exception: what the reference raises in the inputs' own precision.
     """
     device = next((tensor.device for tensor in inputs.values() if tensor is not None), torch.get_default_device())
     op = workloads.construct(op_class, case, target=op_class.implementation_names()[0], device=device)
@@ -138,14 +138,14 @@ def outputs_by_name(op: Op, returned: Any) -> dict[str, torch.Tensor | None]:
 
 
 def share_storage(one: torch.Tensor | None, other: torch.Tensor | None) -> bool:
-    """Returns whether two tensors, both there and not empty, are in one storage."""
+    """Returns whether two tensors are present, not empty and in one storage."""
     if one is None or other is None or not one.numel() or not other.numel():
         return False
     return _address(one) == _address(other)
 
 
 def _address(tensor: torch.Tensor) -> int:
-    # By way of the classes: a storage is one object for all tensors in it, and takes attributes as they do.
+    # Methods of the classes: user code may have hidden a method of the instance by an attribute.
     return torch.UntypedStorage.data_ptr(torch.Tensor.untyped_storage(tensor))
 
 
@@ -179,7 +179,7 @@ def _run(op: Op, call: Any, inputs: Inputs) -> _Ran:
 
 
 def _arithmetic(op: Op, call: Any) -> str:
-    """Returns how rounding errors of an op come about: what its class says, else what prices its FLOPs."""
+    """Returns how rounding errors of an op arise: as its class says, else by the unit that prices its FLOPs."""
     if op.ARITHMETIC:
         return op.ARITHMETIC
     twin = op._twin()
@@ -191,14 +191,14 @@ def _arithmetic(op: Op, call: Any) -> str:
 
 
 def _not_numbers(name: str, tensor: torch.Tensor) -> int:
-    """Returns how many elements are NaN. Raises NotFiniteError where all are."""
+    """Returns how many elements are NaN. Raises NotFiniteError if all are."""
     flat = tensor.detach().reshape(-1)
     count = sum(
         int(flat[part].to(bench_noise.working_dtype(flat)).isnan().sum()) for part in bench_noise.chunks(flat.numel())
     )
     if count and count == flat.numel():
         raise NotFiniteError(
-            f"the reference's {name!r} is NaN throughout on the row's own inputs, so nothing can be compared with it"
+            f"the reference's {name!r} is all NaN on the row's own inputs, so nothing can be compared with it"
         )
     return count
 
@@ -206,7 +206,7 @@ def _not_numbers(name: str, tensor: torch.Tensor) -> int:
 def _coarse(op: Op, call: Any, inputs: Inputs, arithmetic: str) -> _Ran | None:
     """Runs the reference in the inputs' own precision; in tf32 for a product whose lowest precision is float32.
 
-    None where memory does not suffice for it beside the first run's results.
+    Returns None if memory does not suffice beside the first run's results.
     """
     is_tf32 = arithmetic == _PRODUCT and not _has_low(inputs)
 
@@ -217,12 +217,12 @@ def _coarse(op: Op, call: Any, inputs: Inputs, arithmetic: str) -> _Ran | None:
 
 
 def _moved(op: Op, call: Any, inputs: Inputs, arithmetic: str) -> _Ran | None:
-    """Runs the reference in higher precision on floats that are a little off; None where memory does not suffice.
+    """Runs the reference in higher precision on floats that are a little off; None if memory does not suffice.
 
-    16- and 8-bit ones are off by up to half a step; if there are none, wider ones by `_MOVED_STEPS` of theirs.
+    16- and 8-bit floats are off by up to half a step. If there are none, wider floats are off by `_MOVED_STEPS`.
     """
     is_low = _has_low(inputs)
-    seeds = itertools.count()  # each input its own: equal shares of two summands would cancel with them
+    seeds = itertools.count()  # a seed per input: equal errors of two summands could cancel
 
     def moved(tensor: torch.Tensor) -> torch.Tensor:
         if is_low:
@@ -233,7 +233,7 @@ def _moved(op: Op, call: Any, inputs: Inputs, arithmetic: str) -> _Ran | None:
 
 
 def _run_beside(op: Op, call: Any, inputs: Inputs, change: Any) -> _Ran | None:
-    """The reference on changed copies of its inputs; None where memory does not suffice beside an earlier result."""
+    """Runs the reference on changed copies of its inputs; returns None if memory does not suffice."""
     try:
         return _run(op, call, _each(inputs, change))
     except (torch.OutOfMemoryError, MemoryError) as error:
@@ -263,7 +263,7 @@ def _wanted(
 
 
 def _jumps(fine: torch.Tensor, coarse: torch.Tensor) -> Jumps | None:
-    """Where a result in the inputs' own precision is far off; None where nowhere, and where it is far off too often."""
+    """Returns where a result in the inputs' own precision is far off; None if nowhere or in too many elements."""
     one, other = fine.detach().reshape(-1), coarse.detach().reshape(-1)
     dtype, eps = bench_noise.working_dtype(fine), torch.finfo(coarse.dtype).eps
     positions = []
@@ -283,8 +283,11 @@ def _each(inputs: Inputs, change: Any) -> Inputs:
 
 
 def _raised(op: Op, call: Any, inputs: Inputs) -> Any:
-    """What copies a tensor into higher precision: 16- and 8-bit floats into float32, where there are none float32 into
-    float64, and where there are no floats at all integers into float64. None where there is no higher precision."""
+    """Returns a function that copies a tensor into higher precision; None if there is no higher precision.
+
+    It takes 8- and 16-bit floats to float32. If there are none, it takes float32 to float64. If there are no floats at
+    all, it takes integers to float64.
+    """
     is_low = _has_low(inputs)
     data = [tensor for name, tensor in inputs.items() if tensor is not None and name not in op.METADATA_NAMES]
     if not any(tensor.is_floating_point() for tensor in data):

@@ -1,13 +1,11 @@
-"""The process-wide settings that are known: how each is called, read and written.
+"""The process-wide settings that the bench knows: the name of each, and how to read and write it.
 
-Settings of the interpreter and of the process: hooks, garbage collection, timers, CPUs. Hooks run code of their own
-while others are measured. Settings of PyTorch: threads, defaults, precisions, kernels of choice, modes, device and
-stream.
+Settings of the interpreter and the process: hooks, garbage collection, timers, CPUs. A hook runs code of its own while
+other code is measured. Settings of PyTorch: threads, defaults, precisions, choice of kernels, modes, device and stream.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import gc
 import os
@@ -15,25 +13,24 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.overrides import _pop_mode as _pop_function_mode
 from torch.utils._python_dispatch import _pop_mode as _pop_dispatch_mode
 
-# Of a setting that could not be read.
+# The value of a setting that cannot be read.
 UNKNOWN = "unknown"
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Setting:
+class Setting(NamedTuple):
     """One row of a table of settings.
 
     Attributes:
-      name: in words, as a message says them.
-      read: its value now; it may raise RuntimeError or AttributeError where there is no such setting.
-      write: gives it a value that was read; None for what cannot be written.
-      is_inherited: whether threads that were started meanwhile keep it, so that writing it does not undo it for all.
+      name: in words, as messages show it.
+      read: returns its value; raises RuntimeError or AttributeError if PyTorch has no such setting.
+      write: sets a value that was read; None if the setting cannot be written.
+      is_inherited: whether threads that were started meanwhile keep the value, so that writing does not undo it for all.
     """
 
     name: str
@@ -43,12 +40,12 @@ class Setting:
 
 
 class Held:
-    """Somebody's object as a value: equal to the very same object's alone, whatever that says of itself."""
+    """An object that equals only itself, whatever its own __eq__ says."""
 
     __slots__ = ("value",)
 
     def __init__(self, value: Any) -> None:
-        """Of any object."""
+        """Holds any object."""
         self.value = value
 
     def __eq__(self, other: object) -> bool:
@@ -76,51 +73,42 @@ _RUNNING, _STOPPED = "running", "stopped"
 
 def settings() -> list[Setting]:
     """Returns every setting, hooks included."""
-    return [*_of_process(), *_of_torch()]
+    return [*hooks(), *_of_process(), *_of_torch()]
 
 
 def _of_process() -> list[Setting]:
-    return [
-        *hooks(),
-        Setting(name="garbage collection", read=gc.isenabled, write=_enable_collection),
-        Setting(name="the thresholds of garbage collection", read=gc.get_threshold, write=_set_thresholds),
-        Setting(name="the interval at which threads switch", read=sys.getswitchinterval, write=sys.setswitchinterval),
-        Setting(
-            name="flushing of denormal numbers to zero",
-            read=_flushes_denormals,
-            write=torch.set_flush_denormal,
-            is_inherited=True,
-        ),
-        *(
-            [Setting(name="the CPUs to run on", read=_affinity, write=_set_affinity, is_inherited=True)]
-            if hasattr(os, "sched_getaffinity")
-            else []
-        ),
+    found = [
+        Setting("garbage collection", gc.isenabled, _enable_collection),
+        Setting("the thresholds of garbage collection", gc.get_threshold, lambda found: gc.set_threshold(*found)),
+        Setting("the interval at which threads switch", sys.getswitchinterval, sys.setswitchinterval),
+        Setting("flushing of denormal numbers to zero", _flushes_denormals, torch.set_flush_denormal, True),
     ]
+    if hasattr(os, "sched_getaffinity"):
+        found.append(Setting("the CPUs to run on", _affinity, lambda cpus: os.sched_setaffinity(0, cpus), True))
+    return found
 
 
 def hooks() -> list[Setting]:
-    """Returns the hooks: what runs code whenever Python calls a function, collects garbage, or a time is over."""
-    return [
+    """Returns the hooks: code that Python runs at function calls, at garbage collection, or when a timer ends."""
+    found = [
         _hook("the profile hook", sys.getprofile, sys.setprofile),
         _hook("the trace hook", sys.gettrace, sys.settrace),
         _hook("the profile hook of new threads", threading.getprofile, threading.setprofile),
         _hook("the trace hook of new threads", threading.gettrace, threading.settrace),
-        Setting(name="the hooks of garbage collection", read=_collection_hooks, write=_set_collection_hooks),
-        *(
-            Setting(
-                name=f"the timer of {what}",
-                read=functools.partial(_timer, which),
-                write=functools.partial(_set_timer, which),
-            )
-            for what, which in _TIMERS
-        ),
-        *_tools(),
+        Setting("the hooks of garbage collection", _collection_hooks, _set_collection_hooks),
     ]
+    for what, which in _TIMERS:
+        read, write = functools.partial(_timer, which), functools.partial(_set_timer, which)
+        found.append(Setting(f"the timer of {what}", read, write))
+    if sys.version_info >= (3, 12):
+        for tool in range(6):
+            read, write = functools.partial(sys.monitoring.get_tool, tool), functools.partial(_set_tool, tool)
+            found.append(Setting(f"tool {tool} of sys.monitoring", read, write))
+    return found
 
 
 def _hook(name: str, get: Callable[[], Any], put: Callable[[Any], Any]) -> Setting:
-    return Setting(name=name, read=lambda: Held(get()), write=lambda held: put(held.value))
+    return Setting(name, lambda: Held(get()), lambda held: put(held.value))
 
 
 def _collection_hooks() -> tuple[Held, ...]:
@@ -135,49 +123,28 @@ def _enable_collection(is_enabled: bool) -> None:
     (gc.enable if is_enabled else gc.disable)()
 
 
-def _set_thresholds(found: tuple[int, int, int]) -> None:
-    gc.set_threshold(*found)
-
-
 def _timer(which: int) -> str:
     return _RUNNING if any(signal.getitimer(which)) else _STOPPED
 
 
 def _set_timer(which: int, found: str) -> None:
-    if found == _STOPPED:  # what was left of one that ran is not known
+    if found == _STOPPED:  # how much time a running timer had left is unknown
         signal.setitimer(which, 0)
 
 
-def _tools() -> list[Setting]:
-    if sys.version_info < (3, 12):
-        return []
-    return [
-        Setting(
-            name=f"tool {tool} of sys.monitoring",
-            read=functools.partial(sys.monitoring.get_tool, tool),
-            write=functools.partial(_set_tool, tool),
-        )
-        for tool in range(6)
-    ]
-
-
 def _set_tool(tool: int, found: str | None) -> None:
-    if sys.version_info >= (3, 12) and found is None:  # which events another tool was to hear is not known
+    if sys.version_info >= (3, 12) and found is None:  # which events another tool heard is unknown
         sys.monitoring.set_events(tool, 0)
         sys.monitoring.free_tool_id(tool)
 
 
 def _flushes_denormals() -> bool:
-    """Returns whether this thread flushes denormal numbers to zero, which PyTorch does not say."""
+    """Returns whether this thread flushes denormal numbers to zero. PyTorch has no function for this."""
     return sys.float_info.min / 2 == 0.0
 
 
 def _affinity() -> tuple[int, ...]:
     return tuple(sorted(os.sched_getaffinity(0)))
-
-
-def _set_affinity(found: tuple[int, ...]) -> None:
-    os.sched_setaffinity(0, found)
 
 
 # ---- of PyTorch
@@ -196,104 +163,77 @@ _PRECISIONS = (
     ("mkldnn", "rnn"),
 )
 _DEVICE_TYPES = ("cpu", "cuda")
-# A precision that was never set, and one that was set back: both are full precision.
+# Full precision: the value that was never set, and the value that was set back.
 FULL = {"none", "ieee"}
 _CUDNN = ("allow_tf32", "benchmark", "deterministic", "enabled")
 _SDP_KERNELS = ("flash", "mem_efficient", "math", "cudnn")
 
 
 def _of_torch() -> list[Setting]:
-    """Returns PyTorch's settings; those of CUDA's device and libraries once CUDA was used."""
-    matmul, cuda, cudnn = torch.backends.cuda.matmul, torch.backends.cuda, torch.backends.cudnn
+    """Returns PyTorch's settings; those of CUDA's device and stream only after CUDA was used."""
+    cuda, cudnn, mkldnn, einsum = (getattr(torch.backends, name) for name in ("cuda", "cudnn", "mkldnn", "opt_einsum"))
+    matmul = "torch.backends.cuda.matmul"
+    modes, dispatch = torch._C._len_torch_function_stack, torch._C._len_torch_dispatch_stack
+    precision = torch.get_float32_matmul_precision, _unless_unknown(torch.set_float32_matmul_precision)
+    deterministic = torch.get_deterministic_debug_mode, torch.set_deterministic_debug_mode
     found = [
-        Setting(name="the number of threads", read=torch.get_num_threads, write=torch.set_num_threads),
-        Setting(name="the number of interop threads", read=torch.get_num_interop_threads),
-        Setting(name="the default dtype", read=torch.get_default_dtype, write=torch.set_default_dtype),
-        Setting(
-            name="the depth of torch function modes",
-            read=torch._C._len_torch_function_stack,
-            write=_leave_function_modes,
-        ),
-        Setting(
-            name="the depth of torch dispatch modes",
-            read=torch._C._len_torch_dispatch_stack,
-            write=_leave_dispatch_modes,
-        ),
-        Setting(name="the default device", read=torch.get_default_device, write=_set_default_device),
-        *(
-            Setting(
-                name=f"the float32 precision of {backend}'s {what}",
-                read=functools.partial(torch._C._get_fp32_precision_getter, backend, what),
-                write=functools.partial(torch._C._set_fp32_precision_setter, backend, what),
-            )
-            for backend, what in _PRECISIONS
-            if hasattr(torch._C, "_get_fp32_precision_getter")
-        ),
-        Setting(
-            name="the float32 matmul precision",
-            read=torch.get_float32_matmul_precision,
-            write=_unless_unknown(torch.set_float32_matmul_precision),
-        ),
-        _attribute(matmul, "allow_tf32", "torch.backends.cuda.matmul"),
-        _attribute(matmul, "allow_fp16_reduced_precision_reduction", "torch.backends.cuda.matmul"),
-        _attribute(matmul, "allow_bf16_reduced_precision_reduction", "torch.backends.cuda.matmul"),
-        _attribute(matmul, "allow_fp16_accumulation", "torch.backends.cuda.matmul"),
+        Setting("the number of threads", torch.get_num_threads, torch.set_num_threads),
+        Setting("the number of interop threads", torch.get_num_interop_threads),
+        Setting("the default dtype", torch.get_default_dtype, torch.set_default_dtype),
+        Setting("the depth of torch function modes", modes, _leave_function_modes),
+        Setting("the depth of torch dispatch modes", dispatch, _leave_dispatch_modes),
+        Setting("the default device", torch.get_default_device, _set_default_device),
+        *(_precision(*each) for each in _PRECISIONS if hasattr(torch._C, "_get_fp32_precision_getter")),
+        Setting("the float32 matmul precision", *precision),
+        _attribute(cuda.matmul, "allow_tf32", matmul),
+        _attribute(cuda.matmul, "allow_fp16_reduced_precision_reduction", matmul),
+        _attribute(cuda.matmul, "allow_bf16_reduced_precision_reduction", matmul),
+        _attribute(cuda.matmul, "allow_fp16_accumulation", matmul),
         *(_attribute(cudnn, name, "torch.backends.cudnn") for name in _CUDNN),
-        _attribute(torch.backends.mkldnn, "enabled", "torch.backends.mkldnn"),
-        _attribute(torch.backends.opt_einsum, "enabled", "torch.backends.opt_einsum"),
-        _attribute(torch.backends.opt_einsum, "strategy", "torch.backends.opt_einsum"),
-        *(
-            Setting(
-                name=f"scaled dot product attention by {kernel} kernels",
-                read=getattr(cuda, f"{kernel}_sdp_enabled"),
-                write=getattr(cuda, f"enable_{kernel}_sdp"),
-            )
-            for kernel in _SDP_KERNELS
-        ),
-        Setting(
-            name="the deterministic mode",
-            read=torch.get_deterministic_debug_mode,
-            write=torch.set_deterministic_debug_mode,
-        ),
-        Setting(name="grad mode", read=torch.is_grad_enabled, write=torch._C._set_grad_enabled),
-        Setting(name="inference mode", read=torch.is_inference_mode_enabled),
+        _attribute(mkldnn, "enabled", "torch.backends.mkldnn"),
+        _attribute(einsum, "enabled", "torch.backends.opt_einsum"),
+        _attribute(einsum, "strategy", "torch.backends.opt_einsum"),
+        *map(_attention, _SDP_KERNELS),
+        Setting("the deterministic mode", *deterministic),
+        Setting("grad mode", torch.is_grad_enabled, torch._C._set_grad_enabled),
+        Setting("inference mode", torch.is_inference_mode_enabled),
     ]
     for kind in _DEVICE_TYPES:
-        found += [
-            Setting(
-                name=f"autocast of {kind}",
-                read=functools.partial(torch.is_autocast_enabled, kind),
-                write=functools.partial(torch.set_autocast_enabled, kind),
-            ),
-            Setting(
-                name=f"the autocast dtype of {kind}",
-                read=functools.partial(torch.get_autocast_dtype, kind),
-                write=functools.partial(torch.set_autocast_dtype, kind),
-            ),
-        ]
+        for name, get, put in (
+            (f"autocast of {kind}", torch.is_autocast_enabled, torch.set_autocast_enabled),
+            (f"the autocast dtype of {kind}", torch.get_autocast_dtype, torch.set_autocast_dtype),
+        ):
+            found.append(Setting(name, functools.partial(get, kind), functools.partial(put, kind)))
     if torch.cuda.is_initialized():
-        found += [
-            Setting(name="the current device", read=torch.cuda.current_device, write=torch.cuda.set_device),
-            Setting(name="the current stream", read=torch.cuda.current_stream, write=torch.cuda.set_stream),
-        ]
+        found.append(Setting("the current device", torch.cuda.current_device, torch.cuda.set_device))
+        found.append(Setting("the current stream", torch.cuda.current_stream, torch.cuda.set_stream))
     return found
 
 
+def _precision(backend: str, what: str) -> Setting:
+    read = functools.partial(torch._C._get_fp32_precision_getter, backend, what)
+    write = functools.partial(torch._C._set_fp32_precision_setter, backend, what)
+    return Setting(f"the float32 precision of {backend}'s {what}", read, write)
+
+
+def _attention(kernel: str) -> Setting:
+    cuda = torch.backends.cuda
+    read, write = getattr(cuda, f"{kernel}_sdp_enabled"), getattr(cuda, f"enable_{kernel}_sdp")
+    return Setting(f"scaled dot product attention by {kernel} kernels", read, write)
+
+
 def _attribute(owner: Any, name: str, path: str) -> Setting:
-    return Setting(
-        name=f"{path}.{name}",
-        read=functools.partial(getattr, owner, name),
-        write=_unless_unknown(functools.partial(setattr, owner, name)),
-    )
+    write = _unless_unknown(functools.partial(setattr, owner, name))
+    return Setting(f"{path}.{name}", functools.partial(getattr, owner, name), write)
 
 
 def _unless_unknown(write: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Writes a value that was read; there is none where PyTorch would not tell it."""
+    """Returns `write` that skips UNKNOWN, a value that could not be read."""
     return lambda value: None if value == UNKNOWN else write(value)
 
 
 def _set_default_device(device: torch.device) -> None:
-    torch.set_default_device(None)  # PyTorch's own, by no mode that every call would go through
+    torch.set_default_device(None)  # PyTorch's own default, without a mode that intercepts every call
     if torch.get_default_device() != device:
         torch.set_default_device(device)
 

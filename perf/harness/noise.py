@@ -1,16 +1,18 @@
-"""How far an honest result is off, element by element: what rounding costs, measured on the reference itself.
+"""Noise: how far an honest result is off per element, because of rounding. It is measured on the reference itself.
 
-An element of a sum has no size of its own to be judged by: where summands cancel it is small and its error is not. The
-reference runs twice on the same inputs, in high precision and as coarsely as an implementation may compute; what lies
-between the two is the size of honest errors there. A block of neighbours shares one such size, since one pair of
-results is chance: the median, over groups of the block, of a group's largest. About one element in twelve is off by
-more. A mean would be that of the largest alone where sizes differ widely, as in powers, and a plain median that of
-small columns where a block has large ones beside them.
+An example: a * b - c in bfloat16, with a * b = 1000.3 and c = 1000. The result is 0.3. An implementation that rounds
+a * b to bfloat16 first, which gives 1000, returns 0: the honest error is as large as the result. If summands cancel, the
+size of an element says nothing about its error. So the reference runs twice on the same inputs: in high precision, and
+as coarsely as an implementation may compute. The difference is the size of honest errors.
 
-Neighbours say too much where an element is no sum: its error goes with its own size, and a small one among large ones
-is allowed theirs. So elements of like size, anywhere in the tensor, share a second size of error, and the smaller of
-the two holds. The second comes from the coarse run and from one on inputs that are off by half a step of their dtype.
-That moves a sum by the size of its summands, however small it is itself, and anything else by a share of itself.
+By neighbours. One difference is chance, so a block of 256 neighbours shares one noise: the median, over groups of 8, of
+a group's largest difference. About one element in twelve is off by more. A mean would follow the largest element alone
+if sizes differ widely, as in powers. A plain median would follow the small columns if a block has a few large ones.
+
+By size. If an element is no sum, its error goes with its own size, and a small element among large neighbours would be
+allowed their errors. So elements of similar size, anywhere in the tensor, share a second noise, and the smaller of the
+two counts. The second comes from the coarse run and from a run on inputs that are off by half a step of their dtype:
+that moves a sum by the size of its summands, however small the sum, and anything else by a share of itself.
 """
 
 from __future__ import annotations
@@ -21,15 +23,15 @@ from collections.abc import Iterator
 
 import torch
 
-# Neighbours, in memory order, that share one size of error; members of a group, which are spread over a block. Counts.
+# Neighbours, in memory order, that share one noise; members of a group, which are spread over the block. Counts.
 BLOCK = 256
 GROUP = 8
-# Elements worked on at a time, so that a large tensor needs no second one of twice its size. A count, of whole blocks.
+# Elements worked on at a time, so that a large tensor needs no copy of twice its size. A count, of whole blocks.
 CHUNK = 1 << 26
-# Elements of a tensor that are looked at for errors by size, the classes of size they fall into, and the least number
-# in a class: its largest error is to show the few that are sums of large summands. Counts.
+# For noise by size: sampled elements, classes of size, and the least number of elements per class. The largest error of
+# a class counts, so that a few sums of large summands show in it. Counts.
 SAMPLE, CLASSES, LEAST = 1 << 18, 64, 256
-# Bits of a float32 mantissa that operands of a tensor core in tf32 do not have.
+# Bits of a float32 mantissa that tf32 drops.
 _TF32_DROPS = 13
 
 
@@ -38,9 +40,9 @@ class Noise:
     """How far an honest result is off, in the unit of its tensor.
 
     Attributes:
-      blocks: in each block of neighbours, in memory order.
-      edges: largest size of an element in each class but the last, ascending.
-      errors: in each class of size; infinite where it is not known.
+      blocks: per block of neighbours, in memory order.
+      edges: the largest size of an element in each class but the last, ascending.
+      errors: per class of size; infinite if unknown.
     """
 
     blocks: torch.Tensor
@@ -48,7 +50,7 @@ class Noise:
     errors: torch.Tensor
 
     def of(self, part: slice, sizes: torch.Tensor) -> torch.Tensor:
-        """Returns the noise of each of the elements in a chunk, `part`, whose sizes are `sizes`."""
+        """Returns the noise of each element of the chunk `part`, whose sizes are `sizes`."""
         return torch.minimum(spread(self.blocks, part, sizes.numel()), self._by_size(sizes))
 
     def at(self, positions: torch.Tensor, sizes: torch.Tensor) -> torch.Tensor:
@@ -60,23 +62,23 @@ class Noise:
 
 
 def measured(fine: torch.Tensor, coarse: torch.Tensor, moved: torch.Tensor | None) -> Noise:
-    """Returns what lies between the reference's result and a coarse one, and one on inputs that are a little off.
+    """Returns the noise between the reference's result, a coarse result, and a result on inputs that are a little off.
 
     Args:
       fine: the result in high precision.
-      coarse: as coarsely as an implementation may compute it.
-      moved: of inputs that are half a step off, which may be `coarse` itself; None where that is not known, and an
-        element's neighbours count alone: a sum that cancels and anything else would look alike.
+      coarse: the result as coarse as an implementation may compute it.
+      moved: the result of inputs that are half a step off, which may be `coarse` itself. None if unknown: then only
+        neighbours count, since the coarse run alone does not tell a sum that cancels from anything else.
     """
     flat, stride = fine.detach().reshape(-1), _stride(fine.numel())
     values = flat[::stride].to(working_dtype(fine))
-    # What is not finite is compared by kind and has no size: it is counted with the smallest.
+    # Infinities and NaN are compared by kind elsewhere. Here they count as size 0.
     is_finite = values.isfinite()
     sizes, order = values.abs().where(is_finite, values.new_zeros(())).sort()
     errors = torch.full_like(sizes, math.inf) if moved is None else torch.zeros_like(sizes)
     for other in () if moved is None else (coarse, moved):
         found = other.detach().reshape(-1)[::stride].to(sizes.dtype)
-        # What is not finite on moved inputs is at the border of its domain: nothing is known there.
+        # A result that is not finite on moved inputs is at the border of its domain: its error is unknown.
         error = found.sub(values).abs_().nan_to_num_(math.inf, math.inf)
         errors = torch.maximum(errors, error.where(is_finite, error.new_zeros(()))[order])
     count = sizes.numel()
@@ -90,18 +92,18 @@ def measured(fine: torch.Tensor, coarse: torch.Tensor, moved: torch.Tensor | Non
 
 
 def smallest(dtype: torch.dtype) -> float:
-    """What a result may be off by because it is next to nothing: flushed to 0, or in a step of the smallest numbers.
+    """Returns the error that always passes because it is tiny: a flush to 0, or one step of the smallest numbers.
 
-    Devices flush numbers below the smallest normal one where that is 2^-126 or less, and nowhere else.
+    Devices flush subnormal numbers to 0 only if the dtype's smallest normal number is 2^-126 or less.
     """
     info = torch.finfo(dtype)
     return info.smallest_normal if info.smallest_normal < 1e-30 else info.smallest_normal * info.eps
 
 
 def moved(tensor: torch.Tensor, seed: int, steps: float = 0.5) -> torch.Tensor:
-    """Floating-point values that are off by up to `steps` steps of their dtype, at random, in higher precision.
+    """Returns values that are off by up to `steps` steps of their dtype, at random, in higher precision.
 
-    16- and 8-bit values come in float32, wider ones in float64; float64 ones are off by whole steps.
+    16- and 8-bit values become float32, wider values float64. float64 values are off by whole steps.
     """
     generator = torch.Generator(tensor.device).manual_seed(seed)
     wide = torch.float64 if tensor.itemsize > 2 else torch.float32
@@ -111,19 +113,19 @@ def moved(tensor: torch.Tensor, seed: int, steps: float = 0.5) -> torch.Tensor:
 
 
 def chunks(count: int) -> Iterator[slice]:
-    """Slices that cover `count` elements."""
+    """Returns slices that cover `count` elements."""
     return (slice(start, start + CHUNK) for start in range(0, count, CHUNK))
 
 
 def working_dtype(tensor: torch.Tensor) -> torch.dtype:
-    """What differences from a tensor are computed in: there is no arithmetic in 8 bits, and 16 would round it."""
+    """Returns the dtype for differences from a tensor: 8 bits have no arithmetic, and 16 bits would round it."""
     return torch.float64 if tensor.dtype == torch.float64 else torch.float32
 
 
 def between(coarse: torch.Tensor, fine: torch.Tensor) -> torch.Tensor:
-    """Returns the size of |coarse - fine| in each block, one element a block, in memory order.
+    """Returns the size of |coarse - fine| in each block, one element per block, in memory order.
 
-    What is not finite in either counts as no error.
+    An element that is not finite in either counts as no error.
     """
     fine, coarse = fine.detach().reshape(-1), coarse.detach().reshape(-1)
     dtype = working_dtype(fine)
@@ -135,31 +137,31 @@ def between(coarse: torch.Tensor, fine: torch.Tensor) -> torch.Tensor:
 
 
 def of_size(fine: torch.Tensor, fraction: float) -> torch.Tensor:
-    """`fraction` of the size of values in each block: a tolerance's, for want of a second run."""
+    """Returns `fraction` of the size of the values in each block, which stands in for noise that was not measured."""
     flat, dtype = fine.detach().reshape(-1), working_dtype(fine)
     found = [_typical(flat[part].to(dtype).abs()).mul_(fraction) for part in chunks(flat.numel())]
     return torch.cat(found) if found else flat.new_empty(0, dtype=dtype)
 
 
 def spread(noise: torch.Tensor, part: slice, count: int) -> torch.Tensor:
-    """Returns the noise of each of `count` elements, of which `part` is a chunk."""
+    """Returns the noise of each of `count` elements of the chunk `part`."""
     blocks = noise[part.start // BLOCK : part.start // BLOCK + math.ceil(count / BLOCK)]
     return blocks.repeat_interleave(BLOCK)[:count]
 
 
 def as_tf32(tensor: torch.Tensor) -> torch.Tensor:
-    """Float32 values rounded to the mantissa that tensor cores read, in float32."""
+    """Returns float32 values rounded to tf32, which tensor cores read."""
     half = 1 << (_TF32_DROPS - 1)
     return tensor.contiguous().view(torch.int32).add(half).bitwise_and_(-(1 << _TF32_DROPS)).view(torch.float32)
 
 
 def _stride(count: int) -> int:
-    """Of elements that are looked at; odd, since columns come in even numbers."""
+    """Returns the distance between sampled elements. It is odd, since the number of columns is often even."""
     return max(1, count // SAMPLE) | 1
 
 
 def _typical(values: torch.Tensor) -> torch.Tensor:
-    """Of each block the median of its groups' largest values, none of them negative; the last block may be short."""
+    """Returns, per block, the median of its groups' largest values. Values are not negative; the last block may be short."""
     whole = values.numel() // BLOCK * BLOCK
     found = values[:whole].view(-1, GROUP, BLOCK // GROUP).amax(dim=1).median(dim=1).values
     rest = values[whole:]

@@ -1,24 +1,24 @@
-"""Two rules of correctness that look at elements by kind and by sign: where a result is not finite, and its bias.
+"""Two rules of correctness: which elements are infinite or NaN, and whether the result is biased.
 
 Not finite. An example, a float16 result. If the reference, in float32, is minus infinity (a masked score) or NaN, the
-result must be the same. If the reference is 70000, float16 has no such number, and the result must be infinity. If the
-reference is 65510, just short of the 65520 from which rounding gives infinity, a result that is off by as much as
-passes may be either. Everywhere else the result must be finite. What is left is compared by size, with both 0 where
-either is not finite.
+result must be the same. If the reference is 70000, which float16 cannot hold, the result must be infinity. Rounding to
+float16 gives infinity from 65520 on. If the reference is 65510, a result within the tolerance may be either finite or
+infinite. Everywhere else the result must be finite. After this check, elements that are not finite on either side
+become 0 on both, and the rest is compared by size.
 
-Bias. Rounding has no sign, so over many elements its errors cancel. An example: an RMSNorm in bfloat16 whose results
-are all 1% too large. Each is within the tolerance, since rounding alone may cost an element 0.4%. But the errors of
-4096 honest results cancel to some 0.01%, and these add up to 1%. With y a result, r the reference and rn(r) the
-reference rounded to the dtype, the bias is
+Bias. Rounding errors have both signs, so over many elements they cancel. An example: an RMSNorm in bfloat16 whose
+results are all 1% too large. Each element passes: rounding alone may change it by 0.4%, and the tolerance is 1.6%. But
+over 4096 honest results the errors cancel to 0.01% or less, while here they add up to 1%. At most about 0.1% passes.
+With y a result, r the reference and rn(r) the reference rounded to the dtype, the bias is
 
     sum(w * (y - rn(r)) * r) / sum(w * r**2)
 
 over elements of different r. The weight w = 1 / (r**2 + m**2) counts each element by its relative error, however large
-the element is beside others. m is the size whose rounding error is the noise at the element (harness/noise.py). An
-element below m counts less: the error of a sum that cancels says nothing about the sum's own size.
+the element is. m is the size whose rounding error equals the noise at the element (harness/noise.py). An element below
+m counts less: if summands cancel, the error depends on their size, not on the size of the sum.
 
-A bias passes up to a share of a step of the dtype plus four times its standard error, which is computed from the terms
-of the sum: results that were rounded several times on the way scatter more, and so have more bias by chance.
+The limit is a share of a step of the dtype plus four standard errors of the bias. The standard error comes from the
+terms of the sum: results that were rounded several times scatter more, and so have more bias by chance.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ _KINDS = {_FINITE: "finite", _PLUS: "inf", _MINUS: "-inf", _NAN: "NaN"}
 def settled(
     what: str, found: torch.Tensor, reference: torch.Tensor, tolerance: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """A result and its reference with 0 in both where either is not finite, or the two themselves if all is finite.
+    """Returns a result and its reference, with 0 in both at elements where either is not finite.
 
     Args:
-      what: names the tensor in the error.
+      what: the tensor's name in the error.
       found: the result.
-      reference: in its own precision, of the same shape.
-      tolerance: relative error that passes, which says how near to the dtype's largest number either is right.
+      reference: of the same shape, in its own precision.
+      tolerance: the relative error that passes. Within it of the dtype's largest number, finite and infinite are right.
 
     Raises:
-      WrongResultError: an element is infinite or NaN and ought not to be, or the other way round, or has another sign.
+      WrongResultError: an element is infinite or NaN and the reference is not, or the reverse, or the signs differ.
     """
     given, wanted = found.detach().reshape(-1), reference.detach().reshape(-1)
     parts = [part for part in noise.chunks(given.numel()) if _concerns(given[part], wanted[part], tolerance)]
@@ -64,7 +64,7 @@ def settled(
             raise WrongResultError(
                 f"{what} has a relative error of inf: it is {_KINDS[int(kinds[first])]} at {place}, where the reference"
                 f" ({float(wanted[part][first]):.6g}) is {_KINDS[int(right[0][first])]} in"
-                f" {str(found.dtype).removeprefix('torch.')}; {count} or more of {found.numel()} elements differ so"
+                f" {str(found.dtype).removeprefix('torch.')}; at least {count} of {found.numel()} elements are wrong so"
             )
         either = (kinds != _FINITE) | (_kinds(wanted[part]) != _FINITE)
         given[part] = torch.where(either, torch.zeros_like(given[part]), given[part])
@@ -73,7 +73,7 @@ def settled(
 
 
 def _concerns(given: torch.Tensor, wanted: torch.Tensor, tolerance: float) -> bool:
-    """Returns whether a result or what it should be may not be finite."""
+    """Returns whether an element of the result is not finite, or should perhaps not be."""
     limit = torch.finfo(given.dtype).max
     is_given = given.to(noise.working_dtype(given)).isfinite().all()
     size = wanted.to(noise.working_dtype(wanted)).abs().mul_(1 + tolerance)
@@ -91,7 +91,7 @@ def _kinds(values: torch.Tensor) -> torch.Tensor:
 
 
 def _right_kinds(wanted: torch.Tensor, dtype: torch.dtype, tolerance: float) -> list[torch.Tensor]:
-    """Returns what an element may be: the reference rounded to `dtype`, and values a little below and above it."""
+    """Returns the kinds that pass: of the reference rounded to `dtype`, and of values just below and above it."""
     values = wanted.to(noise.working_dtype(wanted))
     return [_kinds((values * factor).to(dtype)) for factor in (1.0, 1 - tolerance, 1 + tolerance)]
 
@@ -99,21 +99,20 @@ def _right_kinds(wanted: torch.Tensor, dtype: torch.dtype, tolerance: float) -> 
 # ---- bias
 
 
-# Elements that are looked at, and how many of different values there must be. Counts.
+# Elements that are sampled, and the least number of different values among them. Counts.
 _SAMPLE, FEWEST = 1 << 18, 256
-# Steps of the dtype that pass. Work in float32 whose results are rounded to 16 or 8 bits is off by nothing that a step
-# of these shows. In float32 itself the approximations of functions are off by about a step, systematically, and the
-# sums of a reduction by a few. Tensor cores cut float32 operands to tf32, 7e-4 too little in a product: there rule 1
-# alone holds.
+# Bias that passes, in steps of the dtype.
+# - 16 and 8 bits: work is done in float32, whose systematic errors are far below a step of the result.
+# - float32, float64: approximations of functions are off by about a step in one direction, sums of a reduction by a few.
+# - float32 products: tensor cores cut the operands to tf32, which makes a product 7e-4 too small. No bias is checked.
 STEPS = {"elementwise": 0.1, "reduction": 0.1, "product": 0.1}
 WIDE_STEPS = {"elementwise": 1.0, "reduction": 8.0, "product": math.inf}
-# Steps that pass in bfloat16 on a CPU under Triton's interpreter, which cuts float32 off to bfloat16 instead of
-# rounding it.
+# The same for bfloat16 on a CPU: Triton's interpreter cuts float32 off to bfloat16 instead of rounding.
 _INTERPRETED_STEPS = 0.5 if os.environ.get("TRITON_INTERPRET") == "1" else 0.0
-# Standard errors of the bias that pass. A factor.
+# Standard errors of the bias that pass in addition. A factor.
 DEVIATIONS = 4.0
-# Elements whose rounded size lies between these, in units of the smallest normal and of the largest number of the
-# dtype: others have steps that are no share of their size, or may be infinite.
+# Only elements of a size between these count, in units of the dtype's smallest normal and of its largest number: below,
+# a step is no fixed share of the size; above, rounding may give infinity.
 _SMALLEST, _LARGEST = 8.0, 0.5
 
 
@@ -122,9 +121,9 @@ class Bias:
     """By how much results are off in one direction.
 
     Attributes:
-      bias: relative to the results; above 0 where they are too large.
-      passes: the largest size of it that passes.
-      elements: how many it was taken over. A count.
+      bias: relative to the results; above 0 if they are too large.
+      passes: the largest absolute bias that passes.
+      elements: how many elements were compared. A count.
     """
 
     bias: float
@@ -133,17 +132,18 @@ class Bias:
 
 
 def check_bias(what: str, found: torch.Tensor, wanted: Wanted) -> None:
-    """Raises WrongResultError where a result, all of it finite, is off in one direction; `what` names it."""
+    """Raises WrongResultError if a finite result is off in one direction. `what` is the tensor's name in the error."""
     measured = bias_of(found, wanted)
     if measured is not None and not abs(measured.bias) <= measured.passes:
         raise WrongResultError(
-            f"{what} is too {'large' if measured.bias > 0 else 'small'} by {abs(measured.bias):.3g} of its size in the"
-            f" mean of {measured.elements} elements, and {measured.passes:.3g} passes: rounding errs in both directions"
+            f"{what} is biased: it is too {'large' if measured.bias > 0 else 'small'} by {abs(measured.bias):.3g} of its"
+            f" size, on average over {measured.elements} elements; at most {measured.passes:.3g} passes. Rounding errors"
+            " cancel on average: look for a wrong factor, a missing term, or values cut off instead of rounded"
         )
 
 
 def bias_of(found: torch.Tensor, wanted: Wanted) -> Bias | None:
-    """Returns the bias of a result; None where it has too few different values."""
+    """Returns the bias of a result; None if it has too few different values."""
     flat, dtype = found.detach().reshape(-1), found.dtype
     positions = torch.arange(0, flat.numel(), max(1, flat.numel() // _SAMPLE) | 1, device=flat.device)
     true = wanted.tensor.detach().reshape(-1)[positions]
@@ -175,7 +175,7 @@ def bias_of(found: torch.Tensor, wanted: Wanted) -> Bias | None:
 
 
 def _least_size(true: torch.Tensor, positions: torch.Tensor, wanted: Wanted, eps: float) -> torch.Tensor:
-    """Returns the size below which an element counts less: the one whose rounding error is the noise."""
+    """Returns the size m below which an element counts less: the size whose rounding error equals the noise."""
     if wanted.noise is None:
         return true.square().mean().sqrt().expand(true.shape).clone()
     sizes = true.abs().to(wanted.noise.errors.dtype)

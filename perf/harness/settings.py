@@ -1,9 +1,9 @@
-"""What an implementation may leave behind in the process: changed settings, and threads that compute on.
+"""Finds what an implementation leaves behind in the process: changed settings, and threads that go on computing.
 
 Process-wide settings decide how fast and how exactly every implementation computes. An implementation that needs a
-setting sets it inside its call and resets it before it returns. Otherwise it would change the times of those that are
-measured after it in the same process, the reference's among them. Threads that compute on would slow them down; a
-thread that waits for work does not, and PyTorch's compiler keeps such a thread.
+setting sets it inside its call and resets it before it returns. Otherwise it changes the times of all implementations
+that the same process measures next, the reference included. Threads that go on computing slow these down. A thread that
+waits for work does not; PyTorch's compiler keeps such a thread.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from tileops.perf.harness import known_settings
 from tileops.perf.harness.known_settings import UNKNOWN, Setting
 
 # Settings or threads that a message names. A count.
-_TOLD = 3
+_SHOWN = 3
 
 
 def read() -> dict[str, Any]:
-    """Returns all settings by name, as they are now."""
-    return {setting.name: _read(setting) for setting in _settings()}
+    """Returns the current values of all settings by name."""
+    return {setting.name: _read(setting) for setting in known_settings.settings()}
 
 
 def restore(before: Mapping[str, Any]) -> bool:
-    """Puts back what changed since `before` was read; returns whether all of it is as then, for every thread."""
+    """Writes back what changed since `before` was read; returns whether every setting has its old value in all threads."""
     is_whole = True
     for _ in range(2):  # some settings write each other
-        for setting in _settings():
+        for setting in known_settings.settings():
             if setting.write is None or setting.name not in before:
                 continue
             if not _is_same(_read(setting), before[setting.name]):
@@ -40,15 +40,15 @@ def restore(before: Mapping[str, Any]) -> bool:
 
 
 def check(before: Mapping[str, Any]) -> None:
-    """Raises ClockError where a setting is not what it was when `before` was read: which, and what to do about it."""
+    """Raises ClockError if a setting changed since `before` was read. The message names the setting and the remedy."""
     if said := describe(before, read()):
         raise ClockError(said)
 
 
 def check_hooks(before: Mapping[str, Any]) -> None:
-    """As `check`, of hooks alone: soon done, after any call that is timed.
+    """Checks hooks alone, as `check` does, fast enough to run after every timed call.
 
-    One that a call leaves could compute before the next call is timed, and be gone when all of them are over.
+    A hook that one call leaves could compute before the next call is timed, and be gone when all calls are over.
     """
     now = {setting.name: _read(setting) for setting in known_settings.hooks()}
     if said := describe({name: before[name] for name in now}, now):
@@ -56,23 +56,22 @@ def check_hooks(before: Mapping[str, Any]) -> None:
 
 
 def describe(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """Returns what differs and what to do about it, in words; "" where nothing does."""
+    """Returns which settings differ and what to do about it, in words; "" if none differs."""
     differing = [name for name, value in before.items() if not _is_same(value, now[name])]
     changed = [f"{name} was left at {now[name]}, and was {before[name]}" for name in differing]
     if not changed:
         return ""
-    told = "; ".join(changed[:_TOLD]) + (f"; and {len(changed) - _TOLD} more" if len(changed) > _TOLD else "")
-    return f"{told}: what needs a setting sets it inside its call and resets it before it returns"
-
-
-def _settings() -> list[Setting]:
-    return known_settings.settings()
+    shown = "; ".join(changed[:_SHOWN]) + (f"; and {len(changed) - _SHOWN} more" if len(changed) > _SHOWN else "")
+    return f"{shown}: set what the call needs inside the call, and reset it before the call returns"
 
 
 def _read(setting: Setting) -> Any:
     try:
         return setting.read()
-    except (RuntimeError, AttributeError):  # ways of setting precisions were mixed; this PyTorch has no such setting
+    except (
+        RuntimeError,
+        AttributeError,
+    ):  # two ways of setting precisions were mixed, or this PyTorch has no such setting
         return UNKNOWN
 
 
@@ -83,20 +82,20 @@ def _is_same(one: Any, other: Any) -> bool:
 # ---- threads
 
 
-# How long new threads are watched, and the share of it that one may compute. Seconds; a share.
+# How long new threads are watched, and the share of that time which a thread may compute. Seconds; a share.
 _WATCH_S = 0.02
 _BUSY_SHARE = 0.25
-# The kind of clock, in its number's lowest three bits: what the scheduler gave one thread.
+# The lowest three bits of a Linux clock id: CPU time of one thread.
 _SCHEDULED_OF_THREAD = 0b110
 
 
 def alive() -> frozenset[threading.Thread]:
-    """Returns all that Python knows of, as they are now."""
+    """Returns all threads that Python knows."""
     return frozenset(threading.enumerate())
 
 
 def busy(before: Collection[threading.Thread]) -> list[str]:
-    """Returns the names of threads that were started since `before` and compute while nobody waits for them, sorted."""
+    """Returns the sorted names of threads that were started since `before` and are computing now."""
     started = {thread: _computed_s(thread) for thread in threading.enumerate() if thread not in before}
     if not started:
         return []
@@ -107,21 +106,20 @@ def busy(before: Collection[threading.Thread]) -> list[str]:
 
 
 def check_threads(before: Collection[threading.Thread]) -> None:
-    """Raises ClockError where a thread that was started since `before` computes on: which."""
+    """Raises ClockError if a thread that was started since `before` is still computing. The message names it."""
     if names := busy(before):
-        told = ", ".join(names[:_TOLD]) + (f" and {len(names) - _TOLD} more" if len(names) > _TOLD else "")
+        shown = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
         raise ClockError(
-            f"threads that were left behind compute on ({told}): what starts a thread ends it, or lets it wait, before"
-            " it returns"
+            f"threads that the call left behind are still computing ({shown}): end such a thread, or let it wait, before"
+            " the call returns"
         )
 
 
 def _computed_s(thread: threading.Thread) -> float:
-    """CPU time of a thread; 0 of one that has ended. Seconds."""
+    """Returns the CPU time of a thread; 0 if it has ended. Seconds."""
     if thread.native_id is None:  # not begun
         return 0.0
-    # Linux's clock of the thread of that number, whose own name for it (time.pthread_getcpuclockid) may crash where it
-    # has ended.
+    # The id of Linux's clock of this thread. time.pthread_getcpuclockid would crash on a thread that has ended.
     try:
         return time.clock_gettime(~thread.native_id << 3 | _SCHEDULED_OF_THREAD)
     except OSError:

@@ -75,7 +75,7 @@ def test_a_setting_that_is_left_behind_is_told_and_put_back(change, named):
     before = settings.read()
     change()
     said = settings.describe(before, settings.read())
-    assert named in said and said.endswith("sets it inside its call and resets it before it returns")
+    assert named in said and said.endswith("inside the call, and reset it before the call returns")
     assert settings.restore(before)
     assert settings.describe(before, settings.read()) == ""
 
@@ -138,7 +138,7 @@ def test_a_thread_that_computes_on_is_named_and_one_that_waits_is_not():
         assert settings.busy(before) == []
         spinning.start()
         assert settings.busy(before) == ["spins"] and settings.busy(settings.alive()) == []
-        with pytest.raises(ClockError, match=r"left behind compute on \(spins\)"):
+        with pytest.raises(ClockError, match=r"left behind are still computing \(spins\)"):
             settings.check_threads(before)
     finally:
         over.set()
@@ -180,7 +180,7 @@ def test_a_process_in_which_a_thread_computes_on_is_replaced():
             thread.over.set()
             thread.join()
     assert left.is_broken
-    assert "compute on (spins)" in benchmark_pb2.BenchmarkRecord.FromString(left.payload).message
+    assert "still computing (spins)" in benchmark_pb2.BenchmarkRecord.FromString(left.payload).message
 
 
 @pytest.mark.parametrize("name", ["leaves_settings", "leaves_a_mode", "computes_by_a_hook"])
@@ -207,4 +207,4 @@ def test_a_plugin_whose_import_starts_a_thread_that_computes_is_refused(tmp_path
     )
     process = runs.start(tmp_path, runs.TOY, "--list", "--plugin=spins.py")
     _, err = process.communicate(timeout=120)
-    assert process.returncode == 2 and "spins.py: threads that its import started compute on (spins)" in err
+    assert process.returncode == 2 and "spins.py: threads that its import started are still computing (spins)" in err
