@@ -1,4 +1,4 @@
-"""The ops that a run measures: the project's, or those of another manifest, with what plug-ins add."""
+"""The ops that a run measures: the project's or another manifest's, with implementations of plug-ins."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from tileops.tools.cli import paths
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Sources:
-    """Where ops come from; picklable, so that every process of a run loads the same ones.
+    """Where ops come from. It can be pickled, so that every process of a run loads the same ops.
 
     Attributes:
-      generated_dir: folder of generated modules that stand in for the project's; None for the project's own.
-      plugins: modules by dotted name, or absolute paths of .py files, imported in this order.
-      plugin_files: what is in the plugins' files; a process that finds another content there does not go on.
+      generated_dir: folder of generated modules that replace the project's; None for the project's own.
+      plugins: dotted names of modules, or absolute paths of .py files, imported in this order.
+      plugin_files: the files of the plug-ins. A process stops if their contents changed.
     """
 
     generated_dir: str | None = None
@@ -36,13 +36,13 @@ class Sources:
 
 
 class CatalogueError(cli_errors.UserError):
-    """Ops could not be loaded; the message says which file or module, and why."""
+    """Ops cannot be loaded; the message says which file or module, and why."""
 
     has_lines = True  # those of another module's error
 
 
 class SourceChangedError(CatalogueError):
-    """A file that ops come from is not what it was when the run began; the message says which."""
+    """A file that ops come from changed during the run; the message says which file."""
 
 
 def load(
@@ -50,21 +50,22 @@ def load(
     on_idle: Callable[[str], None] = lambda plugin: None,
     brought: dict[tuple[str, str], str] | None = None,
 ) -> dict[str, type[Op]]:
-    """Op classes by entry name. A plugin's own class of an entry's name stands in for the generated one.
+    """Returns the op classes by entry name. A plug-in's class with an entry's name replaces the generated class.
 
     Args:
-      sources: where they come from.
-      on_idle: called with each plugin that brings neither an implementation of one of these ops nor a class.
-      brought: gets the plugin of each implementation that one brings, by op and name.
+      sources: where the ops come from.
+      on_idle: called with each plug-in that brings neither a class nor an implementation of these ops.
+      brought: gets the plug-in of each implementation that a plug-in brings, by op and name.
 
     Raises:
-      SourceChangedError: one of `sources.plugin_files` holds something else.
-      CatalogueError: a generated module or a plugin cannot be imported, or a plugin replaced code of the project's,
-        left a process-wide setting changed or a thread that computes, by which every implementation would be measured,
-        took the name of an implementation that the op had, or the reference's place, or shares the name of a module
-        with another plugin.
+      SourceChangedError: one of `sources.plugin_files` changed.
+      CatalogueError: a generated module or a plug-in cannot be imported, or a plug-in
+        - replaced code of the project,
+        - left a process-wide setting changed or a thread computing, which would affect all implementations,
+        - reused the name of an implementation, or replaced the reference,
+        - has a module of the same name as another plug-in's.
     """
-    _refuse_changed(sources.plugin_files)  # before an import, which may fail in the midst of an edit
+    _refuse_changed(sources.plugin_files)  # first: an import in the midst of an edit may fail for another reason
     if sources.generated_dir is not None or sources.plugins:
         paths.make_user_modules_importable(sources.plugins)
     try:
@@ -78,10 +79,10 @@ def load(
         before, classes_before, loaded = _implementations(classes), dict(classes), set(sys.modules)
         try:
             module = catalogue.import_plugin(plugin)
-        except (Exception, SystemExit) as error:  # a script that was not written to be imported may end itself
+        except (Exception, SystemExit) as error:  # a script that was not written to be imported may call sys.exit
             raise CatalogueError(_plugin_error(plugin, error)) from error
         classes |= catalogue.classes_of([module])
-        assert guard is not None  # there is a plug-in
+        assert guard is not None  # since there is a plug-in
         if names := guard.changed():
             raise CatalogueError(f"--plugin={plugin}: {fingerprint.describe(names)}")
         if said := bench_settings.describe(settings, bench_settings.read()):
@@ -92,24 +93,24 @@ def load(
             )
         for name, file in bench_plugins.namesakes(plugin, sources.plugins):
             raise CatalogueError(
-                f"--plugin={plugin}: the module {name!r} beside it is not the one that is loaded, which is {file}: give"
-                " one of them another name, or measure the plugins in two runs"
+                f"--plugin={plugin}: the module {name!r} beside it is not loaded, since {file} has the same name: rename one of"
+                " them, or measure the plug-ins in two runs"
             )
         after = _implementations(classes)
         _refuse_taken_names(plugin, before, after, registered)
         _refuse_another_reference(plugin, before, after)
-        # One that is loaded already brought what it brings when another plugin imported it.
+        # If another plug-in has imported this one already, its implementations were counted then.
         if module.__name__ not in loaded and after == before and classes == classes_before:
             on_idle(plugin)
-    _refuse_changed(sources.plugin_files)  # what was imported is what the header says
+    _refuse_changed(sources.plugin_files)  # the header names what was imported
     return classes
 
 
 def _refuse_changed(files: Iterable[bench_plugins.SourceFile]) -> None:
-    """Raises SourceChangedError where a file holds something else than at the run's beginning."""
+    """Raises SourceChangedError if a file changed since the run began."""
     for file in files:
         if file.is_changed():
-            raise SourceChangedError(f"{file.path} was changed while the run went on, whose header says what is in it")
+            raise SourceChangedError(f"{file.path} changed during the run, whose header names its contents")
 
 
 def _refuse_taken_names(
@@ -118,12 +119,12 @@ def _refuse_taken_names(
     after: Mapping[tuple[str, str], Implementation],
     registered: dict[tuple[str, str], str],
 ) -> None:
-    """Raises CatalogueError where a plugin gave an implementation the name of one that the op had; notes its own.
+    """Raises CatalogueError if a plug-in reused the name of an implementation. Notes the plug-in's implementations.
 
     Args:
-      plugin: which was imported.
-      before, after: every implementation before that and behind it.
-      registered: by op and name the plugin whose implementation it is.
+      plugin: the imported plug-in.
+      before, after: all implementations before and after the import.
+      registered: the plug-in of each implementation, by op and name.
     """
     for key, found in after.items():
         if before.get(key) is found:
@@ -131,23 +132,23 @@ def _refuse_taken_names(
         owner = registered.setdefault(key, plugin)
         if owner != plugin or key in before:
             op, name = key
-            whose = "that the op has already" if owner == plugin else f"in {owner}"
+            whose = "of the op" if owner == plugin else f"of {owner}"
             raise CatalogueError(
-                f"--plugin={plugin}: its implementation {name!r} of {op} takes the place of the one of that name"
-                f" {whose}; a record could be of either: give one of them another name"
+                f"--plugin={plugin}: its implementation {name!r} of {op} has the name of an implementation {whose}, so a"
+                " record could be of either: rename one of them"
             )
 
 
 def _refuse_another_reference(
     plugin: str, before: Mapping[tuple[str, str], Implementation], after: Mapping[tuple[str, str], Implementation]
 ) -> None:
-    """Raises CatalogueError where a plugin's class has another reference than the op had, which judges all others."""
+    """Raises CatalogueError if a plug-in's class has another reference, with which all others would be compared."""
     references = _references(after)
     for op, name in _references(before).items():
         if references.get(op) != name:
             raise CatalogueError(
-                f"--plugin={plugin}: {op} has the reference {references.get(op, 'none')!r} now, in place of {name!r}:"
-                " subclass the op's own class rather than the generated one, or register the implementation"
+                f"--plugin={plugin}: {op} now has the reference {references.get(op, 'none')!r} instead of {name!r}:"
+                " subclass the op's own class and not the generated one, or register the implementation"
             )
 
 
@@ -160,39 +161,39 @@ def _references(implementations: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def _implementations(classes: Mapping[str, type[Op]]) -> dict[tuple[str, str], Implementation]:
-    """Returns every implementation by op and name."""
+    """Returns all implementations by op and name."""
     return {(op, each.name): each for op, op_class in classes.items() for each in op_class.implementations()}
 
 
 def is_hand_written(op_class: type[Op]) -> bool:
-    """Returns whether an entry has a class of its own beside the generated one, which alone declares a roof."""
+    """Returns whether an op has a hand-written class. A generated class declares no roof."""
     return "eval_roofline" not in vars(op_class)
 
 
-# ---- why ops could not be loaded: where the user has to look, and what to do
+# ---- why ops cannot be loaded: where to look, and what to do
 
 
 _GENERATED = "tileops_generated_"
-# How generated code imports the module of a formula, and where it says which line of the manifest names the formula.
+# Generated code that imports the module of a formula, and the comment that names the manifest's line.
 _IMPORT = re.compile(r"import (\S+) as _\w+\s*$")
 _FUNC = re.compile(r'# (\S+\.yaml:\d+): func\s+return _checks\.price_pair\(\s*"[^"]*",\s*"([^"]+)"')
 
 
 def _plugin_error(plugin: str, error: BaseException) -> str:
-    """Returns what was wrong with a plugin's import."""
+    """Returns why a plug-in cannot be imported."""
     said = f"--plugin={plugin}: {errors.describe(error)}"
     missing = (isinstance(error, ModuleNotFoundError) and error.name) or ""
     if missing.startswith(_GENERATED):
         family = missing.removeprefix(_GENERATED)
-        return f"{said}; that is family {family!r} of a manifest outside the project: name its folder with --spec_dir"
+        return f"{said}; this is family {family!r} of a manifest outside the project: name its folder with --spec_dir"
     return said
 
 
 def _generated_error(generated_dir: str | None, error: Exception) -> str:
-    """Returns what was wrong with the import of generated modules; None are the project's.
+    """Returns why generated modules cannot be imported; `generated_dir` None means the project's.
 
-    Where a formula's module cannot be imported it names the manifest's line: the generated file is nothing that the
-    user wrote, and may be gone by the time they read this.
+    If a formula's module cannot be imported, the message names the manifest's line: the user did not write the generated
+    file, which may be gone already.
     """
     described = errors.describe(error)
     formulas = None if generated_dir is None else _formulas(pathlib.Path(generated_dir), error)
@@ -202,13 +203,12 @@ def _generated_error(generated_dir: str | None, error: Exception) -> str:
     said = f"{where}: func: {module} cannot be imported: {described}"
     if isinstance(error, ModuleNotFoundError) and error.name and f"{module}.".startswith(f"{error.name}."):
         folder = paths.user_path(".").absolute()
-        return f"{said}; it has to be in {folder}, where the command is run, or be installed"
+        return f"{said}; put it into {folder}, where the command runs, or install it"
     return said
 
 
 def _formulas(folder: pathlib.Path, error: Exception) -> tuple[str, str] | None:
-    """Returns (file:line of the manifest, module) of the formula that could not be imported; None if it was no"
-    " formula."""
+    """Returns (file:line of the manifest, module) of the formula that cannot be imported; None if it is no formula."""
     found = None
     for frame, line in traceback.walk_tb(error.__traceback__):
         path = pathlib.Path(frame.f_code.co_filename)

@@ -1,7 +1,9 @@
-"""The devices of a run: what `--device` names, and which rows a device can run within a time.
+"""The devices of a run: what `--device` names, and which rows a device can run in time.
 
-A row is judged by its price before anything is allocated. This module imports no torch, so that the bench answers wrong
-flags at once.
+A row is skipped by its price, before anything is allocated. An example: a row that moves 70 GB on a CPU with 2 cores at
+0.5 GB/s per core takes 70 s per call, and 22 calls take half an hour.
+
+The module imports no torch, so that the bench answers wrong flags at once.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ _WHOLE = re.compile(r"auto|meta|cuda|cuda:all")
 
 
 class DeviceError(errors.UserError):
-    """No device is named so; the message says what is wanted."""
+    """--device names no device; the message says what to write."""
 
 
 def check(text: str) -> None:
@@ -32,13 +34,13 @@ def check(text: str) -> None:
     names = text.split(",")
     if not _WHOLE.fullmatch(text) and not all(_ONE.fullmatch(name) for name in names):
         raise DeviceError(
-            f"--device={text}: auto, cuda, cuda:N, cuda:all, cpu or meta is wanted, or GPUs as in cuda:0,cuda:2"
+            f"--device={text}: write auto, cuda, cuda:N, cuda:all, cpu, meta, or several GPUs as in cuda:0,cuda:2"
         )
     if len({name.partition(":")[0] for name in names}) > 1:
         raise DeviceError(f"--device={text}: a run measures devices of one kind")
     gpus = [name for name in names if name.startswith("cuda")]
     if len(set(gpus)) < len(gpus):
-        raise DeviceError(f"--device={text}: two rows at once on one GPU would take each other's time")
+        raise DeviceError(f"--device={text}: name each GPU once; two rows at once on one GPU slow each other down")
 
 
 def check_driver(text: str) -> None:
@@ -48,7 +50,7 @@ def check_driver(text: str) -> None:
 
 
 def expand(text: str, environment: benchmark_pb2.Environment) -> list[str]:
-    """The devices that a run uses, "cpu" or "cuda:N" each: `text` where `environment` is what it turned out to be."""
+    """Returns the devices of --device=`text`, each "cpu" or "cuda:N", on the machine of `environment`."""
     if text in ("auto", "cuda", ALL_GPUS):
         if environment.device_kind == "cpu":
             return ["cpu"]
@@ -56,30 +58,30 @@ def expand(text: str, environment: benchmark_pb2.Environment) -> list[str]:
     return text.split(",")
 
 
-# ---- what a device can run within a time
+# ---- what a device can run in time
 
 
-# What a core surely manages: vectorized code reaches several times as much.
+# What every core reaches; vectorized code reaches several times as much.
 _FLOPS_PER_CORE_S = 4e9
-# By roof key: products of 16-bit floats, which few CPUs have instructions for. 7e8 of halves was seen on two cores, and
-# 3.5e8 of bfloat16 on two that others used as well.
+# By roof key: products of 16-bit floats, for which few CPUs have instructions. Seen on two cores: 7e8 in float16, and
+# 3.5e8 in bfloat16 while others used the cores.
 _SLOW_FLOPS_PER_CORE_S = {"tensor_core.fp16": 3e8, "tensor_core.bf16": 1.5e8}
 _BYTES_PER_CORE_S = 5e8
-# Random values come from one core, whatever the machine has.
+# PyTorch makes random values on one core.
 _RANDOM_BYTES_S = 3e8
-# Calls that a row makes: the first check, 2 to warm up, 10 samples, and 3 runs of the reference for each of 3 checks.
+# Calls per row: 1 first check, 2 warm-up, 10 samples, and 3 checks with 3 runs of the reference each.
 _CALLS = 22
-# The same on a GPU, where calls are recorded before any is a sample: 2 and 2 references, 2 to warm up, 3 recorded, 10.
+# The same on a GPU: 2 checks, 2 references, 2 warm-up, 3 recorded to discover the activities, 10 samples.
 _GPU_CALLS = 19
-# The reference runs in twice the width, beside the result, the inputs' copies and the comparison's chunks. A ratio.
+# Copies of inputs and outputs that exist at once, since the reference runs in twice the width. Ratios.
 _INPUT_COPIES, _OUTPUT_COPIES = 5, 8
-# The share of the available memory that a row may take: others live on the machine too.
+# The share of the available memory that a row may take: other programs need some.
 _MEMORY_SHARE = 0.5
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Machine:
-    """What there is: cores, and memory that can be had now. Bytes."""
+    """A machine: its cores, and the memory that is available now. Bytes."""
 
     cores: int
     memory_bytes: int
@@ -87,11 +89,11 @@ class Machine:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Gpu:
-    """Ceilings of a GPU, as its profile states them.
+    """The ceilings of a GPU, from its profile.
 
     Attributes:
-      bytes_per_s: of its memory.
-      flops_per_s: by roof key.
+      bytes_per_s: memory bandwidth.
+      flops_per_s: peak by roof key.
     """
 
     bytes_per_s: float
@@ -99,7 +101,7 @@ class Gpu:
 
 
 def gpu(device_name: str) -> Gpu | None:
-    """Returns the ceilings of the GPU that a driver names so; None where no profile does."""
+    """Returns the ceilings of a GPU by the driver's name of it; None if there is no profile."""
     profile = profiles.select(profiles.load_profiles(), device_name)
     if profile is None:
         return None
@@ -109,7 +111,7 @@ def gpu(device_name: str) -> Gpu | None:
 
 
 def least_s(price: benchmark_pb2.BenchmarkRecord, case: WorkloadCase, device: Gpu) -> float:
-    """Time that a row takes on a GPU at least: its calls at the ceilings, with new inputs for each. Seconds."""
+    """Returns the least time of a row on a GPU: its calls at the ceilings, with new inputs for each. Seconds."""
     peak = device.flops_per_s.get(price.roof_key)
     compute = price.flops / peak if peak else 0.0
     return _GPU_CALLS * (max(compute, price.bytes / device.bytes_per_s) + case.input_bytes / device.bytes_per_s)
@@ -118,10 +120,7 @@ def least_s(price: benchmark_pb2.BenchmarkRecord, case: WorkloadCase, device: Gp
 def too_long(
     price: benchmark_pb2.BenchmarkRecord, case: WorkloadCase, device: Gpu, max_seconds: float, flag: str
 ) -> str | None:
-    """Returns why a row is not to be run on a GPU; None where it can be. `flag` names the limit, `max_seconds`.
-
-    The reason reads as that of `too_much`.
-    """
+    """Returns why a row must not run on a GPU, in the form of `too_much`; None if it may. `flag` sets `max_seconds`."""
     seconds = least_s(price, case, device)
     if max_seconds and seconds > max_seconds:
         return f"too long for this device: at least {_duration(seconds)}; --{flag}={max_seconds:g} is the limit"
@@ -129,13 +128,13 @@ def too_long(
 
 
 def this_machine() -> Machine:
-    """Returns the limits of this process: its cores, and the system's and its group's free memory."""
+    """Returns the cores of this process, and the free memory of the system or of its container, the smaller."""
     memory = [_available_bytes(), *_group_bytes()]
     return Machine(cores=len(os.sched_getaffinity(0)), memory_bytes=min(memory))
 
 
 def estimate_s(price: benchmark_pb2.BenchmarkRecord, case: WorkloadCase, machine: Machine) -> float:
-    """Returns the time that a row takes on the CPU, its checks and new inputs included; on the long side. Seconds."""
+    """Returns the time of a row on the CPU with checks and new inputs, rather too long than too short. Seconds."""
     flops_per_s = _SLOW_FLOPS_PER_CORE_S.get(price.roof_key, _FLOPS_PER_CORE_S)
     call = (price.flops / flops_per_s + price.bytes / _BYTES_PER_CORE_S) / machine.cores
     return _CALLS * (call + case.input_bytes / _RANDOM_BYTES_S)
@@ -144,10 +143,7 @@ def estimate_s(price: benchmark_pb2.BenchmarkRecord, case: WorkloadCase, machine
 def too_much(
     price: benchmark_pb2.BenchmarkRecord, case: WorkloadCase, machine: Machine, max_seconds: float
 ) -> str | None:
-    """Returns why a row is not to be run on this CPU; None where it can be. `max_seconds` 0 sets no limit on time.
-
-    The reason reads "what: how much; by which rule".
-    """
+    """Returns why a row must not run on this CPU, as "what: how much; limit"; None if it may. `max_seconds` 0: no limit."""
     needed = _INPUT_COPIES * case.input_bytes + _OUTPUT_COPIES * case.output_bytes
     if needed > _MEMORY_SHARE * machine.memory_bytes:
         return (
@@ -161,7 +157,7 @@ def too_much(
 
 
 def _size(count: float) -> str:
-    """Bytes in the largest unit that leaves a number above 1."""
+    """Returns bytes in the largest unit that leaves a number above 1."""
     for unit in ("bytes", "KiB", "MiB", "GiB"):
         if count < 1024:
             return f"{_number(count)} {unit}"
@@ -170,7 +166,7 @@ def _size(count: float) -> str:
 
 
 def _duration(seconds: float) -> str:
-    """Seconds in the largest unit that leaves a number above 1."""
+    """Returns seconds in the largest unit that leaves a number above 1."""
     for length, unit in ((86400, "days"), (3600, "h"), (60, "min")):
         if seconds >= length:
             return f"{_number(seconds / length)} {unit}"
@@ -178,7 +174,7 @@ def _duration(seconds: float) -> str:
 
 
 def _number(value: float) -> str:
-    """Two digits, or all that stand before the point."""
+    """Returns a number with two digits, or with all digits before the point."""
     return f"{value:.2g}" if value < 99.5 else f"{value:.0f}"
 
 
@@ -190,7 +186,7 @@ def _available_bytes() -> int:
 
 
 def _group_bytes() -> list[int]:
-    """Returns what the limits of a container leave; empty where there is none."""
+    """Returns the memory that the container's limit leaves; empty if there is no limit. Bytes."""
     for limit, used in (
         ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
         ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),

@@ -1,4 +1,4 @@
-"""What a run file's header says: the machine, the software, the sources, the plug-ins and the part of the rows."""
+"""The header of a run file: machine, software, revision of the sources, plug-ins, and part of the rows."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _MACHINE_ID = pathlib.Path("/etc/machine-id")
 
 
 def describe(device: str) -> benchmark_pb2.Environment:
-    """Returns the environment of a run on `device`: as --device takes it, one or several.
+    """Returns the environment of a run on `device`, a value of --device.
 
-    "auto" is answered with the kind that this machine offers: "cuda" where there is a GPU, else "cpu". On a GPU this
-    makes a CUDA context: a run's parent leaves the question to a child.
+    "auto" is "cuda" if this machine has a GPU, else "cpu". On a GPU this makes a CUDA context, so the parent of a run
+    asks a child.
 
     Raises:
-      RuntimeError: there is no such device, or several are not of one model.
+      RuntimeError: there is no such device, or several GPUs are not of one model.
     """
     if device == "auto":
         device = kind(device)
@@ -61,19 +61,19 @@ def describe(device: str) -> benchmark_pb2.Environment:
 
 
 def kind(device: str) -> str:
-    """The kind of a device that --device names: "cuda", "cpu" or "meta"; of "auto", what this machine offers."""
+    """Returns the kind of a value of --device: "cuda", "cpu" or "meta"; for "auto", what this machine has."""
     if device == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     return torch.device(device.partition(":")[0].partition(",")[0]).type
 
 
 def describe_prices(reproducible: bool) -> benchmark_pb2.Environment:
-    """Returns the environment of a run that only prices; `reproducible` names nothing that differs between machines."""
+    """Returns the environment of a run of prices; if `reproducible`, without anything that differs between machines."""
     return benchmark_pb2.Environment(device_kind="meta") if reproducible else describe("meta")
 
 
 def _gpus(device: str) -> tuple[str, int]:
-    """Name and number of the GPUs that `device` names. Raises RuntimeError where they are of several models."""
+    """Returns name and number of the GPUs of `device`. Raises RuntimeError if they are of several models."""
     names = device.split(",")
     if device == "cuda:all":
         names = [f"cuda:{index}" for index in range(torch.cuda.device_count())]
@@ -86,10 +86,10 @@ def _gpus(device: str) -> tuple[str, int]:
 
 
 def _machine_hash() -> str:
-    """Tells machines apart without naming them: many have one host name, so the system's own id counts too."""
+    """Returns a hash that tells machines apart. It includes the system's id, since many machines share a host name."""
     try:
         machine_id = _MACHINE_ID.read_text(encoding="ascii").strip()
-    except (OSError, ValueError):  # not on every system, and not in every container
+    except (OSError, ValueError):  # missing on some systems and in some containers
         machine_id = ""
     return hashlib.sha256(f"{machine_id}\n{platform.node()}".encode()).hexdigest()[:_HASH_LENGTH]
 
@@ -102,7 +102,7 @@ def _version(distribution: str) -> str:
 
 
 def _cpu_name() -> str:
-    """Model of the processor; the architecture where the system does not tell."""
+    """Returns the model of the processor, or the architecture if the system does not say."""
     try:
         for line in pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
             if line.startswith("model name"):
@@ -113,11 +113,10 @@ def _cpu_name() -> str:
 
 
 def _revision() -> tuple[str, bool]:
-    """Git revision of the sources and whether they differ from it; ("", False) where it cannot be told.
+    """Returns the git revision of the sources and whether they differ from it; ("", False) if unknown.
 
-    `bazel run` names the workspace; a plain checkout is where this file is. A zip or a copy has no history: who makes
-    one states its revision in TILEOPS_REVISION, which counts as unmodified. For a zip of which nobody does, its
-    launcher states what is in it.
+    `bazel run` names the workspace; in a plain checkout it contains this file. A zip or a copy has no history: whoever
+    makes it sets TILEOPS_REVISION, which counts as unmodified. If the variable is not set, the launcher of a zip sets it.
     """
     if stated := os.environ.get("TILEOPS_REVISION"):
         return stated, False
@@ -144,24 +143,24 @@ def _git(directory: str, *arguments: str) -> str | None:
 def plugins(
     sources: bench_catalogue.Sources, names: Sequence[str], spec_dirs: Sequence[str]
 ) -> tuple[list[benchmark_pb2.Plugin], tuple[bench_plugins.SourceFile, ...]]:
-    """Returns what the header says of loaded code that is not the project's: another manifest, and plug-ins.
+    """Returns what the header says of code from outside the project: another manifest, and plug-ins.
 
     Args:
-      sources: names them as they are imported.
-      names: plugins as the user gave them, in the same order.
-      spec_dirs: the manifest that `sources.generated_dir` was emitted of just now, as the user gave it; empty where
-        they gave that folder.
+      sources: the manifest and plug-ins as they are imported.
+      names: the plug-ins as the user wrote them, in the same order.
+      spec_dirs: the manifest from which `sources.generated_dir` was just emitted, as the user wrote it; empty if the
+        user named that folder.
 
     Returns:
-      What the header says, and the files that must not change while the run goes on.
+      What the header says, and the files that must not change during the run.
     """
     found = [(f"--spec_dir={spec_dir}", emitting.spec_files(paths.user_path(spec_dir))) for spec_dir in spec_dirs]
     if sources.generated_dir is not None and not found:
         found = [(f"--generated_dir={sources.generated_dir}", catalogue.generated_files(sources.generated_dir))]
-    told = [bench_plugins.manifest(name, files) for name, files in found]
-    told += [bench_plugins.described(plugin, name) for plugin, name in zip(sources.plugins, names, strict=True)]
-    watched = told[len(spec_dirs) :]  # what was emitted of a manifest is this run's own
-    return [each for each, _ in told], tuple(file for _, files in watched for file in files)
+    shown = [bench_plugins.manifest(name, files) for name, files in found]
+    shown += [bench_plugins.described(plugin, name) for plugin, name in zip(sources.plugins, names, strict=True)]
+    watched = shown[len(spec_dirs) :]  # modules that this run emitted are its own
+    return [each for each, _ in shown], tuple(file for _, files in watched for file in files)
 
 
 def header(
@@ -170,7 +169,7 @@ def header(
     shard: Shard,
     is_reproducible: bool = False,
 ) -> benchmark_pb2.RunHeader:
-    """Returns the header of a run that begins now; nothing in a reproducible one tells when and by which command."""
+    """Returns the header of a run that begins now; a reproducible header has no time and no command line."""
     made = benchmark_pb2.RunHeader(environment=environment, plugins=plugins)
     if shard.count > 1:
         made.parts.count = shard.count

@@ -1,4 +1,4 @@
-"""Errors of code that is not the project's, in words: what they say, and where in the user's files they came up."""
+"""Errors of the user's code in words: what they say, and where in the user's files they were raised."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import sysconfig
 import traceback
 
 _PACKAGE_FOLDERS = frozenset({"site-packages", "dist-packages"})
-# The command itself, and what it is called in its children.
+# Names of the command's own module, here and in child processes.
 _MAINS = frozenset({"__main__", "__mp_main__"})
-# Of a message with a place behind it, which has to be left when a record's message is cut (harness/records.py).
+# Limit of a text that is followed by a place, so that a cut of the record's message keeps the place.
 _TEXT_LENGTH = 400
 
 
@@ -24,7 +24,7 @@ def describe(error: BaseException) -> str:
 
 
 def place(error: BaseException) -> str:
-    """(file:line, in function) of the innermost frame in the user's own files; "" where none is in them."""
+    """Returns " (file:line, in function)" of the innermost frame in the user's own files; "" if there is none."""
     found = ""
     for frame, line in traceback.walk_tb(error.__traceback__):
         code = frame.f_code
@@ -42,9 +42,9 @@ def is_packaged(path: pathlib.Path) -> bool:
 
 
 def _is_users(file: str, module: str) -> bool:
-    """Whether code of a module is neither the project's nor generated for it, nor Python's or an installed package's.
+    """Returns whether code is the user's: not the project's, not generated, not Python's or an installed package's.
 
-    By module before file: the user's files may lie in a checkout of the project, and a compiler's ones anywhere.
+    The module decides before the file: the user's files may lie in a checkout of the project, a compiler's anywhere.
     """
     top = module.partition(".")[0]
     if file.startswith("<") or top == "tileops" or top.startswith("tileops_generated_"):
@@ -57,5 +57,5 @@ def _is_users(file: str, module: str) -> bool:
 
 @functools.cache
 def _is_installed(folder: pathlib.Path) -> bool:
-    """Whether a module's folder is the interpreter's, or one that pip installed into, be it under a name of its own."""
+    """Returns whether a module's folder belongs to the interpreter, or pip installed something into it."""
     return is_packaged(folder) or any(any(each.glob("*.dist-info")) for each in (folder, folder.parent))

@@ -1,4 +1,4 @@
-"""The run file that the bench writes: begun, continued or moved aside; and what the bench says of it at the end."""
+"""The bench's run file: opens, continues or moves it aside, and says at the end what the run found."""
 
 from __future__ import annotations
 
@@ -20,43 +20,48 @@ from tileops.tools.cli import command, words
 
 
 def writer(path: pathlib.Path, header: benchmark_pb2.RunHeader, resume: bool) -> run_writer.RunWriter:
-    """Opens a run file. Measurements that are in it are continued, or moved aside.
+    """Opens a run file. Earlier measurements in it are continued (`resume`) or moved aside.
 
     Raises:
-      runfile.RunFileError: it cannot be written, another process writes it, or the run in it was measured elsewhere.
+      runfile.RunFileError: the file's ending is not that of a run file, the file cannot be written, another process
+        writes it, it is no run file, or it was measured with another machine or other sources.
     """
     lock = run_lock.Lock(path)
     try:
         if not resume and path.is_file() and path.stat().st_size and _make_way(path):
-            lock.release()  # it is of the file that was moved
+            lock.release()  # this lock belongs to the moved file
             lock = run_lock.Lock(path)
     except BaseException:
         lock.release()
         raise
     opened = run_writer.RunWriter(path, header, append=resume, lock=lock)
     if opened.damage is not None:
-        _tell(path, opened.damage)
+        _say_damage(path, opened.damage)
     return opened
 
 
-def _tell(path: pathlib.Path, damage: run_writer.Damage) -> None:
-    """Says what a run that is continued has lost: its rows are missing, and so measured like all that are."""
+def _say_damage(path: pathlib.Path, damage: run_writer.Damage) -> None:
+    """Says what a continued run has lost. Lost rows are measured again, as all missing rows are."""
     for place in damage.places:
         command.say(f"{path}: {place}")
     if damage.records is None:
-        command.say(f"{path} is damaged: rows whose records are lost are measured again where this run has them")
+        command.say(f"{path} is damaged: lost rows are measured again if this run has them")
     else:
-        lost = words.counted(damage.records, "record")
-        command.say(f"{path} has lost {lost}; the rows are measured again where this run has them")
+        lost = runfile.records_counted(damage.records)
+        command.say(f"{path} has lost {lost}; these rows are measured again if this run has them")
 
 
 def _make_way(path: pathlib.Path) -> bool:
-    """Keeps measurements that a new run would overwrite, under a numbered name; prices are made again in seconds.
+    """Moves measurements that a new run would overwrite to a numbered name; returns whether it moved the file.
 
-    Returns:
-      Whether the file was moved.
+    A file of prices is overwritten: prices are made again in seconds.
     """
-    reader = runfile.read_run(path)
+    try:
+        reader = runfile.read_run(path)
+    except runfile.RunFileError:
+        reader = None
+    if reader is None or not reader.header.schema_version:  # every writer sets it
+        raise runfile.RunFileError(f"--out={path}: the file exists and is no run file, so it is not overwritten")
     if reader.header.environment.device_kind == "meta" or next(reader.records(), None) is None:
         return False
     names = (path.with_name(f"{path.stem}.{number}{path.suffix}") for number in itertools.count(1))
@@ -65,12 +70,12 @@ def _make_way(path: pathlib.Path) -> bool:
         path.rename(aside)
     except OSError as error:
         raise runfile.RunFileError(f"cannot move the run in {path} aside to {aside}: {error.strerror}") from error
-    command.say(f"the run that was in {path} is now {aside}")
+    command.say(f"moved the earlier run from {path} to {aside}")
     return True
 
 
 def recorded(opened: run_writer.RunWriter) -> dict[Key, int]:
-    """Status of each record that the file already holds; of several with one key the newest counts, as for readers."""
+    """Returns the status of each record in the file; of several with one key the newest counts, as for readers."""
     if not opened.counts.records:
         return {}
     return {
@@ -80,7 +85,7 @@ def recorded(opened: run_writer.RunWriter) -> dict[Key, int]:
 
 
 def served(path: pathlib.Path, rows: Container[tuple[str, str]]) -> set[tuple[str, str]]:
-    """Returns op and implementation of what serves one of these rows (op and case), by the records of a run file."""
+    """Returns (op, implementation) of everything that serves one of these rows (op, case), by a file's records."""
     return {
         (found.op, found.implementation)
         for found in runfile.read_run(path).records()
@@ -90,11 +95,11 @@ def served(path: pathlib.Path, rows: Container[tuple[str, str]]) -> set[tuple[st
 
 
 def to_do(wanted: Iterable[Key], outcomes: Mapping[Key, int]) -> set[Key]:
-    """Returns what has no record yet, or has failed: what was in its way may be gone."""
+    """Returns the keys that have no record yet, and those that failed: the cause may be gone."""
     wanted = list(wanted)
     failed = {key for key in wanted if outcomes.get(key) in bench_records.FAILED}
     if failed:
-        command.say(f"retrying {len(failed)} that failed or timed out before")
+        command.say(f"measuring again {len(failed)} that failed or timed out before")
     return failed | {key for key in wanted if key not in outcomes}
 
 
@@ -114,14 +119,14 @@ Record = benchmark_pb2.BenchmarkRecord
 def finish(
     path: pathlib.Path, records: Sequence[Record], outcomes: Mapping[Key, int], shard: Shard, report_flags: str = ""
 ) -> int:
-    """Says what became of the rows and what to do next; returns the exit status.
+    """Says how the rows ended and what to do next; returns the exit status.
 
     Args:
       path: the run file.
       records: what this command measured or priced.
-      outcomes: the last status of everything in the file.
-      shard: which part of the rows these are.
-      report_flags: what the report of such a run needs.
+      outcomes: the last status of each record in the file.
+      shard: which part of the rows this is.
+      report_flags: flags that the report of this run needs.
     """
     for line in summary(records):
         command.say(line)
@@ -133,7 +138,7 @@ def finish(
         f" {path}"
     )
     is_failed = any(counts[status] for status in bench_records.FAILED)
-    # The dearest rows of a run lie in parts of their own: where those are skipped, the others have been measured.
+    # A shard may consist of skipped rows: expensive rows are in shards of their own.
     is_empty = not ok and not is_failed and shard.count == 1
     if is_empty:
         command.say(
@@ -148,7 +153,7 @@ def finish(
 
 
 def _say_next(path: pathlib.Path, flags: str) -> None:
-    """Says how the run is reported: here, or from a zip where the repository is."""
+    """Says how to report the run: here, or from a zip on a machine with the repository."""
     is_here = (
         "BUILD_WORKING_DIRECTORY" in os.environ
         or pathlib.Path(__file__).absolute().parents[2].joinpath("bazelw").exists()
@@ -161,7 +166,7 @@ def _say_next(path: pathlib.Path, flags: str) -> None:
 
 
 def summary(records: Sequence[Record]) -> list[str]:
-    """Returns what a person wants to know of a run at its end: why rows were skipped, by reason, and what failed."""
+    """Returns the lines that end a run: skipped rows by reason, and failures."""
     lines = []
     skipped: dict[tuple[str, str], list[tuple[Record, str]]] = {}
     for record in records:

@@ -1,15 +1,18 @@
-"""Whether what measures, compares and prices is still what it was before code ran that nobody vouches for.
+"""Finds whether untrusted code replaced functions, classes or constants that measure, compare and price.
 
-A fingerprint notes functions, classes and constants, recursively, and looks them up again later. A function is itself,
-its `__code__`, its defaults and what it closes over. A class is its methods, and no new method may hide an inherited
-one. A constant (a name in capitals, a tuple, a frozen dataclass) is its contents. Anything else is state, which may
-change: a container of another name, a list, an attribute that was added. An implementation of an op is itself and its
-code alone, since it may keep what it likes in its defaults and cells.
+A fingerprint notes functions, classes and constants, recursively, and looks them up again later. An example: a kernel's
+module sets `correctness.TOLERANCE["float16"] = 1.0`. The constant's contents changed, so the row is an error.
 
-The clock binds what it calls when it is imported, so that most replacements change nothing for it. A replacement is an
-error all the same: code that replaces a clock means to, and what else it changed is not known. In the end Python lets
-code do anything in its own process, to the bench's instances by way of frames, say. A fingerprint finds what was done
-to functions, classes and constants.
+- A function: the object, its `__code__`, its defaults and its cells.
+- A class: its methods. No new method may hide an inherited one.
+- A constant (a name in capitals, a tuple, a frozen dataclass): its contents.
+- An implementation of an op: the object and its code. It may keep any state in its defaults and cells.
+- Everything else (a container of another name, a list, an added attribute) is state and may change.
+
+The clock binds the functions that it calls at import, so most replacements do not affect it. A replacement is an error
+all the same: code that replaces a clock does so on purpose, and what else it changed is unknown. Python lets code do
+anything in its own process, such as reach the bench's instances by frames. A fingerprint finds only what was done to
+functions, classes and constants.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ from typing import Any
 from tileops.ops.op import Op
 from tileops.perf.clock.activities import ClockError
 
-# What wraps functions, and where it keeps them.
+# Types that wrap functions, and the attributes that hold these.
 _WRAPPERS = {
     staticmethod: ("__func__",),
     classmethod: ("__func__",),
@@ -34,7 +37,7 @@ _WRAPPERS = {
     functools.cached_property: ("func",),
     type(functools.cache(len)): ("__wrapped__",),
 }
-# What Python itself gives modules and classes, and changes when it likes.
+# Names that Python itself adds to modules and classes, and may change.
 _SKIPPED = frozenset(
     {
         "__dict__",
@@ -49,14 +52,13 @@ _SKIPPED = frozenset(
         "_abc_impl",
     }
 )
-# What PyTorch replaces itself, when its compiler is first imported and when that first compiles. Names of ours that are
-# spelled so are methods of other classes.
+# Names that PyTorch itself replaces when its compiler is imported or first compiles.
 _REBOUND = frozenset({"torch.manual_seed", "torch.jit.trace"})
 _NOTHING = object()
 
 
 class Fingerprint:
-    """What modules and ops were when this was made. Making it takes some ten milliseconds, `changed` one or two."""
+    """The state of modules and ops when it was made. Making it takes some ten milliseconds, `changed` one or two."""
 
     def __init__(
         self,
@@ -65,21 +67,21 @@ class Fingerprint:
         with_implementations: bool = True,
         names: Iterable[str] = (),
     ) -> None:
-        """Notes all that is there.
+        """Notes the state.
 
         Args:
-          modules: their functions, classes and constants, and other people's functions by the names that these look up.
-            Of an op's class only that it is the same.
+          modules: their functions, classes and constants count, and the functions of other packages which these look up
+            by name. Of an op's class in a module, only its identity counts.
           classes: ops.
-          with_implementations: whether theirs must stay, too.
-          names: further names of other people's functions.
+          with_implementations: whether the ops' implementations count too.
+          names: more names of functions of other packages.
         """
         self._values: list[
             tuple[str, Mapping[str, Any] | _Attributes, Any, Any]
-        ] = []  # what is called so, where, its key, the value
+        ] = []  # path for messages, mapping, key in it, value
         self._functions: list[tuple[str, types.FunctionType, tuple[Any, ...]]] = []
         self._cells: list[tuple[str, types.CellType, Any]] = []
-        # What is called so, the names in it, and which others may not come to it; None for any.
+        # Path for messages, mapping, its keys, and which new keys count; None for all.
         self._sizes: list[tuple[str, Mapping[str, Any], frozenset[str], frozenset[str] | None]] = []
         self._seen: dict[int, Any] = {}
         self._looked_up = set(names)
@@ -94,7 +96,7 @@ class Fingerprint:
         self._outside(foreign, {module.__name__ for module in modules})
 
     def changed(self) -> list[str]:
-        """Returns the names of what is gone, is not what it was, or was added where it changes something, sorted."""
+        """Returns the sorted names of what is gone, was changed, or was added so that it hides something."""
         found = {path for path, place, name, value in self._values if place.get(name, _NOTHING) is not value}
         for path, function, parts in self._functions:
             now = function.__code__, function.__defaults__, function.__kwdefaults__
@@ -113,14 +115,14 @@ class Fingerprint:
         return sorted(found)
 
     def sealed(self) -> Callable[[], list[str]]:
-        """`changed`, with code, globals and builtins of its own: what is done to this module's does not reach it."""
+        """Returns `changed` with its own code, globals and builtins, which changes of this module do not reach."""
         place = {**globals(), "__builtins__": dict(vars(builtins))}
         return types.MethodType(types.FunctionType(type(self).changed.__code__, place), self)
 
     def _module(self, module: types.ModuleType) -> dict[str, Any]:
-        """Notes a module; returns the modules and classes of others that it has names for."""
+        """Notes a module; returns modules and classes of other packages that its names refer to."""
         foreign: dict[str, Any] = {}
-        # A builtin's name hides it. Others change nothing: torch.compile adds names of its own for what it compiles.
+        # A new name that hides a builtin counts. Other new names change nothing: torch.compile adds some.
         hiding = frozenset(vars(builtins)) - _SKIPPED
         self._sizes.append((module.__name__, vars(module), frozenset(vars(module)), hiding))
         for name, value in list(vars(module).items()):
@@ -145,9 +147,9 @@ class Fingerprint:
                 self._functions.append((path, found.function, (found.function.__code__,)))
 
     def _outside(self, foreign: Mapping[str, Any], own: set[str]) -> None:
-        """Other people's functions by the names that our code looks up, wherever these lead."""
+        """Notes functions of other packages by the names that our code looks up, recursively."""
         queue = [(name, value) for name, value in foreign.items() if name not in own]
-        for path, holder in queue:  # which grows
+        for path, holder in queue:  # the loop body extends it
             if id(holder) in self._seen or getattr(holder, "__module__", None) in own:
                 continue
             self._seen[id(holder)] = holder
@@ -180,7 +182,7 @@ class Fingerprint:
             for key, item in value.items():
                 self._values.append((path, value, key, item))
                 self._value(path, item, is_constant)
-        elif dataclasses.is_dataclass(value) and value.__dataclass_params__.frozen:  # type: ignore[union-attr]  # which typeshed leaves out
+        elif dataclasses.is_dataclass(value) and value.__dataclass_params__.frozen:  # type: ignore[union-attr]  # missing in typeshed
             for field in dataclasses.fields(value):
                 item = getattr(value, field.name)
                 self._values.append((path, _Attributes(value), field.name, item))
@@ -233,7 +235,7 @@ class Fingerprint:
 
 
 class _Attributes:
-    """Those of an object, looked up as in a mapping: where it has slots, it has no other."""
+    """The attributes of an object as a mapping. An object with slots has no __dict__."""
 
     __slots__ = ("_value",)
 
@@ -258,19 +260,19 @@ def _contents(cell: types.CellType) -> Any:
 # ---- the guard of a measurement
 
 
-# Whose modules a measurement rests on. What plugins and generated files bring is looked at as the op's class.
+# A measurement relies on these modules. Plug-ins and generated modules count by the op's class.
 _OURS = ("tileops.perf.", "tileops.ops.", "tileops.manifest.", "tileops.tools.")
-# Looked up when modules are imported, and never again: replacing one changes no time, and says enough.
+# Our modules bind these at import, so replacing one changes no time. It is an error all the same.
 _CLOCKS = ("perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns", "time", "time_ns", "synchronize", "Event")
-# Names that a message gives. A count.
-_TOLD = 6
+# Names that a message shows. A count.
+_SHOWN = 6
 
 
 class Guard:
-    """Notes what a measurement rests on when it is made, and tells what has changed since."""
+    """Notes what a measurement relies on when it is made, and finds later what changed."""
 
     def __init__(self, classes: Iterable[type[Op]], with_implementations: bool = True) -> None:
-        """Of the project's modules that are loaded, and of `classes`, with the functions that implement them or not."""
+        """Notes the project's loaded modules and `classes`, with or without their implementations."""
         ours = [
             module
             for name, module in sys.modules.items()
@@ -279,13 +281,13 @@ class Guard:
         self.changed = Fingerprint(ours, classes, with_implementations, _CLOCKS).sealed()
 
     def check(self, op: Op) -> None:
-        """Raises ClockError where something that a measurement of `op` rests on was replaced."""
+        """Raises ClockError if something that a measurement of `op` relies on was replaced."""
         hidden = [f"{op.ENTRY}.{name}" for name in vars(op) if callable(getattr(type(op), name, None))]
         if names := [*self.changed(), *hidden]:
             raise ClockError(describe(names))
 
 
 def describe(names: Sequence[str]) -> str:
-    """Returns what was replaced, in words."""
-    told = ", ".join(names[:_TOLD]) + (f" and {len(names) - _TOLD} more" if len(names) > _TOLD else "")
-    return f"{told} was replaced by something else, so nothing that is measured here can be trusted"
+    """Returns a message that names what was replaced."""
+    shown = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+    return f"{shown} was replaced, so no measurement of this process can be trusted"

@@ -1,4 +1,4 @@
-"""Input tensors of a row that get new values before every call."""
+"""Input tensors of a row, which get new values before every call."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ Inputs = dict[str, torch.Tensor | None]
 
 
 class RowInputs:
-    """One set of input tensors, filled anew in place: the same storage, other values.
+    """One set of input tensors, filled in place with new values before every call.
 
-    An implementation that remembers results by address then returns stale ones, and one that remembers them by value
-    remembers in vain. Tensors that a generator fills (ids, offsets, lengths) decide the price and keep their values;
-    where the op writes one, it is restored.
+    So an implementation that caches results by address returns wrong ones, and a cache by value never hits. Tensors that
+    a generator fills (ids, offsets, lengths) decide the price and keep their values. If the op writes such a tensor, it
+    is restored.
 
     Attributes:
-      tensors: the inputs by name, in signature order; None for the absent ones. For the bench alone: an implementation
-        could hide a method of what it gets by an attribute.
-      lent: aliases of them, for calls.
-      variant: which values they hold now.
-      is_folded: whether floating-point data are absolute values. Random values are of either sign, and some ops are
-        not defined for both: a variance is not negative, nor what a logarithm is taken of.
+      tensors: the inputs by name, in signature order; None for absent inputs. The bench never passes them to an
+        implementation, which could hide a method by an attribute.
+      lent: aliases of the tensors, for calls.
+      variant: which values the tensors hold now.
+      is_folded: whether floating-point data are absolute values. Random values have both signs, and some ops are not
+        defined for both: a variance and the argument of a logarithm are not negative.
     """
 
     __slots__ = ("_device", "_op_class", "_pristine", "_varying", "is_folded", "lent", "tensors", "variant")
@@ -42,7 +42,7 @@ class RowInputs:
         self.lent: Inputs = self.lend()
         self.variant = 0
         self.is_folded = False
-        # Only what the op writes is restored: a checked call vouches for metadata that nobody has touched.
+        # Only tensors that the op writes are restored: a checked call remembers metadata as unchanged.
         self._pristine = {
             name: torch.Tensor.clone(self.tensors[name])
             for name in fixed.intersection(op_class.MUTATED_NAMES)
@@ -50,7 +50,7 @@ class RowInputs:
         }
 
     def fill(self, variant: int) -> None:
-        """Gives the tensors the values of `variant`: the same number always means the same values."""
+        """Fills the tensors with the values of `variant`. A number always gives the same values."""
         fresh = workloads.build_inputs(self._op_class, self._varying, self._device, variant)
         for name, tensor in self.tensors.items():
             source = fresh[name] if fresh[name] is not None else self._pristine.get(name)
@@ -61,7 +61,7 @@ class RowInputs:
         self.variant = variant
 
     def lend(self) -> Inputs:
-        """New aliases, on which nobody can have left anything; they count writes together with the tensors."""
+        """Returns new aliases, without attributes of earlier calls. They share the tensors' version counters."""
         self.lent = {
             name: None if tensor is None else torch.Tensor.detach(tensor) for name, tensor in self.tensors.items()
         }

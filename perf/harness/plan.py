@@ -1,9 +1,9 @@
-"""What a run does with the selected rows: all or the quick ones, which part, and what this machine cannot run in time.
+"""The plan of a run: all or quick rows, the shard, and rows that this machine cannot run in time.
 
-It also finds implementations that the user asked for, by name or with a plug-in, and that serve no selected row. An
-example: a plug-in registers "mine" with `when=lambda call: call.params["dim"] == 0`, and every selected row has dim -1.
-The run measures the other implementations and leaves no record of "mine". So the run and `--list` say that, with the
-`when`.
+The module also finds implementations that the user asked for, by name or with a plug-in, and that serve no selected
+row. An example: a plug-in registers "mine" with `when=lambda call: call.params["dim"] == 0`, and every selected row has
+dim -1. The run measures the other implementations and leaves no record of "mine". So the run and `--list` say so, and
+quote the `when`.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _CPU_ROW_SECONDS = 5.0
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Choice:
-    """What the user asked for, as the flags of these names take it.
+    """What the flags ask for.
 
     Attributes:
-      implementations: names, or "all" among them.
-      rows: "all" or "quick"; None for what suits the device.
+      implementations: names of implementations; "all" for all.
+      rows: "all" or "quick"; None for the device's default.
       shard: which part of the rows.
       max_row_s: --max_row_seconds; None for the device's default. Seconds.
-      row_timeout_s: seconds.
+      row_timeout_s: --row_timeout_s. Seconds.
     """
 
     implementations: Sequence[str]
@@ -54,10 +54,10 @@ class Unit:
 
     Attributes:
       op_class, case: the row.
-      implementation: "" where the op has none.
-      price: the row's record as priced on `meta`.
-      skip: why it is not run; None where it is.
-      is_named: whether the user asked for this implementation by name, and so hears where it does not serve a row.
+      implementation: "" if the op has none.
+      price: the row's record with its price, made on `meta`.
+      skip: why the unit does not run; None if it runs.
+      is_named: whether the user named this implementation. If so, rows that it does not serve get a record.
     """
 
     op_class: type[Op]
@@ -69,7 +69,7 @@ class Unit:
 
     @property
     def key(self) -> Key:
-        """What identifies its record within a run."""
+        """Returns the key of its record within a run."""
         return self.op_class.ENTRY, self.case.case_id, self.implementation
 
 
@@ -126,9 +126,9 @@ def _is_named(implementations: Sequence[str]) -> bool:
 
 
 def units(cases: list[bench_rows.Case], choice: Choice, environment: benchmark_pb2.Environment) -> list[Unit]:
-    """Returns what to run, priced, with the reason where this machine cannot run it.
+    """Returns the units of a run, with their prices, and the reason if this machine cannot run them.
 
-    The parts of a sharded run make up the whole: what is quick is chosen before the parts are made.
+    Quick rows are chosen before the shards are made, so that the shards together have one row per op.
     """
     prices = _prices(cases)
     limit = _limit(choice, environment)
@@ -140,7 +140,7 @@ def units(cases: list[bench_rows.Case], choice: Choice, environment: benchmark_p
         names = bench_rows.implementations(op_class, choice.implementations)
         if not op_class.implementation_names():
             names, skip = ("",), "no implementation: bring one with --plugin"
-        elif skip and not is_named:  # what would not have run is not skipped
+        elif skip and not is_named:  # an implementation that does not serve the row is not skipped
             served_by = serving(op_class, case, environment.device_kind)
             names = tuple(name for name in names if name in served_by)
         planned += [
@@ -151,10 +151,10 @@ def units(cases: list[bench_rows.Case], choice: Choice, environment: benchmark_p
 
 
 def served(units: Sequence[Unit]) -> list[Unit]:
-    """Those of units for the CPU that leave a record: a process for each op is too much to find out that none does.
+    """Returns the units for the CPU that leave a record.
 
-    What a resumed run lacks may be what serves no row there. A GPU is not asked: `when` may touch it, and this process
-    must not.
+    A resumed run may lack only units that do not serve their rows. This saves one process per op to find that out. It is
+    not done for a GPU: `when` may touch it, and this process must not.
     """
     names: dict[int, tuple[str, ...]] = {}
     for unit in units:
@@ -166,9 +166,9 @@ def served(units: Sequence[Unit]) -> list[Unit]:
 
 
 def serving(op_class: type[Op], case: WorkloadCase, device: str) -> tuple[str, ...]:
-    """Returns the names of the implementations that serve a case on `device`, judged without a tensor of data there.
+    """Returns the names of the implementations that serve a case on `device`, without allocating data there.
 
-    One whose `when` raises counts as serving: its row has to say so, and no other's.
+    An implementation whose `when` raises counts as serving, so that its row reports the error.
     """
     call = workloads.construct(op_class, case).check(**workloads.build_inputs(op_class, case, "meta"))
     call.device = device
@@ -187,7 +187,7 @@ def serving(op_class: type[Op], case: WorkloadCase, device: str) -> tuple[str, .
 
 
 def _limit(choice: Choice, environment: benchmark_pb2.Environment) -> Callable[[Record, WorkloadCase], str | None]:
-    """Says of a row, by its price, why the device cannot run it in time; None where it can, or nobody knows."""
+    """Returns a function of a row and its price: why the device cannot run it in time; None if it can or is unknown."""
     given = choice.max_row_s
     if environment.device_kind == "cpu":
         machine = devices.this_machine()
@@ -200,26 +200,26 @@ def _limit(choice: Choice, environment: benchmark_pb2.Environment) -> Callable[[
     return lambda price, case: devices.too_long(price, case, device, seconds, flag)
 
 
-# ---- implementations that were asked for and serve no row
+# ---- implementations that the user asked for and that serve no row
 
 
 # Op and implementation.
 Name = tuple[str, str]
-# What a line quotes of a `when` that is no longer than this.
+# A message quotes this much of a `when`. Characters.
 _LONGEST_QUOTE = 200
 
 
 def asked(
     classes: Iterable[type[Op]], wanted: Sequence[str], brought: Mapping[Name, str]
 ) -> dict[Name, Implementation]:
-    """Returns the implementations of these ops that somebody asked for.
+    """Returns the implementations of these ops that the user asked for, by name or with a plug-in.
 
     Args:
       classes: ops that have selected rows.
-      wanted: names of implementations, or `all` among them.
-      brought: plug-ins by the op and name of what each of them registered.
+      wanted: names of implementations; "all" for all.
+      brought: the plug-in by op and name of each implementation that a plug-in registered.
     """
-    is_named = bool(wanted) and bench_rows.ALL not in wanted
+    is_named = _is_named(wanted)
     return {
         (op_class.ENTRY, each.name): each
         for op_class in classes
@@ -234,13 +234,13 @@ def unserved(
     rows: Mapping[str, int],
     brought: Mapping[Name, str],
 ) -> list[str]:
-    """Returns a line for each implementation that was asked for and serves no row.
+    """Returns a line for each implementation that the user asked for and that serves no row.
 
     Args:
-      wanted: as `asked` gives them.
-      served: op and name of each that serves a row.
-      rows: how many rows of each op are selected.
-      brought: as of `asked`.
+      wanted: the result of `asked`.
+      served: op and name of each implementation that serves a row.
+      rows: the number of selected rows per op.
+      brought: as for `asked`.
     """
     lines = []
     for key, implementation in wanted.items():
@@ -258,15 +258,15 @@ def of_other_ops(brought: Mapping[Name, str], ops: Collection[str]) -> list[str]
     """Returns a line for each plug-in whose implementations all belong to ops without a selected row.
 
     Args:
-      brought: as of `asked`.
-      ops: those that have selected rows.
+      brought: as for `asked`.
+      ops: ops that have selected rows.
     """
     ops_of: dict[str, list[str]] = {}
     for (op, _), plugin in brought.items():
         ops_of.setdefault(plugin, []).append(op)
     idle = {plugin: sorted(set(its)) for plugin, its in ops_of.items() if not set(its) & set(ops)}
     return [
-        f"--plugin={plugin}: no row is selected of the ops that it implements ({', '.join(its[:3])}"
+        f"--plugin={plugin}: the ops that it implements have no selected row ({', '.join(its[:3])}"
         f"{', ...' if len(its) > 3 else ''})"
         for plugin, its in idle.items()
     ]
@@ -275,23 +275,23 @@ def of_other_ops(brought: Mapping[Name, str], ops: Collection[str]) -> list[str]
 def idle_plugins(
     wanted: Mapping[Name, Implementation], served: Collection[Name], brought: Mapping[Name, str]
 ) -> list[str]:
-    """Returns the plug-ins that brought implementations which were asked for, none of which serves a row."""
+    """Returns the plug-ins whose implementations the user asked for and of which none serves a row."""
     plugins = dict.fromkeys(brought[key] for key in wanted if key in brought)
     busy = {brought[key] for key in served if key in brought}
     return [plugin for plugin in plugins if plugin not in busy]
 
 
 def _refusal(when: When) -> str:
-    """Returns what a `when` asks for that no row has: where it is, and its words or code."""
+    """Returns why a `when` refuses every row: its place, and its docstring or code."""
     function = inspect.unwrap(when)
     code = getattr(function, "__code__", None)
     name = getattr(function, "__name__", type(function).__name__)
     if code is None:
-        return f"its when, {name}, says no"
+        return f"its when, {name}, is false"
     place = f"{pathlib.Path(code.co_filename).name}:{code.co_firstlineno}"
     said = _first_line(function.__doc__) or _source(function)
     shown = "its when" if name == "<lambda>" else f"its when, {name}"
-    return f"{shown} ({place}), says no" + (f": {said}" if said else "")
+    return f"{shown} ({place}), is false" + (f": {said}" if said else "")
 
 
 def _first_line(text: str | None) -> str:
@@ -299,7 +299,7 @@ def _first_line(text: str | None) -> str:
 
 
 def _source(function: When) -> str:
-    """Returns the code of a short function on one line; "" where it is long or its file is gone."""
+    """Returns the code of a function on one line, cut if long; "" if its file is gone."""
     try:
         lines, _ = inspect.getsourcelines(function)
     except (OSError, TypeError):

@@ -1,4 +1,4 @@
-"""What is in the files that a run takes from outside the project, as its header says it: plugins and manifests."""
+"""The files that a run takes from outside the project, plug-ins and manifests, as its header names them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tileops.ops import catalogue
 from tileops.perf.harness import errors
 from tileops.proto import benchmark_pb2
 
-# Sources of kernels, which a plugin reads or has compiled: what they become is no module of Python's.
+# Sources of kernels that a plug-in reads or compiles; they are no Python modules.
 _KERNEL_SOURCES = frozenset({".c", ".cc", ".cpp", ".cu", ".cuh", ".cxx", ".h", ".hip", ".hpp"})
 
 
@@ -32,7 +32,7 @@ class SourceFile:
     sha256: str
 
     def is_changed(self) -> bool:
-        """Returns whether the file holds something else by now, or is gone."""
+        """Returns whether the file was changed or is gone."""
         try:
             return _sha256(pathlib.Path(self.path).read_bytes()) != self.sha256
         except OSError:
@@ -40,21 +40,21 @@ class SourceFile:
 
 
 def described(plugin: str, name: str) -> tuple[benchmark_pb2.Plugin, list[SourceFile]]:
-    """Returns what a run header says of an imported plugin, and its files for those who watch them.
+    """Returns what a run header says of an imported plug-in, and its files, which must not change during the run.
 
-    Counted are the plugin's own file, the modules that are loaded by now from the same folder or below it, and sources
-    of kernels that lie beside one of these. Of a plugin that is named as a module: the modules of the same top-level
-    package. Not counted is what a call imports later, and any file of another kind.
+    The files of a plug-in are its own file, the loaded modules from the same folder or below it, and sources of kernels
+    beside one of these. A plug-in that is named as a module has the modules of its top-level package. Modules that a
+    call imports later and files of other kinds do not count.
 
     Args:
       plugin: as `catalogue.import_plugin` took it.
-      name: as the user gave it.
+      name: as the user wrote it.
     """
-    imported = catalogue.import_plugin(plugin)  # it was before
+    imported = catalogue.import_plugin(plugin)  # already loaded
     is_file = plugin.endswith(".py")
     folder = pathlib.Path(plugin).parent
     found = _beside(imported, folder) if is_file else _of_package(imported, plugin.partition(".")[0])
-    told = benchmark_pb2.Plugin(name=name)
+    made = benchmark_pb2.Plugin(name=name)
     files = []
     for module in found:
         content = _content(module)
@@ -62,27 +62,27 @@ def described(plugin: str, name: str) -> tuple[benchmark_pb2.Plugin, list[Source
             continue
         path = pathlib.Path(module.__file__)
         shown = path.relative_to(folder).as_posix() if is_file else module.__name__
-        told.sources[shown] = _sha256(content)
-        if path.is_file():  # not within a zip, which nobody edits
-            files.append(SourceFile(str(path), told.sources[shown]))
+        made.sources[shown] = _sha256(content)
+        if path.is_file():  # a file in a zip does not change
+            files.append(SourceFile(str(path), made.sources[shown]))
     for path in _kernel_sources({pathlib.Path(file.path).parent for file in files}) if is_file else ():
         shown = path.relative_to(folder).as_posix()
-        told.sources[shown] = _sha256(path.read_bytes())
-        files.append(SourceFile(str(path), told.sources[shown]))
-    return told, files
+        made.sources[shown] = _sha256(path.read_bytes())
+        files.append(SourceFile(str(path), made.sources[shown]))
+    return made, files
 
 
 def namesakes(plugin: str, others: Iterable[str]) -> list[tuple[str, str]]:
-    """Modules that were loaded from beside another plugin's file while one of their name stands beside this one's.
+    """Returns modules that are beside this plug-in, but were loaded from the folder of another plug-in.
 
-    Whoever imports such a name gets what is loaded: Python has one module of a name, whichever folder it came from.
+    An example: a/mine.py and b/yours.py both import `helpers`. Python loads a/helpers.py, and yours.py gets that too.
 
     Args:
-      plugin: as `catalogue.import_plugin` takes it, and so are the others.
-      others: plugins of the same run.
+      plugin: as `catalogue.import_plugin` takes it.
+      others: all plug-ins of the run.
 
     Returns:
-      The name of each, and the file that it was loaded from.
+      The name of each such module, and the file from which it was loaded.
     """
     if not plugin.endswith(".py"):
         return []
@@ -99,11 +99,11 @@ def namesakes(plugin: str, others: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def manifest(name: str, files: Iterable[pathlib.Path]) -> tuple[benchmark_pb2.Plugin, list[SourceFile]]:
-    """Returns what a run header says of a manifest outside the project, and its files for those who watch them.
+    """Returns what a run header says of a manifest outside the project, and its files, which must not change.
 
     Args:
-      name: as the user gave it, with its flag.
-      files: of one folder.
+      name: the flag as the user wrote it.
+      files: the manifest's files, of one folder.
     """
     found = [SourceFile(str(path.absolute()), _sha256(path.read_bytes())) for path in files]
     sources = {pathlib.Path(file.path).name: file.sha256 for file in found}
@@ -121,7 +121,7 @@ def _beside(plugin: types.ModuleType, folder: pathlib.Path) -> Iterator[types.Mo
 
 
 def _kernel_sources(folders: Iterable[pathlib.Path]) -> list[pathlib.Path]:
-    """Returns those that can be read; what cannot, no plugin read either."""
+    """Returns the sources of kernels in these folders that can be read."""
     found = (path for folder in folders for path in folder.iterdir() if path.suffix in _KERNEL_SOURCES)
     return sorted(path for path in found if path.is_file() and os.access(path, os.R_OK))
 
@@ -134,12 +134,12 @@ def _of_package(plugin: types.ModuleType, top: str) -> Iterator[types.ModuleType
 
 
 def _is_users(path: pathlib.Path, folder: pathlib.Path) -> bool:
-    """Whether a module's file is one of those beside a plugin, and no installed package's or the interpreter's."""
+    """Returns whether a module's file is in a plug-in's folder, and not of an installed package or the interpreter."""
     return path.is_relative_to(folder) and not errors.is_packaged(path)
 
 
 def _content(module: types.ModuleType) -> bytes | None:
-    """Returns what is in a module's file, also in one within a zip; None of a module that has no file."""
+    """Returns the contents of a module's file, also in a zip; None if the module has no file."""
     loader: Any = getattr(module, "__loader__", None)
     if not getattr(module, "__file__", None) or not hasattr(loader, "get_data"):
         return None

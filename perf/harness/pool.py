@@ -1,4 +1,4 @@
-"""Child processes from the parent's side: each replaced when it dies, hangs or is used up."""
+"""Child processes as the parent sees them. A child that dies, hangs or is used up is replaced."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from typing import Any
 from tileops.perf.clock.measurement import Budget
 from tileops.perf.harness import catalogue, worker
 
-# Modules that the server imports once for all children. None of them touches a GPU.
+# The server imports these modules once for all children. None of them touches a GPU.
 _PRELOADED = ["tileops.perf.harness.server", "torch", "tileops.perf.harness.worker"]
-# How long a child may take to vanish; one stuck in a driver call can take forever. Seconds.
+# How long to wait for the end of a child, which never comes if it is stuck in a driver call. Seconds.
 _BURIAL_S = 10.0
 
 
@@ -26,11 +26,11 @@ class ChildDiedError(Exception):
 
 
 class TaskError(Exception):
-    """The child could not take the task up, or is not to be believed; the message says why."""
+    """The child could not do the task, or its answer cannot be trusted; the message says why."""
 
 
 class RunEndedError(Exception):
-    """No child of this run can take up a task any more; the message says why."""
+    """No child of this run can do a task any more; the message says why."""
 
 
 class ChildTimeoutError(Exception):
@@ -38,10 +38,10 @@ class ChildTimeoutError(Exception):
 
 
 class Pool:
-    """At most one live child; a task starts it when there is none."""
+    """Has at most one live child. A task starts a child if there is none."""
 
     def __init__(self, sources: catalogue.Sources, budget: Budget | None = None) -> None:
-        """Args are handed to every child; `budget` None is the clock's default."""
+        """Every child gets these arguments; `budget` None is the clock's default."""
         self._arguments = (sources, budget)
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload(_PRELOADED)
@@ -52,18 +52,18 @@ class Pool:
         self._deadline = math.inf
 
     def ask(self, task: worker.Describe | worker.RunRow, timeout_s: float | None) -> bytes | None:
-        """Returns the answer's payload, waited for. Raises as `answer` does."""
+        """Waits for the answer and returns its payload. Raises as `answer` does."""
         self.begin(task, timeout_s)
         while not wait([self]):
             pass
         return self.answer()
 
     def begin(self, task: worker.Describe | worker.RunRow, timeout_s: float | None) -> None:
-        """Hands a task to the child, which must be idle; `wait` says when to ask for its `answer`.
+        """Sends a task to the child, which must be idle. `wait` says when to call `answer`.
 
         Args:
           task: what to do.
-          timeout_s: how long it may take. Seconds; None waits for ever.
+          timeout_s: time limit. Seconds; None for no limit.
 
         Raises:
           ChildDiedError: no child could be started.
@@ -71,23 +71,23 @@ class Pool:
         if self._process is None:
             try:
                 self._start()
-            except (EOFError, OSError) as error:  # as where the server is killed while it starts one
+            except (EOFError, OSError) as error:  # such as when the server is killed meanwhile
                 raise ChildDiedError(f"no process could be started: {type(error).__name__}: {error}") from error
         self._timeout_s = timeout_s
         self._deadline = math.inf if timeout_s is None else time.monotonic() + timeout_s
         self._is_busy = True
-        # A child that has died closes its end: `answer` finds that out too, and says how it died.
+        # If the child has died, `answer` says how.
         with contextlib.suppress(OSError):
             self._connection.send(task)
 
     def answer(self) -> bytes | None:
-        """Returns the payload of the child's answer, once `wait` has named this pool.
+        """Returns the payload of the child's answer, after `wait` has returned this pool.
 
         Raises:
-          ChildDiedError: it crashed, exited or was killed from outside.
-          ChildTimeoutError: it gave no answer in time.
-          TaskError: it could not load the ops, has no such device, or something in it was replaced.
-          RunEndedError: the files that ops come from are not what they were when the run began.
+          ChildDiedError: the child crashed, exited or was killed.
+          ChildTimeoutError: the child gave no answer in time.
+          TaskError: the child could not load the ops, has no such device, or user code replaced something in it.
+          RunEndedError: files that ops come from changed since the run began.
         """
         try:
             if not self._connection.poll():
@@ -106,10 +106,10 @@ class Pool:
         return answer.payload
 
     def replace(self) -> None:
-        """Ends the child, if there is one; the next task gets a new one.
+        """Ends the child if there is one. The next task gets a new child.
 
-        An idle child ends by itself once its connection is closed, and puts away what it made (compilers' processes,
-        a context on the device); a busy one is killed.
+        An idle child ends when its connection closes, and cleans up (compilers' processes, a context on the device). A
+        busy child is killed.
         """
         if self._process is None:
             return
@@ -127,7 +127,7 @@ class Pool:
         process = self._context.Process(
             target=worker.serve, args=(theirs, *self._arguments), name="tileops-bench-row", daemon=True
         )
-        # A child whose arguments break off says so itself, with a traceback; one that is not known here is not ended.
+        # An interrupt in between would leave a child that this pool does not know and so does not end.
         with _interrupts_deferred():
             try:
                 process.start()
@@ -136,7 +136,7 @@ class Pool:
             self._process, self._connection = process, ours
 
     def _bury(self) -> str:
-        """Returns how the child ended, in words."""
+        """Returns in words how the child ended."""
         self._process.join(_BURIAL_S)
         code = self._process.exitcode
         self.replace()
@@ -144,15 +144,15 @@ class Pool:
             return "the process stopped answering"
         if code < 0:
             name = signal.Signals(-code).name
-            hint = " (the system kills so when memory runs out)" if -code == signal.SIGKILL else ""
+            hint = " (the system does so when memory runs out)" if -code == signal.SIGKILL else ""
             return f"the process was killed by {name}{hint}"
         return f"the process exited with status {code}"
 
 
 def wait(pools: Sequence[Pool]) -> list[Pool]:
-    """Returns those of `pools`, all of them busy, that have an answer, have died or are out of time.
+    """Waits for busy pools; returns those whose child has answered, died or run out of time.
 
-    Blocks until there is one, or nearly so: it may come back with none.
+    It may return an empty list.
     """
     left_s = min(pool._deadline for pool in pools) - time.monotonic()
     ready = connection.wait([pool._connection for pool in pools], None if math.isinf(left_s) else max(0.0, left_s))
@@ -161,12 +161,12 @@ def wait(pools: Sequence[Pool]) -> list[Pool]:
 
 
 def _start_server() -> None:
-    """Starts what children are forked from, if it is not there, deaf to Ctrl-C as they are: the parent answers it.
+    """Starts the server from which children are forked, if it is not running. It ignores Ctrl-C: the parent answers it.
 
-    It would otherwise be interrupted while it imports torch, and a child before it comes to serve. Children inherit
-    the mask.
+    Otherwise Ctrl-C would interrupt the server while it imports torch, and a child before it serves. Children inherit
+    the signal mask.
     """
-    resource_tracker.ensure_running()  # before: it sets the mask too, and takes SIGINT out of it
+    resource_tracker.ensure_running()  # first, since it takes SIGINT out of the mask
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         forkserver.ensure_running()
@@ -176,9 +176,9 @@ def _start_server() -> None:
 
 @contextlib.contextmanager
 def _interrupts_deferred() -> Iterator[None]:
-    """Lets Ctrl-C and SIGTERM that come during the block arrive at its end: the handlers see them then, once each.
+    """Delivers Ctrl-C and SIGTERM of the block at its end, once each.
 
-    Only the main thread hears signals, and only it may ask for this; elsewhere nothing has to be deferred.
+    Only the main thread gets signals, so other threads have nothing to defer.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -199,7 +199,7 @@ def _interrupts_deferred() -> Iterator[None]:
 
 @contextlib.contextmanager
 def pool(sources: catalogue.Sources, budget: Budget | None = None) -> Iterator[Pool]:
-    """A pool whose child does not outlive the block."""
+    """Yields a pool whose child ends with the block."""
     made = Pool(sources, budget)
     try:
         yield made

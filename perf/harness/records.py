@@ -1,6 +1,6 @@
-"""Records of a run: a row's identity and price, its time and the state of the device, as run-file messages.
+"""Records of a run file: the identity and price of a row, its time, and the state of the device.
 
-Prices need no GPU: the op is called on `meta` and says itself what the call costs.
+Prices need no GPU: the op is called on `meta` and says what the call costs.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ from tileops.perf.clock.samples import summarize
 from tileops.perf.harness import catalogue, errors
 from tileops.proto import benchmark_pb2
 
-# A message is for a line of a terminal; what stands behind the first lines of a compiler's error is not.
+# Limit of a record's message, which is one line: a compiler's error may have hundreds.
 _MESSAGE_LENGTH = 600
 _PRICING = frozenset({"eval_roofline", "eval_roofline_read_bytes", "roofline_data_terms", "roof_key"})
-# Data terms are int64 in a run file; what a price may be, checks.price says.
+# Data terms are int64 in a run file. checks.price has the limit of a price.
 _TERM_LIMIT = 2**63
 
-# How generated code names the formula that the lines below it compute.
+# The comment of generated code that names the formula of the lines below it.
 _FORMULA = re.compile(r"\s*# (\S+\.yaml:\d+: \w+)\s*$")
 
 
 # Op, case and implementation: what identifies a record within a run.
 Key = tuple[str, str, str]
-# What the record of an implementation says that was named and does not serve the row.
+# The message of a record whose implementation the user named and that does not serve the row.
 DOES_NOT_SERVE = "does not serve this row"
-# Outcomes that speak of a defect or an accident.
+# Outcomes of a defect or an accident.
 FAILED = frozenset({benchmark_pb2.STATUS_ERROR, benchmark_pb2.STATUS_TIMEOUT})
 
 
 class FormulaError(Exception):
-    """An op cannot say what its call cost; the message names the op, the formula and what it raised."""
+    """An op's formula cannot price a call; the message names op, formula and the exception."""
 
 
 def new_record(op_class: type[Op], case: WorkloadCase, implementation: str) -> benchmark_pb2.BenchmarkRecord:
-    """Returns a record that names its row and holds nothing else yet."""
+    """Returns a record that has only the identity of its row."""
     bindings = {**case.params, **case.indices}
     return benchmark_pb2.BenchmarkRecord(
         op=op_class.ENTRY,
@@ -60,26 +60,25 @@ def new_record(op_class: type[Op], case: WorkloadCase, implementation: str) -> b
 
 
 def _refuse_other_prices(op: Op) -> None:
-    """Raises FormulaError where code has replaced what prices the op: an implementation could set its own price."""
+    """Raises FormulaError if code replaced a pricing method: an implementation could set its own price."""
     stated = next(vars(base)["eval_roofline"] for base in type(op).__mro__ if vars(base).get("_generated"))
     if type(op).eval_roofline is not stated or _PRICING & vars(op).keys():
         raise FormulaError(
-            f"{op.ENTRY}: {', '.join(sorted(_PRICING & vars(op).keys())) or 'eval_roofline'} was replaced; an op is"
-            " priced by its manifest entry and by methods of its class alone"
+            f"{op.ENTRY}: {', '.join(sorted(_PRICING & vars(op).keys())) or 'eval_roofline'} was replaced; only the"
+            " manifest entry and the methods of its class price an op"
         )
 
 
 def set_price(record: benchmark_pb2.BenchmarkRecord, op: Op) -> None:
-    """Copies what the op says of its last completed call: (flops, bytes), roof, read half, data terms.
+    """Sets flops, bytes, roof, read half and data terms of the op's last completed call.
 
     Raises:
-      FormulaError: the formulas of the manifest entry raise for this call, or a price or data term is no number that a
-        run file holds.
+      FormulaError: a formula raises for this call, or a price or data term is no number that a run file can hold.
     """
     _refuse_other_prices(op)
     try:
         flops, nbytes = checks.price_pair(op.ENTRY, "eval_roofline()", op.eval_roofline())
-    except OpCallError as error:  # which names op and formula itself
+    except OpCallError as error:  # its message names op and formula
         raise FormulaError(str(error)) from error
     except Exception as error:
         where = _formula(error)
@@ -92,7 +91,7 @@ def set_price(record: benchmark_pb2.BenchmarkRecord, op: Op) -> None:
         read_bytes = checks.price(op.ENTRY, "eval_roofline_read_bytes()", op.eval_roofline_read_bytes())
         record.read_bytes = read_bytes
     except OpNotAvailableError:
-        pass  # nobody declared the read half
+        pass  # the op declares no read half
     except OpCallError as error:
         raise FormulaError(str(error)) from error
     record.data_terms.clear()
@@ -100,22 +99,21 @@ def set_price(record: benchmark_pb2.BenchmarkRecord, op: Op) -> None:
 
 
 def _data_terms(op: Op) -> dict[str, int]:
-    """What the op says decided its price, as a run file holds it. Raises FormulaError where it is no dict of counts."""
+    """Returns the op's data terms. Raises FormulaError if they are no dict of names to int64 counts."""
     terms = op.roofline_data_terms()
     if not isinstance(terms, dict):
-        raise FormulaError(f"{op.ENTRY}: roofline_data_terms() gave {terms!r}, and gives a dict of names to ints")
+        raise FormulaError(f"{op.ENTRY}: roofline_data_terms() gave {terms!r}; return a dict of names to ints")
     for name, count in terms.items():
         is_count = isinstance(count, numbers.Integral) and not isinstance(count, bool)
         if not isinstance(name, str) or not is_count or not -_TERM_LIMIT <= count < _TERM_LIMIT:
             raise FormulaError(
-                f"{op.ENTRY}: roofline_data_terms() gave {count!r} for {name!r}, and a term is a name and an int of 64"
-                " bits"
+                f"{op.ENTRY}: roofline_data_terms() gave {count!r} for {name!r}; return names with ints of 64 bits"
             )
     return {name: int(count) for name, count in terms.items()}
 
 
 def copy_price(source: benchmark_pb2.BenchmarkRecord, target: benchmark_pb2.BenchmarkRecord) -> None:
-    """Gives `target` the price of `source`, a record of the same case."""
+    """Copies the price of `source`, a record of the same case, to `target`."""
     target.flops, target.bytes, target.roof_key = source.flops, source.bytes, source.roof_key
     if source.HasField("read_bytes"):
         target.read_bytes = source.read_bytes
@@ -123,7 +121,7 @@ def copy_price(source: benchmark_pb2.BenchmarkRecord, target: benchmark_pb2.Benc
 
 
 def set_status(record: benchmark_pb2.BenchmarkRecord, status: benchmark_pb2.Status, message: str) -> None:
-    """Sets the outcome and why, on one line."""
+    """Sets the outcome and its message, as one line."""
     record.status = status
     line = " ".join(message.split())
     record.message = line if len(line) <= _MESSAGE_LENGTH else line[: _MESSAGE_LENGTH - 3] + "..."
@@ -156,20 +154,20 @@ def set_measurement(record: benchmark_pb2.BenchmarkRecord, found: Measurement) -
 
 
 def refuse_impossible_time(record: benchmark_pb2.BenchmarkRecord) -> None:
-    """Makes an error of a record whose median its own samples do not have: looked at where no code of an op runs."""
+    """Makes the record an error if its median is not that of its samples. Runs in the parent, without code of an op."""
     timing = record.timing
     if not timing.sample_ns:
         return
     median = summarize(timing.sample_ns).median
     if not math.isclose(timing.device_busy_ns, median, rel_tol=1e-9, abs_tol=1e-9):
         said = f"{timing.device_busy_ns:g} ns"
-        message = f"not timed: the median is said to be {said}, and that of its samples is {median:g} ns"
+        message = f"not timed: the record says a median of {said}, but its samples have {median:g} ns"
         record.ClearField("timing")
         set_status(record, benchmark_pb2.STATUS_ERROR, message)
 
 
 def _formula(error: BaseException) -> str:
-    """(file:line: name) of the formula that raised, as a comment of the generated code tells; "" where none does."""
+    """Returns " (file:line: name)" of the formula that raised, from a comment of the generated code; "" if there is none."""
     found = ""
     for frame, line in traceback.walk_tb(error.__traceback__):
         code = frame.f_code
@@ -191,20 +189,20 @@ def _set_reading(target: benchmark_pb2.DeviceReading, found: DeviceReading) -> N
 
 
 def _text(value: Any) -> str:
-    """As a manifest writes it: sequences in brackets."""
+    """Returns a value as a manifest writes it: sequences in brackets."""
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(_text(item) for item in value) + "]"
     return str(value)
 
 
 def refuse_unknown_roof(record: benchmark_pb2.BenchmarkRecord) -> None:
-    """Makes an error of a record whose roof key is none; an empty one stays: the op declares no roof."""
+    """Makes the record an error if its roof key is unknown. An empty key stays: the op declares no roof."""
     if record.roof_key in ("", *ROOF_KEYS):
         return
-    message = f"{record.op}: roof_key() gave {record.roof_key!r}, which is no roof; these are: {', '.join(ROOF_KEYS)}"
+    message = f"{record.op}: roof_key() gave {record.roof_key!r}, which is no roof; there are: {', '.join(ROOF_KEYS)}"
     record.roof_key = ""
     record.ClearField("timing")
-    if record.status == benchmark_pb2.STATUS_OK:  # what failed has its reason already
+    if record.status == benchmark_pb2.STATUS_OK:  # a failed record has its reason already
         set_status(record, benchmark_pb2.STATUS_ERROR, message)
 
 
@@ -220,13 +218,13 @@ def all_cases(classes: Mapping[str, type[Op]]) -> list[Case]:
 
 
 def price_cases(cases: Iterable[Case] | None = None) -> Iterator[benchmark_pb2.BenchmarkRecord]:
-    """A record per case with its price, and with no implementation and no time. No tensor of data is allocated.
+    """Yields a record per case with its price, without implementation and time. Allocates no tensor of data.
 
     Args:
-      cases: what to price; every row of the project by default.
+      cases: what to price; None for every row of the project.
 
     Yields:
-      Records of STATUS_OK, or of STATUS_ERROR with a message where the case cannot be priced.
+      Records with STATUS_OK, or STATUS_ERROR and a message if the case cannot be priced.
     """
     if cases is None:
         cases = all_cases(catalogue.load(catalogue.Sources()))
@@ -245,6 +243,6 @@ def price_case(op_class: type[Op], case: WorkloadCase) -> benchmark_pb2.Benchmar
         set_price(record, op)
         record.status = benchmark_pb2.STATUS_OK
         refuse_unknown_roof(record)
-    except Exception as error:  # formulas and generators are anybody's code; one that fails costs its row
+    except Exception as error:  # formulas and generators are user code; a failure costs one row
         set_status(record, benchmark_pb2.STATUS_ERROR, errors.describe(error))
     return record

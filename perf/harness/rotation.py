@@ -1,10 +1,14 @@
-"""What a row's calls find in the cache: the lines that the flush before a call leaves, or those of other calls.
+"""What a call finds in the cache: lines that the flush left, or in rotation, lines of the row's other calls.
 
-A flush leaves written and read lines in the shares of the op's own call. But a flush is made of other kernels than the
-row's, and a kernel can profit from what they leave. A kernel that marks what it reads as the first to be evicted pushes
-out its own lines instead of written ones, and leaves the harness's write-backs to the next kernel. So the bench also
-measures calls in rotation, without a flush: over input sets that together are several times the cache. There the
-write-backs are the kernel's own.
+An example of the flush: an addition of two 32 MB tensors writes one line of every three that it touches. The flush
+before the call leaves written and read lines in the same shares, so that the call writes as many old lines back to
+memory as a call in use does.
+
+But the flush consists of other kernels than the row's, and a kernel can profit from that. An example: a kernel marks
+what it reads as the first to be evicted. Then it evicts its own lines instead of written ones, and the flush's written
+lines stay for the next kernel to write back. So the bench also measures calls in rotation, without a flush. With an L2
+of 60 MB, the addition rotates over 3 input sets, 96 MB each: when a set's turn comes again, nothing of it is left in the
+cache, and all lines written back come from calls of the kernel itself. The slower of both times counts.
 """
 
 from __future__ import annotations
@@ -24,55 +28,55 @@ from tileops.perf.clock.measurement import Flush
 from tileops.perf.harness.inputs import Inputs, RowInputs
 from tileops.proto import benchmark_pb2
 
-# The sets together are this many times the cache, so that nothing of a set is left when its turn comes again.
+# The sets together are this many times the cache, so that nothing of a set is left in it when its turn comes again.
 _CACHES = 3
-# More sets than these would be of calls so small that they meet little of what the others left. A count.
+# A call that needs more sets is so small that it meets little of what the others left. A count.
 _MOST_SETS = 24
-# Share of the free memory that they may take, their outputs included.
+# Share of the free memory that the sets may take, outputs included.
 _MEMORY_SHARE = 0.5
 
 
 class Rotation:
-    """The row's call on one set of inputs after the other. Its values are those of the row's first check.
+    """Makes the row's call on one set of inputs after the other. All sets hold the values of the row's first check.
 
     Attributes:
-      sets: how many. A count.
+      sets: the number of sets.
     """
 
     def __init__(self, op: Op, inputs: RowInputs, sets: int) -> None:
-        """Makes the sets, of the values of the first check."""
+        """Makes the sets."""
         inputs.fill(0)
         self.sets = sets
         self._op = op
         self._turns = itertools.cycle([inputs.clone() for _ in range(sets)])
-        # Held, so that each call's outputs have a place of their own, too.
+        # Held, so that the outputs of each call have their own memory too.
         self._results: collections.deque[tuple[Inputs, Any]] = collections.deque(maxlen=sets)
 
     def call(self) -> Any:
-        """Makes the call that is timed: the next set's turn."""
+        """Makes the timed call, on the next set."""
         inputs = next(self._turns)
         returned = self._op(**inputs)
         self._results.append((inputs, returned))
         return returned
 
     def go_round(self) -> None:
-        """Each set's turn once: an implementation may prepare something for each address that it meets."""
+        """Makes one call per set: an implementation may prepare something for each new address."""
         for _ in range(self.sets):
             self.call()
 
     def some(self, count: int) -> list[tuple[Inputs, Any]]:
-        """Inputs and results of some of the last calls, which nobody can foresee."""
+        """Returns inputs and results of some of the last calls, chosen at random so that no code can foresee them."""
         return random.SystemRandom().sample(list(self._results), min(count, len(self._results)))
 
 
 def of_row(op: Op, inputs: RowInputs, device: torch.device, touched: int) -> Rotation | None:
-    """Returns the rotation of a row on a GPU; None where its call is small, or memory does not suffice.
+    """Returns the rotation of a row on a GPU; None if its call is small or memory does not suffice.
 
     Args:
-      op: has completed the row's call, which wrote none of its inputs.
-      inputs: the row's.
+      op: has completed the row's call, which wrote no input.
+      inputs: the row's inputs.
       device: where the calls run.
-      touched: what the call brings into the cache. Bytes.
+      touched: bytes that the call brings into the cache.
     """
     if device.type != "cuda" or not touched:
         return None
@@ -85,7 +89,7 @@ def of_row(op: Op, inputs: RowInputs, device: torch.device, touched: int) -> Rot
 
 
 def _free_bytes(device: torch.device) -> int:
-    """Returns what the device has left and what PyTorch keeps of earlier rows: the same whatever ran before."""
+    """Returns the free memory plus what PyTorch keeps of earlier rows, so that the order of rows does not matter."""
     kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
     return torch.cuda.mem_get_info(device)[0] + kept
 
@@ -94,7 +98,7 @@ def _free_bytes(device: torch.device) -> int:
 
 
 def flush_of_row(op: Op, record: benchmark_pb2.BenchmarkRecord, written: Iterable[str]) -> dict[str, Any]:
-    """`flush` and `written_share` for clock.measure.
+    """Returns `flush` and `written_share` for clock.measure.
 
     Args:
       op: has completed the row's call.
@@ -102,8 +106,8 @@ def flush_of_row(op: Op, record: benchmark_pb2.BenchmarkRecord, written: Iterabl
       written: inputs that the call wrote.
 
     Returns:
-      The matched flush with the share of lines that the call writes, of those that it touches; a dirty one, which never
-      flatters, for an op that does not say how much of its bytes it reads.
+      The matched flush with the call's share of written lines among touched lines. If the op declares no read half, a
+      dirty flush, which never makes a time too short.
     """
     if not record.HasField("read_bytes") or not record.bytes:
         return {"flush": Flush.DIRTY}
@@ -112,6 +116,5 @@ def flush_of_row(op: Op, record: benchmark_pb2.BenchmarkRecord, written: Iterabl
 
 
 def touched_bytes(op: Op, record: benchmark_pb2.BenchmarkRecord, written: Iterable[str]) -> int:
-    """Returns the bytes that the call brings into the cache: a tensor that is read and then written in place counts"
-    " once."""
+    """Returns the bytes that the call brings into the cache. A tensor that is read and written in place counts once."""
     return max(record.bytes - op.last_call.bytes_of(*written), 0)

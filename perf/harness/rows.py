@@ -1,6 +1,6 @@
-"""Which rows a run measures: selection by globs, implementations, the quick subset, and parts for several machines.
+"""Which rows a run measures: selection by globs, implementations, the quick rows, and shards for several machines.
 
-This module imports no torch, so that the bench answers wrong flags at once.
+The module imports no torch, so that the bench answers wrong flags at once.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ NamedOp = TypeVar("NamedOp", bound=Named)
 
 
 class SelectionError(errors.UserError):
-    """Flags that select nothing or contradict the catalogue; the message says which."""
+    """The flags select nothing or name something unknown; the message says which flag."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Selection:
-    """Globs; an empty tuple lets everything through."""
+    """Globs of the flags; an empty tuple selects everything."""
 
     ops: tuple[str, ...] = ()
     families: tuple[str, ...] = ()
@@ -72,7 +72,7 @@ class Selection:
 def select(
     classes: Mapping[str, NamedOp], selection: Selection, listed_by: str = nearest.ROWS
 ) -> list[tuple[NamedOp, Any]]:
-    """Returns the ops and cases that pass every glob, in the catalogue's order; a case as its op has it.
+    """Returns the ops and cases that fit all globs, in the catalogue's order.
 
     Args:
       classes: the ops by name.
@@ -80,7 +80,7 @@ def select(
       listed_by: the command that lists these ops, for messages.
 
     Raises:
-      SelectionError: a glob fits nothing, or the globs together do.
+      SelectionError: a glob fits nothing, or nothing fits all globs.
     """
     check_globs("op", selection.ops, classes, listed_by)
     check_globs("family", selection.families, {op_class.FAMILY for op_class in classes.values()}, listed_by)
@@ -91,10 +91,8 @@ def select(
     ]
     labels = {case.label for op_class in chosen for case in op_class.CASES}
     every_label = {case.label for op_class in classes.values() for case in op_class.CASES}
-    check_globs("label", selection.labels, every_label, listed_by, shown=labels or every_label)
-    cases = [
-        (op_class, case) for op_class in chosen for case in op_class.CASES if globs.fits(case.label, *selection.labels)
-    ]
+    _check_globs("label", selection.labels, every_label, listed_by, suggested=labels or every_label)
+    cases = [(op_class, case) for op_class in chosen for case in op_class.CASES if _fits(case.label, selection.labels)]
     if not cases:
         there_are = (
             f"; of the labels of these ops {nearest.instead(' '.join(selection.labels), labels, listed_by)}"
@@ -125,38 +123,43 @@ def quick(
 
 
 def check_implementations(classes: Iterable[Named], wanted: Sequence[str], listed_by: str = nearest.ROWS) -> None:
-    """Raises SelectionError where no op has an implementation of a wanted name."""
+    """Raises SelectionError if no op has an implementation of a wanted name."""
     known = {name for op_class in classes for name in op_class.implementation_names()}
     for name in wanted:
         if name != ALL and name not in known:
             raise SelectionError(
-                f"--implementation={name}: no selected op has one of that name;"
+                f"--implementation={name}: no selected op has an implementation of this name;"
                 f" {nearest.instead(name, known, listed_by)}"
             )
 
 
 def implementations(op_class: Named, wanted: Sequence[str]) -> tuple[str, ...]:
-    """Names of the op's implementations that are wanted (`all` or none named: every one), the reference first."""
+    """Returns the names of an op's wanted implementations, the reference first; all if `wanted` is empty or has `all`."""
     names = op_class.implementation_names()
     return names if not wanted or ALL in wanted else tuple(name for name in names if name in wanted)
 
 
-def check_globs(
-    flag: str, wanted: Sequence[str], names: Iterable[str], listed_by: str, shown: Iterable[str] | None = None
+def _check_globs(
+    flag: str, globs: Sequence[str], names: Iterable[str], listed_by: str, suggested: Iterable[str] | None = None
 ) -> None:
-    """Raises SelectionError if a glob of a flag fits none of the names; its message suggests `shown` (default: all)."""
+    """Raises SelectionError if a glob fits no name. The message suggests names from `suggested` (None: all names)."""
     known = sorted(names)
-    for glob in wanted:
-        if not any(globs.fits(name, glob) for name in known):
-            raise SelectionError(f"--{flag}={glob} fits no {flag}; {nearest.instead(glob, shown or known, listed_by)}")
+    for glob in globs:
+        if not any(fnmatch.fnmatchcase(name, glob) for name in known):
+            raise SelectionError(
+                f"--{flag}={glob} fits no {flag}; {nearest.instead(glob, suggested or known, listed_by)}"
+            )
 
 
-# ---- parts of the rows for several machines: the same wherever they are made, and of about equal length
+def _fits(name: str, globs: Sequence[str]) -> bool:
+    return not globs or any(fnmatch.fnmatchcase(name, glob) for glob in globs)
 
 
-# What a row is taken to cost where the parts are made, whatever machine runs them: they must agree on the parts, so
-# only prices count, not the machine. Each implementation takes a second to build, check and warm up, then 400 calls at
-# the pace of a GPU of today. Only ratios matter.
+# ---- shards: parts of the rows for several machines, the same on every machine and of about equal length
+
+
+# The cost of a row. All machines must make the same shards, so only prices count, not the machine. Per implementation: a
+# second to build, check and warm up, then 400 calls at the rate of a current GPU. Only ratios matter.
 _FIXED_S = 1.0
 _CALLS = 400
 _FLOPS_PER_S = 1e14
@@ -174,30 +177,32 @@ class Shard:
 
 
 def parse_shard(text: str) -> Shard:
-    """`i/n` with 1 <= i <= n. Raises SelectionError on anything else."""
+    """Returns the shard of `i/n` with 1 <= i <= n. Raises SelectionError on any other text."""
     found = re.fullmatch(r"(\d+)/(\d+)", text)
     if found is None or not 1 <= int(found[1]) <= int(found[2]):
-        raise SelectionError(f"--shard={text}: i/n is wanted, 1 <= i <= n, as in 1/4")
+        raise SelectionError(f"--shard={text}: write i/n with 1 <= i <= n, as in 1/4")
     return Shard(index=int(found[1]), count=int(found[2]))
 
 
 def cost_s(price: benchmark_pb2.BenchmarkRecord | IndexedCase, implementations: int) -> float:
-    """Returns what a row with this price weighs against others. Nominal seconds."""
+    """Returns the cost of a row with this price, relative to other rows. Nominal seconds."""
     return implementations * (_FIXED_S + _CALLS * (price.flops / _FLOPS_PER_S + price.bytes / _BYTES_PER_S))
 
 
 def part_of_index(
     rows: Sequence[tuple[IndexedOp, IndexedCase]], wanted: Sequence[str], shard: Shard
 ) -> list[tuple[IndexedOp, IndexedCase]]:
-    """Returns the shard's rows of the project's index, for those implementations that are wanted."""
+    """Returns the shard's rows of the project's index, for the wanted implementations."""
     costs = [cost_s(case, len(implementations(op, wanted))) for op, case in rows]
     return list(rows) if shard.count == 1 else part(rows, costs, shard)
 
 
 def part(items: Sequence[Item], costs: Sequence[float], shard: Shard) -> list[Item]:
-    """Returns the shard's items, in the given order: the dearest first, each goes to the shard with the least so far.
+    """Returns the shard's items, in the given order.
 
-    No shard is longer than another by more than its dearest item. The parts of all shards make up the whole.
+    Each item, the most expensive first, goes to the shard with the least cost so far. An example: costs 5, 4, 3, 2 in 2
+    shards give 5 + 2 and 4 + 3. No shard costs more than another by more than its most expensive item. Every item is in
+    one shard.
     """
     loads = [0.0] * shard.count
     chosen = []

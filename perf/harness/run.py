@@ -1,4 +1,4 @@
-"""The run itself: each unit goes through a child process into a record, whatever happens to the child.
+"""Runs units: each runs in a child process and gets a record, whatever happens to the child.
 
 All workers take units from one queue. The queue hands out whole rows, since the implementations of a row share its
 inputs and the reference's results. A worker stays with the op that its child has loaded and compiled. Then it takes an
@@ -24,12 +24,12 @@ Record = benchmark_pb2.BenchmarkRecord
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Worker:
-    """A device and the children that work on it, one at a time.
+    """A device and its child processes, one at a time.
 
     Attributes:
       device: "cuda:N" or "cpu".
-      index: its ordinal within the run, from 0.
-      pool: its children.
+      index: position within the run, from 0.
+      pool: its child processes.
     """
 
     device: str
@@ -43,19 +43,20 @@ def run(
     timeout_s: float,
     begin: Callable[[Unit], None] = lambda unit: None,
 ) -> Iterator[tuple[Unit, Record | None]]:
-    """Runs units, each on the first worker that is free: in order where there is one worker.
+    """Runs units, each on the first free worker. One worker runs them in order.
 
     Args:
-      units: what to run; those of one op together share a child.
-      workers: where. Each works for itself; all take from one queue.
-      timeout_s: for each unit, from asking to its record. Seconds.
-      begin: called with each unit that is handed to a worker.
+      units: what to run; units of one op that follow each other share a child.
+      workers: the devices.
+      timeout_s: time limit per unit. Seconds.
+      begin: called with each unit when a worker starts it.
 
     Yields:
-      Each unit as it ends, with its record; None where its implementation does not serve the row and nobody named it.
+      Each unit as it ends, with its record; None if its implementation does not serve the row and the user did not name
+      it.
 
     Raises:
-      RunEndedError: what is left cannot be run, since files that ops come from were changed meanwhile.
+      RunEndedError: the other units cannot run, since files that ops come from changed.
     """
     queue = Queue(units)
     busy: dict[bench_pool.Pool, tuple[Worker, Unit, float]] = {}
@@ -101,7 +102,7 @@ def _failed(unit: Unit, worker: Worker, status: benchmark_pb2.Status, message: s
 
 
 def _outcome(unit: Unit, worker: Worker) -> Record | None:
-    """Returns the record of a unit whose worker has an answer, has died or is out of time."""
+    """Returns the record of a unit whose child has answered, died or run out of time."""
     try:
         payload = worker.pool.answer()
     except bench_pool.ChildTimeoutError as error:
@@ -113,7 +114,7 @@ def _outcome(unit: Unit, worker: Worker) -> Record | None:
     record = Record.FromString(payload)
     records.refuse_impossible_time(record)
     if record.status != benchmark_pb2.STATUS_OK and not record.flops and not record.bytes:
-        records.copy_price(unit.price, record)  # it failed before its first call could be priced
+        records.copy_price(unit.price, record)  # it failed before its first call had a price
     records.refuse_unknown_roof(record)
     return record
 
@@ -147,7 +148,7 @@ class Queue(Generic[AnyUnit]):
         self._row_of: dict[Hashable, collections.deque[AnyUnit]] = {}
 
     def take(self, worker: Hashable) -> tuple[AnyUnit, bool] | None:
-        """The worker's next unit and whether it is of another op than its last one; None where nothing is left."""
+        """Returns the worker's next unit, and whether its op differs from the last unit's; None if nothing is left."""
         is_other_op = False
         if not self._row_of.get(worker):
             op = self._next_op(worker)

@@ -1,7 +1,7 @@
-"""Ends this process when its parent ends. Imported by the server that children are forked from, and by its children.
+"""Ends this process when its parent ends. The server from which children are forked imports this module.
 
-By itself the server ends when no process holds its pipe any more. A child that hangs does hold the pipe, and both would
-outlive a parent that was killed, with the child still on the device.
+Without it the server ends when no process has its pipe open. A child that hangs keeps the pipe open, so both would
+outlive a killed parent, with the child still on the device.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def follow() -> None:
-    """Has the system kill this process when its parent ends, whatever call it is stuck in. Only Linux does that."""
+    """Lets Linux kill this process when its parent ends, even inside a system call. Other systems have no such call."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 

@@ -1,6 +1,6 @@
-"""One command of the bench, from its checked flags to its exit status: lists rows, prices them or measures them.
+"""One command of the bench, from checked flags to exit status: it lists, prices or measures rows.
 
-perf/bench.py reads the flags and imports this module when it needs the ops: they import torch, which takes seconds.
+perf/bench.py reads the flags and imports this module only when it needs the ops, which import torch for seconds.
 """
 
 from __future__ import annotations
@@ -20,17 +20,19 @@ from tileops.perf.harness import rows as bench_rows
 from tileops.perf.harness import worker as bench_worker
 from tileops.perf.runs import writer as run_writer
 from tileops.proto import benchmark_pb2
-from tileops.tools.cli import command, errors, paths, progress, words
+from tileops.tools.cli import command, errors, paths, progress
 
 Record = benchmark_pb2.BenchmarkRecord
 
-# The device whose ceilings a priced run is held against by way of example: its profile is calibrated.
+# The status that shells give a program ended by Ctrl-C.
+EXIT_INTERRUPTED = 130
+# The report of a priced run is suggested for this device, since its profile is calibrated.
 _PREDICTED_DEVICE = "NVIDIA H200"
 _DESCRIBE_TIMEOUT_S = 120.0
 
 
 class RequestError(errors.UserError):
-    """The bench cannot do what the flags ask for; the message names the flag."""
+    """The flags ask for something that the bench cannot do; the message names the flag."""
 
     has_lines = True
 
@@ -44,11 +46,11 @@ class Request:
       selection: which rows.
       listed_by: the command that lists the rows of the same ops, for messages.
       choice: what to do with the rows.
-      plugins: --plugin, as they are imported.
-      plugin_names: --plugin, as the user gave them, in the same order.
+      plugins: --plugin, as imported.
+      plugin_names: --plugin, as the user wrote them, in the same order.
       spec_dirs: --spec_dir.
-      generated_dir: --generated_dir; None without.
-      out: --out.
+      generated_dir: --generated_dir; None if not given.
+      out: --out; None for the default.
       resume, samples, reproducible: the flags of these names.
       lists_only: --list.
     """
@@ -68,11 +70,15 @@ class Request:
     lists_only: bool = False
 
 
+# What `perform` raises if the user has to change something.
+ERRORS = (errors.UserError,)
+
+
 def perform(request: Request) -> int:
     """Does what the flags ask for; returns the exit status.
 
     Raises:
-      UserError: the flags ask for something that is not there, or the ops cannot be loaded.
+      UserError: the flags ask for something that does not exist, or the ops cannot be loaded.
     """
     choice = request.choice
     with _sources(request) as sources:
@@ -100,7 +106,7 @@ def perform(request: Request) -> int:
 
 @contextlib.contextmanager
 def _sources(request: Request) -> Iterator[catalogue.Sources]:
-    """Yields where the ops come from; modules that are emitted here live as long as the block."""
+    """Yields where the ops come from; modules emitted from --spec_dir exist during the block."""
     if not request.spec_dirs:
         generated = None if request.generated_dir is None else str(paths.user_path(request.generated_dir))
         yield catalogue.Sources(generated_dir=generated, plugins=request.plugins)
@@ -116,7 +122,7 @@ def _list(
     asked: Mapping[plan.Name, Implementation],
     brought: Mapping[plan.Name, str],
 ) -> int:
-    """Prints the rows of a run; of implementations that were asked for, those that serve each row."""
+    """Prints the rows of a run with their implementations; of those that the user asked for, only if they serve the row."""
     choice, kind = request.choice, environment.kind(request.device)
     cases = plan.part(cases, choice) if choice.rows is None else plan.rows(cases, choice, kind)
     served = set()
@@ -139,10 +145,10 @@ def _say_unserved(
     brought: Mapping[plan.Name, str],
     choice: plan.Choice,
 ) -> bool:
-    """Says which implementations were asked for and serve none of the rows, each an op and a case.
+    """Says which implementations the user asked for and that serve none of `rows`, each an op and a case.
 
     Returns:
-      Whether a plug-in got no row at all; False of a part of a run, since other parts have other rows.
+      Whether a plug-in serves no row at all; False for one shard of several, since others have other rows.
     """
     counts = collections.Counter(op for op, _ in rows)
     here = {key: each for key, each in asked.items() if key[0] in counts}
@@ -153,14 +159,14 @@ def _say_unserved(
 
 def _say_idle(plugin: str) -> None:
     command.say(
-        f"--plugin={plugin}: registers no implementation of an op of this run; one is registered by a line such as"
+        f"--plugin={plugin}: registers no implementation of an op of this run. Register one by a line such as"
         ' catalogue.load()["RMSNormFwdOp"].register("mine", function)'
     )
 
 
 def _price(request: Request, cases: list[bench_rows.Case], plugins: Sequence[benchmark_pb2.Plugin]) -> int:
     if request.choice.rows == "quick":
-        raise RequestError("--rows=quick is for measuring; --device=meta prices all rows in seconds")
+        raise RequestError("--rows=quick: not with --device=meta, which prices all rows in seconds")
     shard = request.choice.shard
     described = environment.describe_prices(request.reproducible)
     header = environment.header(described, plugins, shard, request.reproducible)
@@ -189,7 +195,7 @@ def _measure(
     say_unserved: Callable[[pathlib.Path, set[tuple[str, str]]], bool],
 ) -> int:
     choice = request.choice
-    # Asked of a child: this process and the server that children are forked from touch no GPU.
+    # A child answers: this process and the server from which children are forked touch no GPU.
     first = make_pool()
     try:
         described = first.ask(bench_worker.Describe(device=request.device), _DESCRIBE_TIMEOUT_S)
@@ -197,7 +203,7 @@ def _measure(
         raise RequestError(f"--device={request.device}: {error}") from error
     machine = benchmark_pb2.Environment.FromString(described)
     names = devices.expand(request.device, machine)
-    first.replace()  # it may have touched each of them
+    first.replace()  # it may have touched every GPU
     workers = [
         run.Worker(device=name, index=index, pool=make_pool() if index else first) for index, name in enumerate(names)
     ]
@@ -220,23 +226,25 @@ def _measure(
                 )
                 for unit, record in ended:
                     if record is not None:
-                        if not request.samples and record.HasField("timing"):  # asking for an absent one makes it
+                        if not request.samples and record.HasField("timing"):  # reading an absent field would add it
                             record.timing.ClearField("sample_ns")
                         writer.write(record)
                         measured.append(record)
                         outcomes[unit.key] = record.status
-                    is_counted = record is not None  # the summary counts records, too
+                    is_counted = record is not None  # the summary counts records too
                     shown.end(record is not None and record.status in records.FAILED, is_counted)
         except KeyboardInterrupt:
             writer.interrupt()
-            command.say(f"interrupted; {writer.path} holds {writer.counts.records} records, --resume continues it")
-            return command.EXIT_INTERRUPTED
+            command.say(
+                f"interrupted; {writer.path} has {writer.counts.records} records, and --resume continues the run"
+            )
+            return EXIT_INTERRUPTED
         except pool.RunEndedError as error:
             writer.interrupt()
             held = words.counted(writer.counts.records, "record")
             command.say(
-                f"{error}; {writer.path} holds {held}: begin another run, or put the file back and continue this one"
-                " with --resume"
+                f"{error}; {writer.path} has {held}: start a new run, or restore the file and continue this run with"
+                " --resume"
             )
             return command.EXIT_FOUND
     command.say(f"took {time.monotonic() - began:.0f} s")

@@ -1,4 +1,9 @@
-"""One implementation on one row: checked, timed, and timed calls checked again."""
+"""Checks one implementation on one row, times it, and checks some of the timed calls.
+
+An example, RMSNorm by "triton" on an H200: the first call's result is compared with the reference. Then the clock times
+calls on new values before each, with a flush, and keeps 2 of them, chosen at random. The kept results are compared with
+the reference on the same values. At last the clock times calls in rotation (rotation.py), and the slower time counts.
+"""
 
 from __future__ import annotations
 
@@ -25,35 +30,35 @@ from tileops.perf.harness.expected import Expected, NotFiniteError, WrongResultE
 from tileops.perf.harness.inputs import Inputs, RowInputs
 from tileops.proto import benchmark_pb2
 
-# Sets of values that a timed call's inputs are chosen from. A count.
+# Number of variants of values for timed calls.
 _VARIANTS = 2**48
-# A measurement that gives reasons to doubt it is repeated this often in all before its row is given up. A count.
+# Attempts at a measurement that gives reasons to doubt it. A count.
 _ATTEMPTS = 3
-# Enough of a row's calls in rotation to tell whether they are slower.
+# Enough calls in rotation to tell whether they are slower.
 _ROTATION_BUDGET = Budget(warmup_s=0.01, measure_s=0.1, max_samples=100)
-# Throttling that a row's own heat does not explain; a power cap is what heavy rows run into by themselves.
+# Throttling that has other causes than the row's own work. Heavy rows reach a power cap by themselves.
 _TROUBLE = frozenset({"hw_slowdown", "hw_thermal_slowdown", "sw_thermal_slowdown", "hw_power_brake_slowdown"})
 
 
 class UnstableError(RuntimeError):
-    """A row's times cannot be trusted, even after repeats; `measurement` is the last one."""
+    """A row's times cannot be trusted, even after repeats; `measurement` is the last attempt."""
 
     def __init__(self, message: str, measurement: Measurement) -> None:
-        """`message` says what speaks against the times."""
+        """`message` says why the times are doubtful."""
         super().__init__(message)
         self.measurement = measurement
 
 
 class Row:
-    """A case on a device: its inputs and what the reference makes of them, shared by its implementations."""
+    """A case on a device: its inputs and the reference's results, shared by its implementations."""
 
-    # No instance of what measures takes a method of another's: a word's change, for code that finds it in a frame.
+    # Untrusted code that finds this instance in a frame cannot hide a method by an attribute.
     __slots__ = ("_guard", "_kept", "_settings", "_threads", "_verified_calls", "case", "device", "inputs", "op_class")
 
     def __init__(
         self, op_class: type[Op], case: WorkloadCase, device: torch.device, guard: fingerprint.Guard | None = None
     ) -> None:
-        """Builds the inputs. `guard` was made before anything of the op's ran; None makes one now."""
+        """Builds the inputs. `guard` was made before any code of the op ran; None makes one now."""
         self.op_class, self.case, self.device = op_class, case, device
         self._guard = guard or fingerprint.Guard([op_class])
         self._settings, self._threads = bench_settings.read(), bench_settings.alive()
@@ -63,20 +68,20 @@ class Row:
 
     @property
     def reference(self) -> str:
-        """Name of the implementation that the others are compared with."""
+        """Name of the reference implementation."""
         return self.op_class.implementation_names()[0]
 
     def expected(self) -> Expected:
-        """Returns what variant 0 of the inputs must give, as it was kept.
+        """Returns the expected results on variant 0 of the inputs, as kept.
 
         Raises:
-          NotFiniteError: the op is defined for values of neither sign.
-          KeptError: it was changed since.
+          NotFiniteError: the reference is all NaN on values of both signs and on absolute values.
+          KeptError: the kept results were changed.
         """
         return self._keep_expected().get()
 
     def _keep_expected(self) -> Kept:
-        """Runs the reference, once; returns what it gives, kept."""
+        """Runs the reference once; returns its kept results."""
         if self._kept is None:
             expected = self._of_either_sign()
             self._kept = Kept(expected)
@@ -84,8 +89,10 @@ class Row:
         return self._kept
 
     def _of_either_sign(self) -> Expected:
-        """Runs on values of either sign; on absolute values if far fewer results are then NaN: the others leave its"
-        " domain."""
+        """Runs the reference on values of both signs, or on absolute values if those give at most half as many NaN.
+
+        An example: a logarithm is NaN on the negative half of the values, and on no absolute value.
+        """
         try:
             found = self._expect()
         except NotFiniteError:
@@ -111,28 +118,28 @@ class Row:
         """Checks and times one implementation.
 
         Returns:
-          Its record, whatever the outcome; None where the implementation does not serve the row's call.
+          Its record, whatever the outcome; None if the implementation does not serve the row's call.
 
         Raises:
-          Exception: what the implementation raised.
+          Exception: any exception of the implementation.
         """
         with workloads.calls_on(self.device, self.inputs.tensors):
             record = self._run(implementation, budget)
         try:
             if self._kept is not None:
                 self._kept.check()
-        except KeptError as error:  # while it is known who ran
+        except KeptError as error:  # now, while it is known which implementation ran
             record = record or records.new_record(self.op_class, self.case, implementation)
             self._blame(record, implementation, error)
         return record
 
     def _blame(self, record: benchmark_pb2.BenchmarkRecord, implementation: str, error: KeptError) -> None:
-        """Makes an error of a record after whose implementation the kept result is not what it was."""
+        """Makes the record an error: the kept results changed while its implementation ran."""
         record.ClearField("timing")
         records.set_status(
             record,
             benchmark_pb2.STATUS_ERROR,
-            f"the kept result of the reference was overwritten while {implementation!r} ran: {error}",
+            f"the kept results of the reference changed while {implementation!r} ran: {error}",
         )
 
     def _run(self, implementation: str, budget: Budget | None) -> benchmark_pb2.BenchmarkRecord | None:
@@ -142,7 +149,7 @@ class Row:
         self.inputs.fill(0)
         call = op.check(**self.inputs.lend())
         try:
-            op.select(call)  # asks this implementation's `when` alone: another's may raise
+            op.select(call)  # asks only this implementation's `when`: others may raise
         except OpNotAvailableError:
             return None
         except (Exception, SystemExit) as error:
@@ -169,10 +176,10 @@ class Row:
         return record
 
     def _check(self, op: Op, implementation: str, record: benchmark_pb2.BenchmarkRecord) -> tuple[str, ...]:
-        """Makes the first call, compares it with the reference on the row's own inputs, and prices the row.
+        """Makes the first call, compares it with the reference on variant 0, and prices the row.
 
         Returns:
-          Names of the inputs that it wrote.
+          Names of the inputs that the call wrote.
         """
         self._keep_expected()
         self.inputs.fill(0)
@@ -181,10 +188,10 @@ class Row:
         returned = op(**self.inputs.lent)
         try:
             returned = border.taken(op, returned)
-            # Before anything waits: a result must be complete for whoever goes on working on the same stream.
+            # Before any synchronization: later work on the same stream must find a complete result.
             snapshot = border.copies(returned)
             border.check_lent(self.inputs.lent)
-        finally:  # a row has its price whatever came of the call
+        finally:  # a row has its price whatever the call did
             records.set_price(record, op)
         self._check_surroundings(op)
         written = correctness.check_unwritten(self.op_class, self.inputs.tensors, pristine)
@@ -202,7 +209,7 @@ class Row:
         return written
 
     def _check_surroundings(self, op: Op) -> None:
-        """Raises ClockError where calls of `op` left something behind that others are measured by."""
+        """Raises ClockError if calls of `op` left something that changes the times of others."""
         self._guard.check(op)
         bench_settings.check(self._settings)
         bench_settings.check_threads(self._threads)
@@ -230,7 +237,7 @@ class Row:
             for kept in timed.kept:
                 error = self._verify(op, kept)
                 record.correctness.max_relative_error = max(record.correctness.max_relative_error, error)
-            if not written:  # what a call writes in place would have to be put back, and that is traffic of its own
+            if not written:  # inputs written in place would have to be restored, which is traffic too
                 found = self._slower_in_rotation(op, record, found)
             doubts = _doubts(found)
             if not doubts:
@@ -238,7 +245,7 @@ class Row:
         raise UnstableError("; ".join(doubts), found)
 
     def _slower_in_rotation(self, op: Op, record: benchmark_pb2.BenchmarkRecord, found: Measurement) -> Measurement:
-        """`found`, or the measurement in rotation where that is slower: a call can profit from what a flush leaves."""
+        """Returns `found`, or the measurement in rotation if that is slower."""
         if found.source is not TimingSource.CUPTI:
             return found
         touched = bench_rotation.touched_bytes(op, record, written=())
@@ -256,8 +263,8 @@ class Row:
         self._check_surroundings(op)
         if rotated.activity_names != found.activity_names:
             raise ClockError(
-                f"in rotation the call runs {', '.join(rotated.activity_names)}, and after a flush"
-                f" {', '.join(found.activity_names)}"
+                f"the call runs {', '.join(rotated.activity_names)} in rotation, but {', '.join(found.activity_names)}"
+                " after a flush: run the same kernels in every call"
             )
         if record.implementation != self.reference:
             self._verify_rotated(op, rotation)
@@ -267,7 +274,7 @@ class Row:
         return dataclasses.replace(rotated, input_sets=rotation.sets, rotation_ns=rotation_ns)
 
     def _verify_rotated(self, op: Op, rotation: bench_rotation.Rotation) -> None:
-        """Compares some results of the rotation with the reference: all sets hold the values of the first check."""
+        """Compares some results of the rotation with the reference. All sets hold the values of the first check."""
         expected = self.expected()
         for inputs, returned in rotation.some(correctness.FEWEST_VERIFIED):
             try:
@@ -276,7 +283,7 @@ class Row:
                 raise WrongResultError(f"in rotation, at another address: {wrong}") from wrong
 
     def _verify(self, op: Op, kept: _KeptCall) -> float:
-        """Compares a timed call with the reference on the inputs that it had."""
+        """Compares a timed call with the reference on the same inputs."""
         self.inputs.fill(kept.variant)
         expected = bench_expected.expect(self.op_class, self.case, self.inputs.tensors)
         found: Inputs = {**self.inputs.tensors, **kept.mutated}
@@ -293,11 +300,11 @@ class _KeptCall:
     """A timed call to be verified.
 
     Attributes:
-      variant: the values that its inputs had.
+      variant: which values its inputs had.
       call: its checked call.
-      returned: its result itself, held while later calls ran: they must not have written to it. A copy of an output
-        that is an input, which later calls do write.
-      snapshot: a copy of the result, made as soon as the window had closed: it must have been complete by then.
+      returned: its result, held while later calls ran, which must not write to it. An output that is an input is copied,
+        since later calls write it.
+      snapshot: a copy of the result, made when the timed window closed. The result must be complete by then.
       mutated: copies of the inputs that the op writes, as the call left them.
     """
 
@@ -309,7 +316,7 @@ class _KeptCall:
 
 
 class _TimedCalls:
-    """The calls of one measurement: new values before each, some of them kept, chosen at random."""
+    """The calls of one measurement, with new values before each. Some calls, chosen at random, are kept."""
 
     __slots__ = ("_choose", "_inputs", "_inspected", "_keep", "_op", "_settings", "kept")
 
@@ -318,19 +325,19 @@ class _TimedCalls:
         self._settings = settings
         self._op, self._inputs, self._keep = op, inputs, keep
         self._inspected = 0
-        # An op can seed or read the common generator; it can foresee neither which calls are kept nor their values.
+        # Not the common generator: an op could seed or read that, and foresee which calls are kept and their values.
         self._choose = random.SystemRandom()
 
     def prepare(self) -> None:
-        """New values, in the same storage. Variant 0 was the first check's."""
+        """Fills the inputs with new values. The first check had variant 0."""
         self._inputs.fill(self._choose.randrange(1, _VARIANTS))
 
     def call(self) -> Any:
-        """Makes the call that is timed."""
+        """Makes the timed call."""
         return self._op(**self._inputs.lent)
 
     def inspect(self, returned: Any) -> None:
-        """Keeps the call with the chance that gives every call the same one in the end (reservoir sampling)."""
+        """Keeps the call at random, so that all calls have equal chances in the end (reservoir sampling)."""
         bench_settings.check_hooks(self._settings)
         outputs = border.taken(self._op, returned)
         border.check_lent(self._inputs.lent)

@@ -1,7 +1,7 @@
-"""The process in which an op runs: it takes tasks over a connection and answers each, until that closes or it dies.
+"""The child process in which ops run. It takes tasks over a connection and answers each, until the connection closes.
 
-It is forked from a server that has imported torch and touched no GPU. Whatever an op does to it (a crash, an illegal
-access, a hang) costs the parent one row and a new process.
+It is forked from a server that has imported torch and touched no GPU. A crash, an illegal access or a hang costs the
+parent one row and a new process.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from tileops.perf.harness import catalogue, environment, errors, fingerprint, re
 from tileops.perf.harness import settings as bench_settings
 from tileops.proto import benchmark_pb2
 
-# torch has no exception type for this: its CPU allocator raises a RuntimeError with this name in it.
+# torch has no exception type for this: its CPU allocator raises a RuntimeError whose message has this name.
 _CPU_OUT_OF_MEMORY = "DefaultCPUAllocator"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Describe:
-    """A task: say what this machine is (an Environment as bytes)."""
+    """A task: describe this machine. The answer is an Environment as bytes."""
 
     device: str
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunRow:
-    """A task: check and time one implementation on one case (a BenchmarkRecord as bytes).
+    """A task: check and time one implementation on one case. The answer is a BenchmarkRecord as bytes.
 
     Attributes:
       op, case_id: the row.
@@ -48,14 +48,14 @@ class RunRow:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What became of a task.
+    """The outcome of a task.
 
     Attributes:
-      payload: the message asked for, serialized; None where the implementation does not serve the row.
-      is_broken: whether this process is to run nothing more: after an error of the task, it may not be what it was.
-      complaint: why there can be no record from here (ops that cannot be loaded, a device that is not there, code that
-        changed what measures); "".
-      ends_run: whether that will be so in every process from now on.
+      payload: the serialized message; None if the implementation does not serve the row.
+      is_broken: whether this process must run nothing more, since an error may have changed it.
+      complaint: why this process can give no record (ops that cannot be loaded, a missing device, code that changed the
+        bench); "" if it can.
+      ends_run: whether all later processes would give the same complaint.
     """
 
     payload: bytes | None
@@ -65,13 +65,12 @@ class Answer:
 
 
 def serve(connection: Connection, sources: catalogue.Sources, budget: Budget | None) -> None:
-    """Answers tasks until the connection closes. What ops print goes to stderr: stdout is the command's data."""
-    # A child was forked with this module. Elsewhere importing it would end the process with the shell it was started
-    # by.
+    """Answers tasks until the connection closes. Output of ops goes to stderr: stdout has the command's data."""
+    # Not at the top: importing the module ties the process to its parent, which only a child wants.
     from tileops.perf.harness import server
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
-    server.follow()  # the server, which itself follows the run: a hang must not stay
+    server.follow()  # a hang must not outlive the run
     sys.stdout.flush()
     os.dup2(2, 1)
     worker = _Worker(sources, budget)
@@ -102,7 +101,7 @@ class _Worker:
         if isinstance(task, Describe):
             return Answer(payload=environment.describe(task.device).SerializeToString())
         if task.device.startswith("cuda"):
-            torch.cuda.set_device(task.device)  # a kernel's launcher takes the current device, whatever its tensors say
+            torch.cuda.set_device(task.device)  # launchers of kernels use the current device, not that of their tensors
         if self._classes is None:
             self._classes = catalogue.load(self._sources)
         op_class = self._classes[task.op]
@@ -110,7 +109,7 @@ class _Worker:
         if task.op not in self._guards:
             self._guards[task.op] = fingerprint.Guard([op_class])
         guard = self._guards[task.op]
-        changed, describe = guard.changed, fingerprint.describe  # as they are before code of the op runs
+        changed, describe = guard.changed, fingerprint.describe  # bound before code of the op runs
         is_broken, settings, threads = False, bench_settings.read(), bench_settings.alive()
         try:
             if self._row is None or (self._row.op_class, self._row.case) != (op_class, case):
@@ -121,12 +120,12 @@ class _Worker:
             self._row = None
             record = records.new_record(op_class, case, task.implementation)
             records.set_status(record, benchmark_pb2.STATUS_ERROR, _described(error))
-        if names := changed():  # for whoever comes next in this process, and for what reads the outcome in this one
+        if names := changed():  # neither this outcome nor a later one in this process can be trusted
             return Answer(payload=None, is_broken=True, complaint=f"not timed: {describe(names)}")
         if not bench_settings.restore(settings) or bench_settings.busy(threads):
-            is_broken = True  # the next task gets a process with the settings of all others, and to itself
+            is_broken = True  # the next task needs a process with the old settings and without other threads
         if record is not None and record.status == benchmark_pb2.STATUS_ERROR:
-            is_broken = True  # nobody knows what else the code did: no other implementation pays for it
+            is_broken = True  # what else the code did is unknown, and must not affect other implementations
         return Answer(payload=None if record is None else record.SerializeToString(), is_broken=is_broken)
 
 

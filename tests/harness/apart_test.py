@@ -147,7 +147,7 @@ ScaleFwdOp.register("later", lambda op, call, x: x * op.params["factor"])
     _, err = process.communicate(timeout=240)
     assert process.returncode == 1, err
     (line,) = [line for line in err.splitlines() if "measuring on" not in line]
-    assert f"{mine} was changed while the run went on" in line and "holds 2 records: begin another run" in line
+    assert f"{mine} changed during the run" in line and "has 2 records: start a new run" in line
     path = tmp_path / "tileops-run.binpb"
     assert [(key[1], record.status) for key, record in outcomes(path).items()] == [("torch", OK), ("mine", ERROR)]
     assert not whole(path)
@@ -182,7 +182,7 @@ def test_a_roof_that_is_none_is_an_error(tmp_path, bench, mine):
     for device in ("cpu", "meta"):
         out = "--rows=all" if device == "cpu" else "--out=prices.binpb"
         status, _, err = bench(f"--device={device}", "--label=small", "--plugin=mine.py", out)
-        assert status == 1 and "roof_key() gave 'warp_drive', which is no roof; these are: cuda_core.fp32" in err
+        assert status == 1 and "roof_key() gave 'warp_drive', which is no roof; there are: cuda_core.fp32" in err
         path = tmp_path / ("tileops-run.binpb" if device == "cpu" else "prices.binpb")
         for record in outcomes(path).values():
             assert record.status == ERROR and not record.roof_key and not record.HasField("timing")

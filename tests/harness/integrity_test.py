@@ -195,7 +195,7 @@ def test_a_median_that_its_samples_do_not_have_is_an_error_without_a_time():
     record.timing.device_busy_ns = 1.0
     records.refuse_impossible_time(record)
     assert record.status == benchmark_pb2.STATUS_ERROR and not record.HasField("timing")
-    assert record.message == "not timed: the median is said to be 1 ns, and that of its samples is 4 ns"
+    assert record.message == "not timed: the record says a median of 1 ns, but its samples have 4 ns"
 
 
 def test_a_formula_is_watched_by_the_name_that_generated_code_calls_it_by(monkeypatch):

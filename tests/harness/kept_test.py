@@ -144,7 +144,7 @@ def test_whoever_replaces_the_kept_result_is_named(monkeypatch):
     assert row.run("honest", BUDGET).status == benchmark_pb2.STATUS_OK
     record = row.run("forges", BUDGET)
     assert record.status == benchmark_pb2.STATUS_ERROR and not record.HasField("timing")
-    assert "kept result of the reference was overwritten while 'forges' ran: the file that holds it" in record.message
+    assert "kept results of the reference changed while 'forges' ran: the file of the kept tensors" in record.message
 
 
 def test_what_replaces_it_when_all_is_over_is_found_out_before_another_runs():

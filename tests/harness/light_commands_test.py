@@ -76,7 +76,7 @@ def test_help_and_wrong_flags_import_no_torch(command):
         (
             "perf.bench",
             ["--implementation=tritn"],
-            "--implementation=tritn: no selected op has one of that name; there are: cudnn, ",
+            "--implementation=tritn: no selected op has an implementation of this name; there are: cudnn, ",
         ),
         ("perf.bench", ["--device=gpu"], "--device=gpu: "),
         ("perf.bench", ["--shard=3/2"], "--shard=3/2: "),

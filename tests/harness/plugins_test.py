@@ -52,7 +52,7 @@ def test_a_plugin_may_not_take_the_name_of_an_implementation_that_the_op_has(tmp
     status, out, err = project("--list", *OP, "--plugin=fake.py")
     assert (status, out) == (2, "") and len(err.splitlines()) == 1, err
     assert f"--plugin={path}: its implementation" in err
-    assert "of RMSNormFwdOp takes the place of the one of that name that the op has already" in err
+    assert "of RMSNormFwdOp has the name of an implementation of the op" in err
     assert "give one of them another name" in err
 
 
@@ -68,7 +68,7 @@ def test_a_plugin_may_not_bring_a_class_whose_reference_is_another(tmp_path, pro
     )
     status, out, err = project("--list", *OP, "--plugin=fake.py")
     assert (status, out) == (2, "") and len(err.splitlines()) == 1, err
-    assert "RMSNormFwdOp has the reference 'mine' now, in place of 'torch'" in err
+    assert "RMSNormFwdOp now has the reference 'mine' instead of 'torch'" in err
 
 
 def test_a_plugin_finds_the_modules_beside_it_on_import_and_in_a_call(tmp_path, project):
@@ -109,7 +109,7 @@ def test_two_plugins_with_unlike_modules_of_one_name_are_told(tmp_path, project)
     status, _, err = project("--list", *OP, "--plugin=one/main.py", "--plugin=two/main.py")
     assert status == 2 and len(err.splitlines()) == 1, err
     told = os.path.join(tmp_path, "one", "helper.py")
-    assert f"the module 'helper' beside it is not the one that is loaded, which is {told}" in err
+    assert f"the module 'helper' beside it is not loaded, since {told}" in err
 
 
 def test_a_plugin_that_registers_nothing_is_named_and_goes_along(tmp_path, project):
@@ -138,7 +138,7 @@ def test_a_plugin_of_private_ops_without_their_manifest_is_told_what_is_missing(
     _write(tmp_path / "ours.py", "\nimport tileops_generated_private as generated\n")
     status, _, err = project("--list", "--plugin=ours.py")
     assert status == 2 and "No module named 'tileops_generated_private' (ours.py:2)" in err
-    assert "that is family 'private' of a manifest outside the project: name its folder with --spec_dir" in err
+    assert "this is family 'private' of a manifest outside the project: name its folder with --spec_dir" in err
 
 
 def _register(*implementations):
@@ -172,7 +172,7 @@ CPU = (*OP, "--device=cpu", "--rows=all", "--out=run.binpb", "--max_row_seconds=
 def test_a_plugin_that_serves_no_row_is_named_with_its_when_and_fails_the_run(tmp_path, project):
     path = _write(tmp_path / "mine.py", _register(("mine", "on_mars")))
     line = f"RMSNormFwdOp: mine of --plugin={path} does not serve"
-    reason = "its when, on_mars (mine.py:5), says no: The call's tensors are on Mars."
+    reason = "its when, on_mars (mine.py:5), is false: The call's tensors are on Mars."
     listed, out, err = project("--list", *CPU, "--plugin=mine.py")
     assert listed == 0 and line in err and reason in err
     status, _, err = project(*CPU, "--plugin=mine.py")
@@ -242,4 +242,4 @@ def test_a_plugin_for_ops_without_a_selected_row_is_named(tmp_path, project):
     for more in (["--list"], ["--out=run.binpb"]):
         status, _, err = project(*flags, *more)
         assert status == 0, err
-        assert f"--plugin={mine}: no row is selected of the ops that it implements (RMSNormFwdOp)" in err
+        assert f"--plugin={mine}: the ops that it implements have no selected row (RMSNormFwdOp)" in err

@@ -138,7 +138,7 @@ def test_a_call_that_is_no_slower_in_rotation_keeps_the_time_after_a_flush_and_t
 
 
 def test_a_call_that_does_something_else_in_rotation_is_an_error(row):
-    with pytest.raises(ClockError, match="in rotation the call runs copy, and after a flush k"):
+    with pytest.raises(ClockError, match="the call runs copy in rotation, but k after a flush"):
         row(FLUSHED, _rotated(90.0, activity_names=("copy",)))
 
 

@@ -33,7 +33,7 @@ def test_the_dearest_rows_are_dealt_out_first():
 
 @pytest.mark.parametrize("text", ["0/2", "3/2", "1", "a/b", "-1/2", "1/0"])
 def test_a_shard_that_is_none(text):
-    with pytest.raises(SelectionError, match="i/n is wanted"):
+    with pytest.raises(SelectionError, match="write i/n"):
         rows.parse_shard(text)
 
 

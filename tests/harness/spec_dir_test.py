@@ -166,7 +166,7 @@ def test_a_formula_that_is_not_written_yet_costs_its_own_row_alone(tmp_path, ben
 @pytest.mark.parametrize(
     ("code", "said"),
     [
-        (None, "No module named 'ours_formulas'; it has to be in {folder}, where the command is run, or be installed"),
+        (None, "No module named 'ours_formulas'; put it into {folder}, where the command runs, or install it"),
         ("import nowhere\n", "No module named 'nowhere' (ours_formulas.py:1)"),
     ],
 )
