@@ -1,4 +1,4 @@
-"""Clocks, power and temperature while something is measured. Nothing is changed."""
+"""Reads clocks, power and temperature during a measurement, and changes nothing."""
 
 import statistics
 import threading
@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from tileops.perf.clock.measurement import DeviceReading
 
-# Often enough to see a power limit come and go, seldom enough to cost nothing.
+# Often enough to see a power limit, rarely enough to cost nothing.
 _INTERVAL_S = 0.1
 
 
@@ -36,7 +36,7 @@ class Watch:
         return len(self._readings)
 
     def since(self, mark: int) -> str:
-        """Returns the readings after the mark, in words; "" where there are none."""
+        """Returns the readings after the mark in words; "" if there are none."""
         return describe(self._readings[mark:])
 
     def _run(self) -> None:
@@ -49,7 +49,7 @@ def describe(readings: Sequence[DeviceReading]) -> str:
 
     Returns:
       For example "SM 1755-1980 (median 1830) MHz, memory 3201 MHz, 412-699 W,
-      48-61 C, sw_power_cap"; "" where nothing was read.
+      48-61 C, sw_power_cap"; "" if nothing was read.
     """
     parts = []
     for prefix, values, unit in (
@@ -61,11 +61,9 @@ def describe(readings: Sequence[DeviceReading]) -> str:
         known = [round(value) for value in values if value is not None]
         if known:
             low, high = min(known), max(known)
-            span = f"{low}"
-            if low != high:
-                span += f"-{high}"
+            span = f"{low}" if low == high else f"{low}-{high}"
             if low != high and prefix == "SM ":
-                # What is kept up; the ends may have lasted a moment.
+                # The median shows what lasted; the ends may be momentary.
                 span += f" (median {statistics.median_low(known)})"
             parts.append(f"{prefix}{span} {unit}")
     reasons = {reason for reading in readings for reason in reading.throttle_reasons}

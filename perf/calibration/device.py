@@ -1,4 +1,4 @@
-"""Measures trials on a GPU with the bench's own clock and cold-cache rule."""
+"""Measures trials on a GPU with the bench's own clock and flush."""
 
 import time
 from collections.abc import Callable
@@ -6,23 +6,21 @@ from typing import Any
 
 import torch
 
-from tileops.perf.calibration import kernels, matrix, plan
-from tileops.perf.calibration import model as model
+from tileops.perf.calibration import kernels, matrix, model, plan
 from tileops.perf.clock import activities
 from tileops.perf.clock import measure as clock
 from tileops.perf.clock.measurement import Budget, Flush, TimingSource
 
-# The memory's rate does not depend on what the device did before: short windows.
+# The memory's rate does not depend on what the device did before, so windows are short.
 _MEMORY_BUDGET = Budget(warmup_s=0.02, measure_s=0.05, min_samples=10, max_samples=60)
-# A device that works at its power limit lowers its clocks within a fraction of a
-# second. A ceiling has to hold for the shortest of the bench's rows, so these windows
-# are short, and each begins after a rest, as a row's begins after its inputs were made.
+# At its power limit a device lowers its clocks within a fraction of a second. A ceiling must hold for the shortest rows of
+# the bench. So these windows are short, and each begins after a rest, as a row begins after its inputs were made.
 _COMPUTE_BUDGET = Budget(warmup_s=0.02, measure_s=0.06, min_samples=10, max_samples=60)
 _REST_S = 0.3
-# Windows of a cross-check, of which the best counts, and their length. Seconds.
+# Windows of a cross-check, of which the best counts, and their length. A count; seconds.
 _EVENT_WINDOWS = 5
 _EVENT_WINDOW_S = 0.06
-# What is kept up for seconds is recorded beside it.
+# The rate that lasts for seconds is recorded too.
 _SUSTAINED_BUDGET = Budget(warmup_s=1.0, measure_s=0.5, min_samples=50, max_samples=500)
 
 
@@ -57,7 +55,7 @@ class Meter:
         )
 
     def release(self) -> None:
-        """Frees them."""
+        """Frees the arrays of bandwidth trials."""
         self._bandwidth = None
         torch.cuda.empty_cache()
 
@@ -65,8 +63,8 @@ class Meter:
         """Measures one trial.
 
         Raises:
-          TrialError: It cannot be measured here.
-          CalibrationError: Nothing can: no priced clock, or a wrong kernel.
+          TrialError: The trial cannot be measured here.
+          CalibrationError: No trial can: there is no priced clock, or a kernel is wrong.
         """
         seconds, samples = self.time(trial)
         return model.Reading(trial=trial, rate_per_s=trial.work / seconds, samples=samples)
@@ -80,14 +78,13 @@ class Meter:
         if not isinstance(trial, model.BandwidthTrial):
             return self._time_compute(trial, _COMPUTE_BUDGET, _REST_S)
         bandwidth = self._reserved()
-        # What a call writes stays in the cache in part, and pushes out what was
-        # there. Dirty lines before it are written back in its time, as its own are
-        # after it: the traffic adds up. A pure read would pay for lines of others.
+        # A call leaves part of what it writes in the cache and writes back lines that were there. After a dirty flush
+        # both amounts are equal, so the traffic is right. A pure read would only pay for lines of others.
         flush = Flush.CLEAN if trial.mix == "READ" else Flush.DIRTY
         return self._timed(bandwidth.call(trial), trial, _MEMORY_BUDGET, flush)
 
     def sustained(self, trial: model.Trial) -> float:
-        """Returns the rate of a unit's trial that has gone on for a second.
+        """Returns the rate of a unit's trial after it has run for a second.
 
         Raises:
           As for a call of the meter.
@@ -98,16 +95,15 @@ class Meter:
     def cross_check(self, trial: model.Trial) -> float:
         """Returns a trial's rate by CUDA events around calls back to back.
 
-        Another clock than the bench's, and no flush: what both agree on does not
-        come from how either measures. Back to back, arrays far past the cache are
-        as cold as flushed ones.
+        This is another clock than the bench's, without a flush: if both agree, the rate does not depend on how it is
+        measured. Arrays far larger than the cache are cold without a flush.
 
         Raises:
-          TrialError: It cannot be computed here.
+          TrialError: The trial cannot be computed here.
         """
         if isinstance(trial, model.BandwidthTrial):
             return self._best_window(trial, self._reserved().call(trial), 0.0)
-        assert isinstance(trial, model.MatrixTrial), "nothing else measures arithmetic trials"
+        assert isinstance(trial, model.MatrixTrial), "arithmetic trials have no cross-check"
         with matrix.tf32_allowed():
             call = matrix.matrix_call(trial, self._device)
             return self._best_window(trial, call, _REST_S)
@@ -134,12 +130,12 @@ class Meter:
 
     def _reserved(self) -> kernels.Bandwidth:
         if self._bandwidth is None:
-            raise model.CalibrationError("no arrays were reserved for bandwidth trials")
+            raise model.CalibrationError("no arrays are reserved for bandwidth trials")
         return self._bandwidth
 
     def _time_compute(self, trial: model.Trial, budget: Budget, rest_s: float) -> tuple[float, int]:
         if isinstance(trial, model.ArithmeticTrial):
-            # Far below the power limit: no rest.
+            # No rest: the power is far below the limit.
             call = kernels.arithmetic_call(trial, self._device)
             return self._timed(call, trial, budget, Flush.DIRTY)
         assert isinstance(trial, model.MatrixTrial)

@@ -1,7 +1,7 @@
 """An int8 matrix product in Triton, since the library's reaches half of the tensor cores' rate.
 
-Each program computes one tile: both operands come in through the copy engine by
-tensor descriptors, with K contiguous, as 8-bit tensor-core instructions want it.
+Each program computes one tile. The copy engine loads both operands by tensor descriptors, with K contiguous, as 8-bit
+tensor-core instructions need it.
 """
 
 from collections.abc import Callable
@@ -27,8 +27,7 @@ def _product(a, b, c, m, n, k, BM: tl.constexpr, BN: tl.constexpr, BK: tl.conste
     total = tl.zeros((BM, BN), dtype=tl.int32)
     for at in range(0, k, BK):
         total = tl.dot(a.load([row, at]), b.load([column, at]).T, total, out_dtype=tl.int32)
-    # Past the copy engine: through it, the tile would take the shared memory of the
-    # operands in flight.
+    # Stored without the copy engine, for which the tile would take the operands' shared memory.
     rows = row + tl.arange(0, BM)[:, None]
     columns_of_tile = column + tl.arange(0, BN)[None, :]
     inside = (rows < m) & (columns_of_tile < n)

@@ -6,14 +6,13 @@ from collections.abc import Callable
 
 import torch
 
-from tileops.perf.calibration import model as model
+from tileops.perf.calibration import model
 from tileops.tools.cli import paths
 
 # The part of each array that a kernel's result is checked on before it is timed.
 _CHECKED_BYTES = 64 * model.MIB
 _SCALE = 1.5
-# No likely sum of random words; equal to one, it would count a thread in a sink
-# that nobody reads.
+# An unlikely sum of random words. A sum equal to it would only add to a count that nobody reads.
 _UNLIKELY_SUM = 0x5EED5EED
 
 _VALUE_TYPES = {
@@ -27,7 +26,7 @@ _VALUE_TYPES = {
 
 @functools.cache
 def _compiled(file: str, kernel: str, *macros: str) -> Callable:
-    """Returns a kernel of kernels/`file`, compiled for the current device."""
+    """Returns a kernel of cuda/`file`, compiled for the current device."""
     source = paths.data_path("perf", "calibration", "cuda", file).read_text(encoding="utf-8")
     try:
         return torch.cuda._compile_kernel(source, kernel, nvcc_options=[f"-D{macro}" for macro in macros])
@@ -45,7 +44,7 @@ class Arrays:
 
     def __init__(self, size: int, device: torch.device):
         """Allocates 3 x `size` bytes of fp32 numbers."""
-        # Never zeros: see the bench's rule on random data.
+        # Random values, as in the bench: zeros take less power.
         self.target, self.left, self.right = (
             torch.empty(size // 4, dtype=torch.float32, device=device).normal_() for _ in range(3)
         )
@@ -53,10 +52,10 @@ class Arrays:
 
 
 class Bandwidth:
-    """Launches bandwidth trials on arrays allocated once."""
+    """Launches bandwidth trials on arrays that are allocated once."""
 
     def __init__(self, arrays: Arrays, multiprocessors: int, threads: int):
-        """`threads`: how many of them a multiprocessor holds."""
+        """`threads`: resident threads per multiprocessor."""
         self._arrays = arrays
         self._resident = multiprocessors * threads
         self._checked: set[model.BandwidthTrial] = set()
@@ -66,7 +65,7 @@ class Bandwidth:
 
         Raises:
           TrialError: The kernel cannot be compiled or launched.
-          CalibrationError: It does not do what it should.
+          CalibrationError: Its result is wrong.
         """
         words = trial.array_bytes // 4
         if words > self._arrays.target.numel():
@@ -85,8 +84,8 @@ class Bandwidth:
     ) -> Callable[[], None]:
         """Returns a launch over the first `words` of the arrays.
 
-        `source` replaces the array that is read. `number` is the sum that a read
-        looks for and the offset that a write starts from.
+        `source` replaces the array that is read. `number` is the sum that a read looks for, and the first number that a
+        write writes.
         """
         vectors = words * 4 // trial.width
         tile = trial.block * trial.unroll
@@ -135,13 +134,13 @@ class Bandwidth:
         else:
             expected = torch.arange(7, 7 + words, dtype=torch.int32, device=target.device)
             right_result = torch.equal(target.view(torch.int32), expected)
-            # Back to numbers like those of the other arrays.
+            # Random values again, as in the other arrays.
             target.normal_()
         if not right_result:
             raise model.CalibrationError(f"{trial.mix} ({trial}) gave a wrong result")
 
     def _check_read(self, trial: model.BandwidthTrial, words: int) -> None:
-        """Counts the threads whose sum over a buffer of ones is what it has to be."""
+        """Checks how many threads have the right sum over a buffer of ones."""
         ones = torch.ones(words, dtype=torch.int32, device=self._arrays.sink.device)
         words_of_thread = trial.width // 4 * trial.unroll
         tiles = words // (trial.block * words_of_thread)
@@ -162,7 +161,7 @@ def arithmetic_call(trial: model.ArithmeticTrial, device: torch.device) -> Calla
 
     Raises:
       TrialError: The kernel cannot be compiled.
-      CalibrationError: It does not do the multiply-adds that are counted.
+      CalibrationError: It does not do all multiply-adds that are counted.
     """
     kernel = _compiled(
         "arithmetic.cu", trial.kernel, f"BLOCK={trial.block}", f"CHAINS={trial.chains}", f"STEPS={trial.steps}"
@@ -170,16 +169,15 @@ def arithmetic_call(trial: model.ArithmeticTrial, device: torch.device) -> Calla
     dtype = _VALUE_TYPES[trial.kernel]
     threads = trial.block * trial.blocks
     sums = torch.empty((threads, trial.lanes), dtype=dtype, device=device)
-    # What the kernel sees of a packed type is a 32-bit word.
+    # The kernel sees a packed type as 32-bit words.
     seen = (lambda t: t.view(torch.int32)) if trial.lanes == 2 else (lambda t: t)
 
     def launch(operands: torch.Tensor, iterations: int) -> Callable[[], None]:
         args = [seen(sums), seen(operands), iterations]
         return lambda: kernel(grid=(trial.blocks, 1, 1), block=(trial.block, 1, 1), args=args)
 
-    # Every step adds one, in small integers that the shortest type holds, and the
-    # chains are summed as the kernel sums them: the result is known to the bit, and
-    # a step that was left out shows.
+    # Every step adds one, in small integers that the shortest type holds, and the chains are summed in the kernel's order:
+    # the result is known to the bit, and a missing step shows.
     operands = torch.ones((2 + trial.chains * trial.block, trial.lanes), dtype=dtype, device=device)
     sums.zero_()
     launch(operands, 2)()
@@ -189,9 +187,8 @@ def arithmetic_call(trial: model.ArithmeticTrial, device: torch.device) -> Calla
         expected = expected + chain
     if not bool((sums == expected.to(device)).all()):
         raise model.CalibrationError(
-            f"{trial}: a thread's sum is {sums.double().min().item():g} or"
-            f" {sums.double().max().item():g}, not {expected.item():g}: not every"
-            " multiply-add was done"
+            f"{trial}: a thread's sum is {sums.double().min().item():g} or {sums.double().max().item():g}, not"
+            f" {expected.item():g}: multiply-adds are missing"
         )
     if dtype is torch.int32:
         operands.random_(1, 2**31 - 1)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import torch
 
-from tileops.perf.calibration import model as model
+from tileops.perf.calibration import model
 
 _DTYPES = {
     "tensor_core.bf16": torch.bfloat16,
@@ -19,7 +19,7 @@ _DTYPES = {
 
 @contextlib.contextmanager
 def tf32_allowed() -> Iterator[None]:
-    """Lets fp32 products use the tensor cores while the block runs."""
+    """Lets fp32 products use tf32 tensor cores during the block."""
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high")
     try:
@@ -31,10 +31,10 @@ def tf32_allowed() -> Iterator[None]:
 def matrix_call(trial: model.MatrixTrial, device: torch.device) -> Callable[[], torch.Tensor]:
     """Returns a function that computes the trial's product once.
 
-    A tf32 trial has to run inside `tf32_allowed()`.
+    Run a tf32 trial inside `tf32_allowed()`.
 
     Raises:
-      TrialError: It cannot be computed on this device.
+      TrialError: This device cannot compute it.
       CalibrationError: Our own kernel gave a wrong product.
     """
     dtype = _DTYPES[trial.key]
@@ -76,7 +76,7 @@ def matrix_call(trial: model.MatrixTrial, device: torch.device) -> Callable[[], 
 
 def _own_int8(trial: model.MatrixTrial, a: torch.Tensor, b: torch.Tensor) -> Callable[[], torch.Tensor]:
     """Returns our own product of a [m, k] and b [k, n], stored as [n, k]; checked."""
-    # Triton comes with torch's builds for GPUs; nothing else here needs it.
+    # Triton comes with torch's builds for GPUs; nothing else in this folder needs it.
     import triton
 
     from tileops.perf.calibration import int8
@@ -86,7 +86,7 @@ def _own_int8(trial: model.MatrixTrial, a: torch.Tensor, b: torch.Tensor) -> Cal
     try:
         right = torch.equal(call(), torch._int_mm(a, b))
     except triton.TritonError as error:
-        # The first lines quote the kernel; the last one says what is wrong.
+        # The first lines quote the kernel; the last line says what is wrong.
         raise model.TrialError(str(error).strip().splitlines()[-1]) from error
     if not right:
         raise model.CalibrationError(f"{trial.key} ({trial}) gave a wrong product")

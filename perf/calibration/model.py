@@ -1,16 +1,14 @@
-"""What a calibration is made of: trials, readings, outcomes. No torch.
+"""Quantities, trials, readings and outcomes of a calibration. No torch.
 
-A *quantity* is one number of a GPU profile that has to be measured: the
-bandwidth of an access mix, or the peak of a compute unit. A *trial* is one way to
-reach for it (a kernel variant and a size, a matrix shape and a layout). Measuring
-a trial gives a *reading*; the best reading of a quantity's trials is its
-*outcome*.
+A *quantity* is one number of a GPU profile that has to be measured: the bandwidth of an access mix, or the peak of a
+compute unit. A *trial* is one way to reach it (a kernel variant and a size, a matrix shape and a layout). Measuring a
+trial gives a *reading*. The best reading of a quantity's trials is its *outcome*. An example: the quantity hbm.COPY has
+a trial of 16-byte accesses on arrays of 4 GiB, whose reading is 4.1 TB/s.
 """
 
 import dataclasses
-from collections.abc import Callable
 
-# Arrays of the size of a trial's `array_bytes` that one call reads or writes.
+# Arrays that one call reads or writes, each of `array_bytes`.
 ARRAYS_MOVED = {"COPY": 2, "TRIAD": 3, "READ": 1, "WRITE": 1}
 
 GIB = 1 << 30
@@ -18,7 +16,7 @@ MIB = 1 << 20
 
 
 def written_size(size: int) -> str:
-    """Returns a number of bytes in the largest binary unit that it fills."""
+    """Returns a number of bytes in the largest binary unit that leaves a number of at least 1."""
     for unit, name in ((GIB, "GiB"), (MIB, "MiB"), (1 << 10, "KiB")):
         if size >= unit:
             return f"{size / unit:g} {name}"
@@ -26,11 +24,11 @@ def written_size(size: int) -> str:
 
 
 class CalibrationError(Exception):
-    """A calibration that must not become a profile; the message says why."""
+    """The calibration must not become a profile; the message says why."""
 
 
 class TrialError(Exception):
-    """One trial that cannot be measured here; others may still be."""
+    """One trial cannot be measured here; others may be."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -44,9 +42,9 @@ class BandwidthTrial:
       block: Threads of a block.
       unroll: Accesses a thread has in flight before the first use.
       streaming: Whether accesses are marked as used once.
-      waves: Blocks launched, in multiples of what the device holds at a time, each
-        striding over the array; 0 is a block for every tile.
-      torch_copy: The copy is torch's own; the fields of a kernel mean nothing.
+      waves: Launched blocks, in multiples of the blocks that are resident at once, each striding over the array; 0 is
+        one block per tile.
+      torch_copy: Whether the copy is torch's own; fields of a kernel then mean nothing.
     """
 
     mix: str
@@ -78,7 +76,7 @@ class ArithmeticTrial:
 
     Attributes:
       key: Roof key, such as "cuda_core.fp32".
-      kernel: Name of the kernel in kernels/arithmetic.cu.
+      kernel: Name of the kernel in cuda/arithmetic.cu.
       lanes: Numbers in a register; 2 for packed types.
       block: Threads of a block.
       blocks: Blocks of the call.
@@ -104,9 +102,8 @@ class ArithmeticTrial:
 
     def __str__(self) -> str:
         return (
-            f"{self.kernel} in registers, {self.chains} chains a thread,"
-            f" {self.blocks} blocks of {self.block}, {self.iterations * self.steps}"
-            " multiply-adds a chain"
+            f"{self.kernel} in registers, {self.chains} chains a thread, {self.blocks} blocks of {self.block},"
+            f" {self.iterations * self.steps} multiply-adds a chain"
         )
 
 
@@ -118,11 +115,10 @@ class MatrixTrial:
       key: Roof key, such as "tensor_core.bf16".
       m, n, k: Extents.
       layout: "TN": the second operand is stored as [n, k]; "NN": as [k, n].
-      fast_accumulation: fp8 alone: whether partial sums may stay in the tensor
-        core's own, shorter accumulator.
-      tile: Of our own kernel (int8 alone): (rows, columns, depth) of a program's
-        tile; empty: torch's library computes the product.
-      stages: Of our own kernel: depths of operands in flight.
+      fast_accumulation: For fp8: whether partial sums may stay in the tensor core's own, shorter accumulator.
+      tile: For our own int8 kernel: (rows, columns, depth) of a program's tile; empty if torch's library computes the
+        product.
+      stages: For our own kernel: depths of operands in flight.
     """
 
     key: str
@@ -153,20 +149,19 @@ Trial = BandwidthTrial | ArithmeticTrial | MatrixTrial
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Quantity:
-    """A number of the profile to be measured, and how hard to try.
+    """A number of the profile to be measured, and the effort for it.
 
     Attributes:
       name: "hbm.COPY" and so on, or a roof key.
       theoretical_per_s: The base profile's figure. Bytes or operations a second.
-      sweep: Trials that are all measured once.
-      finalists: How many of the best are measured again, round by round.
-      final_array_bytes: For bandwidth: sizes at which each finalist is measured in
-        the rounds; empty leaves them as they are.
+      sweep: Trials that are each measured once.
+      finalists: How many of the best trials are measured again, round by round.
+      final_array_bytes: For bandwidth: sizes at which each finalist is measured in the rounds; empty keeps the size.
       tolerance: How much the best of the last rounds may vary. A fraction.
-      max_rounds: Rounds after which it is called unstable.
-      budget_s: Wall-clock time for all of it. Seconds.
-      cross_check: What everyone has, to be timed by another clock afterwards: the
-        outcome may not be lower. None: there is no such thing.
+      max_rounds: Rounds after which the quantity is called unstable.
+      budget_s: Wall-clock time for the whole search. Seconds.
+      cross_check: A trial of torch's own function, timed by another clock at the end. The outcome must not be lower.
+        None if there is none.
     """
 
     name: str
@@ -182,7 +177,7 @@ class Quantity:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Reading:
-    """What one trial reached: the median of its calls.
+    """The rate of one trial: the median of its calls.
 
     Attributes:
       trial: The trial.
@@ -197,24 +192,21 @@ class Reading:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What a quantity's trials reached.
+    """The result of a quantity's search. Rates are bytes or operations per second.
 
     Attributes:
       quantity: What was measured.
-      best: The best reading that the last rounds reach again, each within the
-        quantity's tolerance; where they do not agree, the best of theirs.
+      best: The best reading that every one of the last rounds reaches again, within the quantity's tolerance. If the
+        last rounds do not agree, the best of their readings.
       readings: All readings of the search, in order.
-      round_bests: Best rate of each round, in order. Bytes or operations a second.
-      spread: Of the last rounds: (largest - smallest) / largest.
-      stable: Whether the spread came below the tolerance, and nothing but a single
-        reading lies further above.
+      round_bests: Best rate of each round, in order.
+      spread: (largest - smallest) / largest of the last rounds' bests.
+      stable: Whether the spread is within the tolerance, and at most one reading is above `best`.
       unconfirmed: Readings above `best`, which the last rounds do not reach again.
       failures: Why trials could not be measured, one line each.
-      sustained_per_s: For units: what the best trial keeps up when it goes on for
-        seconds, the device at its limits. Operations a second.
+      sustained_per_s: For units: the rate of the best trial after it has run for seconds, the device at its limits.
       sustained_conditions: Clocks, power and temperature during that, in words.
-      cross_check_per_s: What the quantity's cross-check reached by its own clock.
-        Bytes or operations a second.
+      cross_check_per_s: The rate of the quantity's cross-check by its own clock.
       conditions: Clocks, power and temperature during the search, in words.
     """
 
@@ -236,27 +228,15 @@ class Outcome:
         """Measured calls of all readings."""
         return sum(reading.samples for reading in self.readings)
 
-    @property
-    def unit(self) -> str:
-        """What a rate counts a second: "B/s", "FLOP/s", or "OP/s" of integers."""
+    def tera(self, rate_per_s: float) -> str:
+        """Returns a rate of this quantity with its unit, such as "4.1 TB/s", "989 TFLOP/s", or "1979 TOP/s" of integers."""
         if self.quantity.name.startswith("hbm."):
-            return "B/s"
-        kind = self.quantity.name.rpartition(".")[2]
-        return "OP/s" if kind.startswith("int") else "FLOP/s"
+            unit = "B/s"
+        else:
+            unit = "OP/s" if self.quantity.name.rpartition(".")[2].startswith("int") else "FLOP/s"
+        return f"{rate_per_s / 1e12:.4g} T{unit}"
 
     @property
     def fraction(self) -> float:
         """The best rate as a fraction of the theoretical one; not yet judged."""
         return self.best.rate_per_s / self.quantity.theoretical_per_s
-
-    def best_by(self, label: Callable[[Trial], str]) -> dict[str, float]:
-        """Returns the best rate of the readings under each label, best first.
-
-        Args:
-          label: Names the group of a trial, such as its access width.
-        """
-        bests: dict[str, float] = {}
-        for reading in self.readings:
-            name = label(reading.trial)
-            bests[name] = max(reading.rate_per_s, bests.get(name, 0.0))
-        return dict(sorted(bests.items(), key=lambda item: -item[1]))

@@ -1,31 +1,31 @@
-"""The plan of a calibration: which trials reach for which number. No torch."""
+"""The plan of a calibration: the trials of each quantity. No torch."""
 
 import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
 
-from tileops.perf.calibration import model as model
+from tileops.perf.calibration import model
 
 # The best of the last rounds may vary by this fraction.
 BANDWIDTH_TOLERANCE = 0.003
 PEAK_TOLERANCE = 0.01
 
-# Arrays of at least so many L2 sizes: what stays in the cache is then little.
+# Arrays have at least this many L2 sizes, so that little of them stays in the cache.
 _CACHES_IN_ARRAY = 8
 
-# What a call of a register kernel should take at the theoretical rate. Seconds.
+# Time of a call of a register kernel at the theoretical rate. Seconds.
 _ARITHMETIC_CALL_S = 3e-3
 _STEPS = 32
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Device:
-    """What a plan needs to know of a device.
+    """Facts of a device for a plan.
 
     Attributes:
       name: As the driver reports it.
       multiprocessors: A count.
-      threads_per_multiprocessor: How many are resident at most. A count.
+      threads_per_multiprocessor: The most resident threads. A count.
       l2_bytes: Last-level cache. Bytes.
       free_bytes: Device memory that can be allocated. Bytes.
     """
@@ -39,13 +39,13 @@ class Device:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Effort:
-    """How hard to try, in wall-clock time.
+    """The effort of a calibration, in wall-clock time.
 
     Attributes:
-      quick: Fewer variants, fewer rounds.
-      mix_s: For each access mix. Seconds.
-      tensor_s: For each tensor unit. Seconds.
-      arithmetic_s: For each other unit. Seconds.
+      quick: Whether to try fewer variants and rounds.
+      mix_s: Per access mix. Seconds.
+      tensor_s: Per tensor unit. Seconds.
+      arithmetic_s: Per other unit. Seconds.
       max_rounds: Rounds after which a quantity is called unstable.
     """
 
@@ -59,7 +59,7 @@ class Effort:
 FULL = Effort(quick=False, mix_s=25, tensor_s=15, arithmetic_s=5, max_rounds=12)
 QUICK = Effort(quick=True, mix_s=4.5, tensor_s=4, arithmetic_s=1.5, max_rounds=4)
 
-# Kernel in kernels/arithmetic.cu and numbers in a register, by roof key.
+# Kernel in cuda/arithmetic.cu and numbers per register, by roof key.
 _ARITHMETIC = {
     "cuda_core.fp32": ("fma_fp32", 1),
     "cuda_core.fp64": ("fma_fp64", 1),
@@ -73,19 +73,18 @@ MATRIX_KEYS = frozenset(f"tensor_core.{kind}" for kind in ("bf16", "fp16", "tf32
 
 
 def measurable(key: str) -> bool:
-    """Returns whether there is a method for the unit of this roof key."""
+    """Returns whether the unit of this roof key can be measured."""
     return key in _ARITHMETIC or key in MATRIX_KEYS
 
 
 def bandwidth(device: Device, theoretical_bytes_per_s: float, effort: Effort) -> list[model.Quantity]:
-    """Returns the four access mixes to measure.
+    """Returns the quantities of the four access mixes.
 
     Raises:
-      CalibrationError: The device's memory has no room for arrays well past its L2.
+      CalibrationError: The device's memory has no room for arrays much larger than its L2.
     """
     sizes = _array_sizes(device)
-    # The sweep at the largest, where most bytes are to be in flight: a ranking of
-    # variants at 1 GiB has lost a read that was 2% faster at 4 GiB.
+    # The sweep uses the largest size: a ranking of variants at 1 GiB has missed a read that was 2% faster at 4 GiB.
     sweep_size = sizes[-1]
     quantities = []
     for mix in model.ARRAYS_MOVED:
@@ -103,10 +102,9 @@ def bandwidth(device: Device, theoretical_bytes_per_s: float, effort: Effort) ->
         ]
         cross_check = None
         if mix == "COPY":
-            # First: what everyone has. The result may not fall behind it.
-            torch_copy = model.BandwidthTrial(mix=mix, array_bytes=sweep_size, torch_copy=True)
-            sweep.insert(0, torch_copy)
-            cross_check = torch_copy
+            # torch's own copy comes first. The outcome must not be lower.
+            cross_check = model.BandwidthTrial(mix=mix, array_bytes=sweep_size, torch_copy=True)
+            sweep.insert(0, cross_check)
         quantities.append(
             model.Quantity(
                 name=f"hbm.{mix}",
@@ -130,28 +128,27 @@ def _variants(quick: bool) -> list[tuple[int, int, bool, int, int]]:
         narrow = itertools.product((8, 4), (0,), (False,), (4,), (256,))
         return [*wide, *narrow]
     one_shot = itertools.product((16,), (0,), (False, True), (1, 4, 8, 2), (256, 1024, 512, 128))
-    # Fewer bytes an access, as many in flight.
+    # Fewer bytes per access, as many in flight.
     narrow = itertools.product((8, 4), (0,), (False,), (2, 4, 8), (256, 1024))
     striding = itertools.product((16,), (1, 4), (False, True), (4, 8), (256, 512))
     return [*one_shot, *narrow, *striding]
 
 
 def _array_sizes(device: Device) -> list[int]:
-    # A triad holds three arrays; a tenth of the memory is left to the rest.
+    # A triad has three arrays; a tenth of the memory is left free.
     room = 0.9 * device.free_bytes / model.ARRAYS_MOVED["TRIAD"]
     least = _CACHES_IN_ARRAY * device.l2_bytes
     sizes = [size for size in (model.GIB // 2, model.GIB, 2 * model.GIB, 4 * model.GIB) if least <= size <= room]
     if not sizes:
         raise model.CalibrationError(
-            f"{device.name}: no array fits that is at least {_CACHES_IN_ARRAY} times"
-            f" its L2 ({device.l2_bytes / model.MIB:.0f} MiB): three of them in"
-            f" {device.free_bytes / model.GIB:.1f} GiB of free memory"
+            f"{device.name}: three arrays of at least {_CACHES_IN_ARRAY} times its L2 ({device.l2_bytes / model.MIB:.0f}"
+            f" MiB) do not fit in {device.free_bytes / model.GIB:.1f} GiB of free memory: end other programs on it"
         )
     return sizes
 
 
 def peaks(device: Device, theoretical: Mapping[str, float], effort: Effort) -> list[model.Quantity]:
-    """Returns the unit peaks to measure: those of the profile that have a method.
+    """Returns the quantities of unit peaks: of the profile's units, those that can be measured.
 
     Args:
       theoretical: Operations per second by roof key.
@@ -166,7 +163,7 @@ def peaks(device: Device, theoretical: Mapping[str, float], effort: Effort) -> l
         elif key in MATRIX_KEYS:
             sweep = _matrix_trials(key, device, effort.quick)
             budget_s = effort.tensor_s
-            # First in every sweep: the product that everyone has tried.
+            # torch's own product, first in every sweep.
             cross_check = sweep[0]
         else:
             continue
@@ -188,8 +185,7 @@ def peaks(device: Device, theoretical: Mapping[str, float], effort: Effort) -> l
 def _arithmetic_trials(key: str, device: Device, flops_per_s: float, quick: bool) -> list[model.ArithmeticTrial]:
     kernel, lanes = _ARITHMETIC[key]
     trials = []
-    # Waves: one leaves every multiprocessor busy to the end; several even out
-    # multiprocessors that start late.
+    # One wave keeps every multiprocessor busy to the end; several waves even out multiprocessors that start late.
     for waves, chains, block in itertools.product((1,) if quick else (1, 4), (8, 16), (256,) if quick else (256, 512)):
         blocks = waves * device.multiprocessors * device.threads_per_multiprocessor // block
         one_pass = 2 * _STEPS * chains * lanes * block * blocks
@@ -209,11 +205,11 @@ def _arithmetic_trials(key: str, device: Device, flops_per_s: float, quick: bool
 
 
 def _matrix_trials(key: str, device: Device, quick: bool) -> list[model.MatrixTrial]:
-    # Tiles of the large kernels are 128 rows high: so many rows fill every
-    # multiprocessor the same number of times, with no ragged last wave.
+    # Tiles of the large kernels have 128 rows. This many rows fill every multiprocessor equally often, without a ragged
+    # last wave.
     even = 64 * device.multiprocessors
     if key == "tensor_core.fp64":
-        # A fifteenth of the others' rate: small shapes take as long.
+        # The rate is a fifteenth of the others, so small shapes suffice.
         shapes = [(8192, 8192, 8192), (4096, 4096, 4096), (even, 4096, 4096)]
     else:
         shapes = [
@@ -228,7 +224,7 @@ def _matrix_trials(key: str, device: Device, quick: bool) -> list[model.MatrixTr
         ]
     if quick:
         shapes = shapes[:2]
-    # The library takes the second operand of 8-bit types as [n, k] alone.
+    # The library takes the second operand of 8-bit types only as [n, k].
     narrow = key in ("tensor_core.fp8", "tensor_core.int8")
     layouts = [(shape, "TN") for shape in shapes]
     if not (narrow or quick):
@@ -238,7 +234,7 @@ def _matrix_trials(key: str, device: Device, quick: bool) -> list[model.MatrixTr
         for (m, n, k), layout in layouts
     ]
     if key == "tensor_core.int8":
-        # Next to the first library's: sweeps that run out of time lose their end.
+        # Second in the sweep: if time runs out, a sweep loses its end.
         trials[1:1] = [
             dataclasses.replace(trials[1], m=m, n=n, k=k, tile=tile, stages=stages)
             for (m, n, k) in _own_int8_shapes(even, quick)
@@ -248,16 +244,16 @@ def _matrix_trials(key: str, device: Device, quick: bool) -> list[model.MatrixTr
 
 
 def _own_int8_shapes(even: int, quick: bool) -> list[tuple[int, int, int]]:
-    """Returns (m, n, k): a deeper product writes less of its 32-bit result a step."""
+    """Returns shapes (m, n, k). A deeper product writes less of its 32-bit result per step."""
     shapes = [(even, 8192, 8192), (even, 8192, 16384), (4096, 4096, 16384)]
     return shapes[:1] if quick else shapes
 
 
 def start_up(quick: bool) -> list[model.BandwidthTrial]:
-    """Returns the small copies that the start-up time is fitted over.
+    """Returns the small copies through whose times the start-up line is fitted.
 
-    Arrays of 32 KiB to 8 MiB; several variants of each, of which the fastest
-    counts: the floor is the device's, not a kernel's.
+    Arrays have 32 KiB to 8 MiB. Each size has several variants, of which the fastest counts: the floor is the device's,
+    not a kernel's.
     """
     sizes = [(32 << 10) << step for step in range(9)]
     blocks, unrolls = ((256, 1024), (1, 2)) if quick else ((128, 256, 512, 1024), (1, 2, 4))

@@ -1,26 +1,24 @@
-"""Merges what was measured into a base profile, and writes it. No torch."""
+"""Merges outcomes into a base profile and writes the profile. No torch."""
 
 import os
 import re
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import IO
 
 from google.protobuf import text_format
 
-from tileops.perf.calibration import check, fit
-from tileops.perf.calibration import model as model
+from tileops.perf.calibration import check, fit, model
 from tileops.perf.roof import profile_checks
 from tileops.proto import gpu_profile_pb2
 from tileops.tools.cli import output
 
-# Decimals of a fraction that a repeated measurement confirms.
+# A repeated measurement confirms this many decimals of a fraction.
 _DECIMALS = 4
 
-# protobuf writes 989500000000000.0 for what a person reads as 9.895e+14.
+# protobuf writes 989500000000000.0; 9.895e+14 is easier to read.
 _LARGE_NUMBER = re.compile(r"^(\s*\w+: )(\d{7,}\.0)$", re.MULTILINE)
 
-# Strings longer than a line, which go on as adjacent literals.
+# Strings longer than a line are split into adjacent literals.
 _LONG_STRING = re.compile(r'^( *)(\w+): "(.{72,})"$', re.MULTILINE)
 _LINE = 84
 
@@ -35,12 +33,7 @@ _HEADER = """\
 
 
 def check_fractions(outcomes: Sequence[model.Outcome]) -> None:
-    """Refuses rates above the theoretical ones.
-
-    Raises:
-      CalibrationError: Names every such rate, the theoretical one and the likely
-        causes.
-    """
+    """Raises CalibrationError if a rate exceeds its theoretical figure; the message has both and likely causes."""
     excesses = [_excess(outcome) for outcome in outcomes if outcome.fraction > 1]
     if excesses:
         raise model.CalibrationError("; ".join(excesses))
@@ -54,16 +47,14 @@ def _excess(outcome: model.Outcome) -> str:
         )
     else:
         cause = (
-            "the base profile is another card's, its figure holds at a lower clock"
-            " than this device runs at, or counts a multiply-add as one"
+            "the base profile is another card's, its figure is for a lower clock than this device runs at, or it counts a"
+            " multiply-add as one"
         )
     if outcome.conditions:
         cause += f"; seen here: {outcome.conditions}"
     return (
-        f"{quantity.name}: measured {outcome.best.rate_per_s / 1e12:.4g} T{outcome.unit}"
-        f" ({outcome.best.trial}) exceeds the theoretical"
-        f" {quantity.theoretical_per_s / 1e12:.4g} T{outcome.unit} of the base profile."
-        f" Likely: {cause}"
+        f"{quantity.name}: measured {outcome.tera(outcome.best.rate_per_s)} ({outcome.best.trial}) exceeds the theoretical"
+        f" {outcome.tera(quantity.theoretical_per_s)} of the base profile. Likely: {cause}"
     )
 
 
@@ -74,22 +65,21 @@ def merge(
     provenance: Mapping[str, str],
     l2_bytes: int,
 ) -> gpu_profile_pb2.GpuProfile:
-    """Returns the base profile with everything measured replaced.
+    """Returns the base profile with its calibration replaced by the outcomes.
 
-    Theoretical figures, sources and notes stay. A calibration of the base that was
-    not measured this time is removed: one profile has one provenance, which says
-    how far it lies from the base's.
+    Theoretical figures, sources and notes stay. Calibrations of the base without an outcome are removed: one profile has
+    one provenance, which says how far it differs from the base's.
 
     Args:
       base: Not changed.
       outcomes: Of all four mixes, and of any units of the base.
+      start_up: The fitted start-up time.
       provenance: `tool`, `date`, `driver`, `clocks` and `software`.
       l2_bytes: Last-level cache, as the device reports it. Bytes.
 
     Raises:
-      CalibrationError: A mix is missing, an outcome has no place in the base, a
-        fraction exceeds 1, an outcome lies below its cross-check, or the result is
-        no valid profile.
+      CalibrationError: A mix is missing, the base has no unit for an outcome, a fraction exceeds 1, an outcome is below
+        its cross-check, or the result is no valid profile.
     """
     check_fractions(outcomes)
     check.check_not_lower(outcomes)
@@ -110,21 +100,18 @@ def merge(
     # Two significant digits are what repeated fits agree on; three lose nothing.
     result.latency_floor_s = float(f"{start_up.floor_s:.3g}")
     result.latency_floor_method = (
-        f"{fit.START_UPS_IN_FLOOR} x t0; t0 = {start_up.t0_s * 1e6:.3f} us from"
-        f" the best line t0 + traffic / {start_up.bytes_per_s / 1e12:.2f} TB/s through"
-        f" {start_up.points} cold copies of arrays of 32 KiB to 8 MiB, worst miss"
-        f" {start_up.worst_miss:.0%}"
+        f"{fit.START_UPS_IN_FLOOR} x t0; t0 = {start_up.t0_s * 1e6:.3f} us from the best line t0 + traffic /"
+        f" {start_up.bytes_per_s / 1e12:.2f} TB/s through {start_up.points} cold copies of arrays of 32 KiB to 8 MiB, worst"
+        f" miss {start_up.worst_miss:.0%}"
     )
     result.ClearField("provenance")
     for field, value in provenance.items():
         setattr(result.provenance, field, value)
-    # The proto promises so many calls behind each factor.
+    # The proto promises at least this many calls behind each factor.
     result.provenance.samples = min(outcome.samples for outcome in outcomes)
-    spread = check.spread_in_words(base, check.repeats(base, result))
-    if spread:
+    if spread := check.spread_in_words(base, check.repeats(base, result)):
         result.provenance.agreement = spread
-    defects = profile_checks.validate(result)
-    if defects:
+    if defects := profile_checks.validate(result):
         raise model.CalibrationError("the merged profile is not valid: " + "; ".join(defects))
     return result
 
@@ -132,7 +119,7 @@ def merge(
 def _set_memory(hbm: gpu_profile_pb2.Hbm, by_name: dict[str, model.Outcome]) -> None:
     missing = [mix for mix in model.ARRAYS_MOVED if f"hbm.{mix}" not in by_name]
     if missing:
-        raise model.CalibrationError(f"the envelope needs all four access mixes; not measured: {', '.join(missing)}")
+        raise model.CalibrationError(f"all four access mixes must be measured; missing: {', '.join(missing)}")
     hbm.ClearField("mix")
     methods = []
     for mix in model.ARRAYS_MOVED:
@@ -156,62 +143,59 @@ def _method(outcome: model.Outcome) -> str:
         agreement = f"NOT STABLE: {len(outcome.unconfirmed)} readings lie above what the last rounds reach again"
     else:
         agreement = (
-            f"NOT STABLE after {rounds} rounds: they vary by {outcome.spread:.2%}, more"
-            f" than {outcome.quantity.tolerance:.1%}"
+            f"NOT STABLE after {rounds} rounds: they vary by {outcome.spread:.2%}, more than {outcome.quantity.tolerance:.1%}"
             if rounds > 1
             else "NOT STABLE: no time was left to repeat it"
         )
-    parts = [
-        f"{outcome.best.rate_per_s / 1e12:.4g} T{outcome.unit}: {outcome.best.trial}",
+    return in_words(
+        outcome,
+        f"{outcome.tera(outcome.best.rate_per_s)}: {outcome.best.trial}",
         f"median of {outcome.best.samples} calls, the best of {outcome.samples} calls in all; {agreement}",
-    ]
-    parts.append(unconfirmed_in_words(outcome))
-    if isinstance(outcome.best.trial, model.BandwidthTrial):
-        parts.append(variants_in_words(outcome))
-    parts.append(check.cross_check_in_words(outcome))
-    parts.append(outcome.conditions)
-    if outcome.sustained_per_s is not None:
-        parts.append(f"{outcome.sustained_per_s / 1e12:.4g} T{outcome.unit} when it goes on for seconds")
-        parts.append(outcome.sustained_conditions)
-    return "; ".join(part for part in parts if part)
-
-
-def unconfirmed_in_words(outcome: model.Outcome) -> str:
-    """Returns which readings above the best do not count; "" where there are none."""
-    if not outcome.unconfirmed:
-        return ""
-    highest = max(outcome.unconfirmed, key=lambda reading: reading.rate_per_s)
-    return (
-        f"{len(outcome.unconfirmed)} reading(s) up to {highest.rate_per_s / 1e12:.4g}"
-        f" T{outcome.unit} ({highest.trial}) were not reached again and do not count"
+        sustained="{} when it goes on for seconds",
     )
 
 
-def variants_in_words(outcome: model.Outcome) -> str:
-    """Returns the best rate of each access width and each size of a bandwidth outcome."""
+def in_words(outcome: model.Outcome, *head: str, sustained: str) -> str:
+    """Returns what was measured of a quantity on one line, after `head`; `sustained` formats the sustained rate."""
+    parts = list(head)
+    if outcome.unconfirmed:
+        highest = max(outcome.unconfirmed, key=lambda reading: reading.rate_per_s)
+        parts.append(
+            f"{len(outcome.unconfirmed)} reading(s) up to {outcome.tera(highest.rate_per_s)} ({highest.trial}) were not"
+            " reached again and do not count"
+        )
+    if isinstance(outcome.best.trial, model.BandwidthTrial):
+        parts.append(_variants_in_words(outcome))
+    parts += [check.cross_check_in_words(outcome), outcome.conditions]
+    if outcome.sustained_per_s is not None:
+        parts += [sustained.format(outcome.tera(outcome.sustained_per_s)), outcome.sustained_conditions]
+    return "; ".join(filter(None, parts))
 
-    def width(trial: model.Trial) -> str:
+
+def _variants_in_words(outcome: model.Outcome) -> str:
+    """Returns the best rate of each access width and of each size of a bandwidth outcome, best first."""
+    widths: dict[str, float] = {}
+    sizes: dict[str, float] = {}
+    for reading in outcome.readings:
+        trial = reading.trial
         assert isinstance(trial, model.BandwidthTrial)
-        return "torch copy_" if trial.torch_copy else f"{trial.width}-byte accesses"
-
-    def size(trial: model.Trial) -> str:
-        assert isinstance(trial, model.BandwidthTrial)
-        return model.written_size(trial.array_bytes)
-
-    groups = [
-        ", ".join(f"{name} {rate / 1e12:.4g}" for name, rate in outcome.best_by(label).items())
-        for label in (width, size)
-    ]
-    return f"best in TB/s of {groups[0]}; of arrays of {groups[1]}"
+        width = "torch copy_" if trial.torch_copy else f"{trial.width}-byte accesses"
+        for bests, name in ((widths, width), (sizes, model.written_size(trial.array_bytes))):
+            bests[name] = max(reading.rate_per_s, bests.get(name, 0.0))
+    by_width, by_size = (
+        ", ".join(f"{name} {rate / 1e12:.4g}" for name, rate in sorted(bests.items(), key=lambda item: -item[1]))
+        for bests in (widths, sizes)
+    )
+    return f"best in TB/s of {by_width}; of arrays of {by_size}"
 
 
 def to_text(profile: gpu_profile_pb2.GpuProfile) -> str:
-    """Returns the profile as a text file with its header; it reads back as it is.
+    """Returns the profile as a text file with a header. Reading the text gives the same profile.
 
     Raises:
-      CalibrationError: A number needs more digits than the text has.
+      CalibrationError: A number has more digits than the text keeps.
     """
-    # protobuf escapes apostrophes, which nothing in double quotes needs.
+    # protobuf escapes apostrophes, which is not needed in double quotes.
     body = text_format.MessageToString(profile, as_utf8=True).replace("\\'", "'")
     body = _LARGE_NUMBER.sub(lambda found: found[1] + f"{float(found[2]):.12g}", body)
     body = _LONG_STRING.sub(_wrapped, body)
@@ -223,22 +207,18 @@ def to_text(profile: gpu_profile_pb2.GpuProfile) -> str:
 
 def _wrapped(found: re.Match) -> str:
     indent, field, text = found.groups()
-    # Spaces alone part it, so that no escape sequence is cut.
+    # Only spaces separate lines, so that no escape sequence is cut.
     lines = textwrap.wrap(text, _LINE, break_long_words=False, break_on_hyphens=False, drop_whitespace=False)
     literals = "".join(f'\n{indent}  "{line}"' for line in lines)
     return f"{indent}{field}:{literals}"
 
 
 def write(profile: gpu_profile_pb2.GpuProfile, path: str | os.PathLike) -> None:
-    """Writes the profile: wholly, or not at all; what is no regular file as it is.
+    """Writes the profile to a file, wholly or not at all.
 
     Raises:
       CalibrationError: As `to_text`.
       OutputError: The file cannot be written.
     """
     text = to_text(profile)
-
-    def render(file: IO[str]) -> None:
-        file.write(text)
-
-    output.write(str(path), render)
+    output.write(str(path), lambda file: file.write(text))

@@ -1,15 +1,19 @@
 """Searches for the best rate of a quantity, and says whether it is stable.
 
-The device is behind a function, so that the search runs in tests without one.
+An example with a tolerance of 1%: the sweep measures 40 variants. The best four run again, round by round, until the
+bests of three rounds (4.10, 4.11, 4.10 TB/s) agree within 1%. The best reading that all three reach again is 4.11. A
+single reading of 4.30 in the sweep, which no round reaches, does not count.
+
+The search calls the device through a function, so that tests need no device.
 """
 
 import dataclasses
 import time
 from collections.abc import Callable, Sequence
 
-from tileops.perf.calibration import model as model
+from tileops.perf.calibration import model
 
-# Rounds whose bests have to agree.
+# Rounds whose bests must agree.
 STABLE_ROUNDS = 3
 
 
@@ -32,7 +36,7 @@ def is_stable(round_bests: Sequence[float], tolerance: float) -> bool:
 
 
 def finalists_of(quantity: model.Quantity, readings: Sequence[model.Reading]) -> list[model.Trial]:
-    """Returns the trials that the rounds repeat: the best ones, at every final size."""
+    """Returns the trials that the rounds repeat: the best of the sweep, at every final size."""
     ranked = sorted(readings, key=lambda reading: -reading.rate_per_s)
     best = [reading.trial for reading in ranked[: quantity.finalists]]
     if not quantity.final_array_bytes:
@@ -40,7 +44,7 @@ def finalists_of(quantity: model.Quantity, readings: Sequence[model.Reading]) ->
     return [
         dataclasses.replace(trial, array_bytes=size)
         for trial in best
-        if isinstance(trial, model.BandwidthTrial)  # other trials have no array
+        if isinstance(trial, model.BandwidthTrial)  # other trials have no arrays
         for size in quantity.final_array_bytes
     ]
 
@@ -48,20 +52,15 @@ def finalists_of(quantity: model.Quantity, readings: Sequence[model.Reading]) ->
 def confirmed_best(
     readings: Sequence[model.Reading], rounds: Sequence[Sequence[model.Reading]], tolerance: float
 ) -> tuple[model.Reading, tuple[model.Reading, ...]]:
-    """Returns the best reading that every one of the last rounds reaches again.
+    """Returns the best reading that every one of the last rounds reaches again, and the readings above it.
 
-    A reading that none repeats is no rate of the device, and would make every
-    efficiency too low.
+    A reading that is never reached again is no rate of the device, and would make every efficiency too low. If the last
+    rounds disagree, their best reading counts; if there was no round, the best of all.
 
     Args:
-      readings: All of a search.
-      rounds: Those of each round; empty where there was none.
-      tolerance: How far below a reading a round's best may lie and still confirm
-        it. A fraction of the reading.
-
-    Returns:
-      The reading (where the last rounds disagree, or there was none: the best of
-      theirs, or of all), and the readings above it.
+      readings: All readings of a search.
+      rounds: The readings of each round; empty if there was no round.
+      tolerance: How far a round's best may be below a reading that it confirms. A fraction of the reading.
     """
     last = rounds[-STABLE_ROUNDS:]
     bests = [max(reading.rate_per_s for reading in found) for found in last]
@@ -82,7 +81,7 @@ class _Log:
         self.failures: list[str] = []
 
     def try_all(self, trials: Sequence[model.Trial], until: Callable[[], bool]) -> list:
-        """Measures `trials` until `until()`; returns the readings of this pass."""
+        """Measures trials until `until()` is true; returns the readings of this pass."""
         found = []
         for trial in trials:
             if until():
@@ -93,7 +92,7 @@ class _Log:
                 self.failures.append(f"{trial}: {error}")
                 continue
             if not reading.rate_per_s > 0 or reading.rate_per_s == float("inf"):
-                raise model.CalibrationError(f"{trial}: the clock gave a rate of {reading.rate_per_s} a second")
+                raise model.CalibrationError(f"{trial}: the clock gave a rate of {reading.rate_per_s} per second")
             found.append(reading)
         self.readings += found
         return found
@@ -111,17 +110,17 @@ def search(
 
     Args:
       quantity: What to measure.
-      measure: Measures one trial; raises `TrialError` where it cannot be.
+      measure: Measures one trial; raises `TrialError` if it cannot be measured.
       conditions: Describes the device's state during the search; called at its end.
-      clock: Seconds; bounds the search by the quantity's budget.
-      report: Takes progress lines.
+      clock: Returns seconds; the quantity's budget limits the search.
+      report: Gets progress lines.
 
     Returns:
-      The outcome; unstable where rounds or time ran out first.
+      The outcome, which is unstable if rounds or time ran out first.
 
     Raises:
       NothingMeasured: No trial could be measured.
-      CalibrationError: A clock gave nonsense.
+      CalibrationError: The clock gave a rate that is infinite or not positive.
     """
     started = clock()
 
@@ -129,8 +128,7 @@ def search(
         return clock() - started > share * quantity.budget_s
 
     log = _Log(measure)
-    # The sweep may take half of the time: a wide one must not starve the rounds,
-    # which alone can say that the result stands.
+    # The sweep may take half of the time: only the rounds can confirm a result.
     sweep = log.try_all(quantity.sweep, lambda: over(0.5))
     if not sweep:
         reasons = "; ".join(log.failures) or "no time was left"
@@ -145,7 +143,7 @@ def search(
         if not found:
             break
         if len(found) < len(finalists) and over():
-            # Cut short by the clock: its best is not comparable.
+            # Time ran out in this round: its best is not comparable.
             break
         round_bests.append(max(reading.rate_per_s for reading in found))
         rounds.append(found)
@@ -159,7 +157,7 @@ def search(
         readings=tuple(log.readings),
         round_bests=tuple(round_bests),
         spread=spread_of(round_bests) if round_bests else 1.0,
-        # One reading above is a freak; several say that the device slowed down.
+        # One reading above `best` is an outlier; several mean that the device slowed down.
         stable=is_stable(round_bests, quantity.tolerance) and len(unconfirmed) < 2,
         failures=tuple(log.failures),
         conditions=conditions(),

@@ -1,4 +1,4 @@
-"""Measures a GPU: from its facts to the outcomes of every quantity, and the profile that they make."""
+"""Measures every quantity of a GPU, and makes its profile."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 
 import torch
 
-from tileops.perf.calibration import check, conditions, fit, model, plan, search
+from tileops.perf.calibration import conditions, fit, model, plan, search
 from tileops.perf.calibration import device as calibrate_device
 from tileops.perf.calibration import profile as calibrate_profile
 from tileops.perf.clock import device_state
@@ -27,14 +27,14 @@ def calibrate(
     Args:
       device: A CUDA device.
       base: Its profile with theoretical values.
-      theoretical: Of its units, by roof key. Operations per second.
-      quick: Whether to try less hard.
+      theoretical: Peak of each unit by roof key. Operations per second.
+      quick: Whether to try fewer variants and rounds.
 
     Returns:
-      What was measured, and the profile.
+      The outcomes and the profile.
 
     Raises:
-      CalibrationError: What was measured must not become a profile.
+      CalibrationError: The outcomes must not become a profile.
     """
     facts = calibrate_device.describe(device)
     effort = plan.QUICK if quick else plan.FULL
@@ -47,8 +47,7 @@ def calibrate(
     outcomes = []
     with conditions.Watch(lambda: device_state.read(device)) as watch:
         meter.reserve(max(size for mix in mixes for size in mix.final_array_bytes))
-        # First, while the device is cool, what lasts a microsecond; it also pays
-        # for the profiler's start.
+        # The start-up time comes first, while the device is cool. This also pays for the profiler's start.
         start_up = _measure_start_up(meter, quick)
         for quantity in mixes:
             outcomes.append(_measure(quantity, meter, watch))
@@ -98,27 +97,18 @@ def _measure_start_up(meter: calibrate_device.Meter, quick: bool) -> fit.StartUp
         f"{model.written_size(traffic)} {seconds * 1e6:.2f} us" for traffic, seconds in sorted(fastest.items())
     )
     command.say(
-        f"start-up {start_up.t0_s * 1e6:.3f} us and"
-        f" {start_up.bytes_per_s / 1e12:.2f} TB/s, worst miss {start_up.worst_miss:.0%},"
-        f" from small copies (read and written: time): {times}"
+        f"start-up {start_up.t0_s * 1e6:.3f} us and {start_up.bytes_per_s / 1e12:.2f} TB/s, worst miss"
+        f" {start_up.worst_miss:.0%}, from small copies (read and written: time): {times}"
     )
     return start_up
 
 
 def line(outcome: model.Outcome) -> str:
     """Returns what was measured of one quantity, in words, on one line."""
-    state = "stable" if outcome.stable else "NOT STABLE"
-    parts = [
-        f"{outcome.quantity.name}: {outcome.best.rate_per_s / 1e12:.4g} T{outcome.unit},"
-        f" {outcome.fraction:.2%} of the theoretical ({outcome.best.trial})",
-        f"{state}, {len(outcome.round_bests)} rounds, spread {outcome.spread:.2%}",
-    ]
-    parts.append(calibrate_profile.unconfirmed_in_words(outcome))
-    if isinstance(outcome.best.trial, model.BandwidthTrial):
-        parts.append(calibrate_profile.variants_in_words(outcome))
-    parts.append(check.cross_check_in_words(outcome))
-    parts.append(outcome.conditions)
-    if outcome.sustained_per_s is not None:
-        parts.append(f"sustained {outcome.sustained_per_s / 1e12:.4g} T{outcome.unit}")
-        parts.append(outcome.sustained_conditions)
-    return "; ".join(part for part in parts if part)
+    return calibrate_profile.in_words(
+        outcome,
+        f"{outcome.quantity.name}: {outcome.tera(outcome.best.rate_per_s)}, {outcome.fraction:.2%} of the theoretical"
+        f" ({outcome.best.trial})",
+        f"{'stable' if outcome.stable else 'NOT STABLE'}, {len(outcome.round_bests)} rounds, spread {outcome.spread:.2%}",
+        sustained="sustained {}",
+    )

@@ -56,5 +56,5 @@ def test_refuses_times_that_fall_with_size():
 
 def test_refuses_a_step():
     points = [(size, 1e-6 if size < 1 << 20 else 30e-6) for size in _SIZES]
-    with pytest.raises(model.CalibrationError, match="no line"):
+    with pytest.raises(model.CalibrationError, match="not on a line"):
         fit.fit_start_up(points)

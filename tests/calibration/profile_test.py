@@ -182,7 +182,7 @@ def test_a_bandwidth_above_the_theoretical_one_suspects_the_cache():
 
 
 def test_a_missing_mix_is_refused():
-    with pytest.raises(model.CalibrationError, match="not measured: WRITE"):
+    with pytest.raises(model.CalibrationError, match="missing: WRITE"):
         _merge(_outcomes()[:3])
 
 
