@@ -1,6 +1,6 @@
-"""What every Triton kernel needs around it: whether it can run, on which device, and how large its tiles are.
+"""Helpers of all Triton kernels: whether a kernel can run, on which device, and the size of its tiles.
 
-Nothing here imports Triton, so that op classes can ask on a machine that has none.
+The module does not import Triton, so that op classes can use it on a machine without Triton.
 """
 
 from __future__ import annotations
@@ -14,47 +14,50 @@ import torch
 
 from tileops.ops.checked_call import CheckedCall
 
-# Triton reads the same variable when a kernel is defined; its interpreter then runs kernels on CPU tensors, for tests.
+# Triton reads this variable when a kernel is defined. Its interpreter then runs kernels on CPU tensors, for tests.
 _INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 _FOUND = importlib.util.find_spec("triton") is not None
 
-# An H200 has 132 multiprocessors; smaller launches than this leave some of them without work.
+# An H200 has 132 multiprocessors. Launches of fewer programs leave some of them idle.
 MULTIPROCESSORS = 132
 
 
 def triton_serves(call: CheckedCall) -> bool:
-    """A `when`: Triton is installed, and the call is on a GPU (or on the CPU under Triton's interpreter)."""
+    """Returns, as a `when`, whether Triton is installed and the call is on a GPU (or on the CPU in its interpreter)."""
     return _FOUND and (call.device.startswith("cuda") or (_INTERPRETED and call.device == "cpu"))
 
 
 def on_device(tensor: torch.Tensor) -> contextlib.AbstractContextManager[None]:
-    """Make the tensor's GPU current, since Triton launches on the current one whatever its arguments live on."""
+    """Returns a context in which the tensor's GPU is current: Triton launches on the current GPU, not the tensor's."""
     if tensor.is_cuda and tensor.device.index != torch.cuda.current_device():
         return torch.cuda.device(tensor.device)
     return contextlib.nullcontext()
 
 
 def power_of_two(n: int) -> int:
-    """The least power of two that is at least max(n, 1)."""
+    """Returns the smallest power of two that is at least max(n, 1)."""
     return 1 << max(n - 1, 0).bit_length()
 
 
 def ceil_div(a: int, b: int) -> int:
-    """a / b rounded up."""
+    """Returns a / b rounded up."""
     return -(-a // b)
 
 
 def vector_unit(n: int) -> int:
-    """The greatest power of two up to 16 that divides n.
+    """Returns the largest power of two up to 16 that divides n.
 
-    Triton notices only that an argument is a multiple of 16; a kernel that takes n // unit and multiplies it by a
-    constant unit knows the smaller multiples too, and widens its loads by them.
+    Triton detects only arguments that are multiples of 16. An example: n = 24. A kernel that takes n // 8 = 3 and
+    multiplies it by the constant 8 also knows that 8 divides n, and widens its loads.
     """
     return math.gcd(n, 16)
 
 
 def column_tile(cols: int, most: int) -> int:
-    """Columns of a tile: a power of two up to `most`, as wide as wastes under an eighth of the lanes, if any does."""
+    """Returns the columns of a tile: the widest power of two up to `most` that wastes under an eighth of the lanes.
+
+    If no width does, it returns the one that wastes least.
+    """
     whole = power_of_two(cols)
     if whole <= 256:
         return whole
@@ -63,10 +66,10 @@ def column_tile(cols: int, most: int) -> int:
 
 
 def elementwise_tile(rows: int, cols: int, most: int = 2048) -> tuple[int, int, int]:
-    """Tile of a streaming kernel over a [rows, cols] grid: (rows of a tile, columns of a tile, warps).
+    """Returns the tile of a streaming kernel over a [rows, cols] grid: (rows of a tile, columns of a tile, warps).
 
-    A program takes `most` elements, a power of two from 256 (2048 is 16 a thread in four warps, two 16-byte loads of a
-    2-byte type), fewer where that would leave multiprocessors idle.
+    A program takes `most` elements, a power of two of at least 256, or fewer if multiprocessors would be idle. An
+    example: 2048 elements in four warps are 16 per thread, two 16-byte loads of a 2-byte type.
     """
     elements = most
     while elements > 256 and rows * cols < elements * MULTIPROCESSORS:

@@ -1,7 +1,7 @@
-"""What emptying the cache does to a time: calls of several sizes under each kind of flush, and in rotation.
+"""Times calls of several sizes under each kind of flush, and in rotation.
 
-In rotation a call goes round buffers of several times the cache, and nothing is flushed: it finds what calls like it
-left, as it does in use. That is the time which a flush ought to give.
+In rotation a call cycles through buffers of several times the cache without a flush. It finds what calls like it left,
+as it does in use. A flush should give the same time.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ import torch
 from tileops.perf.clock.measure import measure
 from tileops.perf.clock.measurement import Budget, Flush, Measurement
 
-# What the buffers of a rotation hold together. 1e6 bytes; several times any GPU's last-level cache.
+# Size of all buffers of a rotation, several times any GPU's last-level cache. 1e6 bytes.
 _ROTATION_MB = 400.0
 ROTATION = "rotation"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Reading:
-    """One call under one flush.
+    """Times of one call under one flush.
 
     Attributes:
       access: what the call does (`_ACCESSES`).
-      size_mb: what the call reads and writes together. 1e6 bytes.
-      flush: what was done before each call; "rotation" where nothing was and the call changed buffers.
+      size_mb: reads plus writes of the call. 1e6 bytes.
+      flush: the flush before each call; "rotation" if the call cycled through buffers instead.
       median_us, p10_us, p90_us: device-busy time. Microseconds.
-      gb_per_s: size over median. 1e9 bytes per second.
+      gb_per_s: size / median. 1e9 bytes per second.
       source: the clock.
     """
 
@@ -46,7 +46,7 @@ class Reading:
 
 
 def readings(device: torch.device, sizes_mb: Sequence[float], budget: Budget | None = None) -> Iterator[Reading]:
-    """Times each access of each size under each flush and in rotation; a CPU, which has no flush, as it is."""
+    """Times each access of each size under each flush and in rotation. A CPU has neither: each access is timed once."""
     for size_mb in sizes_mb:
         for access, (make, written_share) in _ACCESSES.items():
             if device.type == "cpu" and access in _NEED_GPU:
@@ -81,13 +81,13 @@ def _reading(access: str, size_mb: float, flush: str, found: Measurement) -> Rea
 
 
 def _tensor(device: torch.device, size_mb: float, share: float, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    """Random values in the share of the size that is this tensor's."""
+    """Returns random values of this share of the size."""
     return torch.randn(round(size_mb * 1e6 * share / dtype.itemsize), device=device).to(dtype)
 
 
 def _copy(device: torch.device, size_mb: float) -> Callable[[], object]:
     source, target = (_tensor(device, size_mb, 1 / 2) for _ in range(2))
-    return lambda: torch.neg(source, out=target)  # a kernel: a copy would be the driver's
+    return lambda: torch.neg(source, out=target)  # a kernel: the driver would make a copy itself
 
 
 def _add(device: torch.device, size_mb: float) -> Callable[[], object]:
@@ -96,7 +96,7 @@ def _add(device: torch.device, size_mb: float) -> Callable[[], object]:
 
 
 def _add_with_hints(device: torch.device, size_mb: float) -> Callable[[], object]:
-    from tileops.perf.study import kernels  # Triton is imported where there is a GPU
+    from tileops.perf.study import kernels  # Triton is imported only if there is a GPU
 
     one, other, target = (_tensor(device, size_mb, 1 / 3, torch.bfloat16) for _ in range(3))
     return lambda: kernels.add_with_hints(one, other, target)
@@ -129,8 +129,8 @@ def _write(device: torch.device, size_mb: float) -> Callable[[], object]:
     return lambda: target.fill_(1.5)
 
 
-# How to make a call that moves so many 1e6 bytes, and which share of the lines that it touches it writes: of a scaling
-# in place, which reads and writes each of its lines, all.
+# Makers of calls that move so many 1e6 bytes, and the share of written lines among touched lines. A scaling in place
+# reads and writes the same lines, so its share is 1.
 _ACCESSES: dict[str, tuple[Callable[[torch.device, float], Callable[[], object]], float]] = {
     "read": (_read, 0.0),
     "compare": (_compare, 1 / 9),

@@ -1,4 +1,4 @@
-"""A kernel that profits from a flush: an addition which marks what it reads as the first to be evicted."""
+"""A kernel that profits from a flush: an addition that marks what it reads as first to be evicted."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ def _add(one_ptr, other_ptr, target_ptr, count, TILE: tl.constexpr):
 
 
 def add_with_hints(one: torch.Tensor, other: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-    """one + other into `target`, and return it: contiguous tensors of one shape, dtype and GPU, the current one."""
+    """Writes one + other into `target` and returns it. Contiguous tensors of one shape and dtype, on the current GPU."""
     _add[(triton.cdiv(target.numel(), _TILE),)](one, other, target, target.numel(), TILE=_TILE)
     return target

@@ -1,4 +1,4 @@
-"""The clock against another one: device-busy time of a call, and the time of its replays in one CUDA graph."""
+"""Compares the clock with another: device-busy time of a call, and the time of its replays in a CUDA graph."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tileops.perf.harness import errors, records
 
 Case = tuple[type[Op], WorkloadCase]
 
-# Calls in one graph, so that what lies between two replays is a small part of the time. A count.
+# Calls per graph, so that gaps between replays are a small part of the time. A count.
 _CALLS_IN_GRAPH = 10
 _REPLAYS = 10
 _WARMUP_CALLS = 3
@@ -24,14 +24,14 @@ _WARMUP_CALLS = 3
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Reading:
-    """One row by both clocks.
+    """Times of one row by both clocks.
 
     Attributes:
       op, case_id, implementation: the row.
-      cupti_us, cupti_cold_us: device-busy time with nothing flushed, and after a flush. Microseconds.
-      replay_us: median time of one call within replays of a graph of many; nothing is flushed. Microseconds.
-      ratio: cupti_us over replay_us.
-      note: why a time is missing; "" where none is.
+      cupti_us, cupti_cold_us: device-busy time without and with a flush. Microseconds.
+      replay_us: median time per call in replays of a graph, without a flush. Microseconds.
+      ratio: cupti_us / replay_us.
+      note: why a time is missing; "" if none is.
     """
 
     op: str
@@ -44,12 +44,12 @@ class Reading:
 
     @property
     def ratio(self) -> float | None:
-        """None where one of the two is missing."""
+        """Returns cupti_us / replay_us; None if one is missing."""
         return self.cupti_us / self.replay_us if self.cupti_us and self.replay_us else None
 
 
 def compute_heavy(cases: Sequence[Case], count: int) -> list[Case]:
-    """Returns the rows with the most FLOPs for each byte, no op with more than half of them; the heaviest first."""
+    """Returns the rows with the most FLOPs per byte, the most first. At most half of them are of one op."""
     priced = []
     for at, (op_class, case) in enumerate(cases):
         price = records.price_case(op_class, case)
@@ -65,13 +65,13 @@ def compute_heavy(cases: Sequence[Case], count: int) -> list[Case]:
 def readings(
     cases: Sequence[Case], implementation: str, device: torch.device, budget: Budget | None = None
 ) -> Iterator[Reading]:
-    """Times each row by both clocks; what cannot be captured, or does not serve the row, says so."""
+    """Times each row by both clocks. If a call cannot be captured or served, the reading's note says so."""
     for op_class, case in cases:
         row = Reading(op=op_class.ENTRY, case_id=case.case_id, implementation=implementation)
         try:
             with torch.cuda.device(device):
                 yield _reading(row, op_class, case, device, budget)
-        except Exception as error:  # an op may raise anything, and not every call can be captured
+        except Exception as error:  # user code may raise anything, and not every call can be captured
             torch.cuda.synchronize(device)
             yield dataclasses.replace(row, note=" ".join(errors.describe(error).split())[:200])
 
@@ -97,7 +97,7 @@ def _reading(
 
 
 def _replay_us(call: Callable[[], object]) -> float:
-    """Median time of a call, over replays of a graph of many. Microseconds."""
+    """Returns the median time per call in replays of a graph. Microseconds."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
