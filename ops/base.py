@@ -93,7 +93,7 @@ class BaseOp:
         super().__init_subclass__(**kwargs)
         _refuse_hidden_entry(cls)
         cls._generated = generated
-        cls.__call__ = cls.forward  # not by way of one more function, which every call would pay for
+        cls.__call__ = cls.forward  # type: ignore[method-assign]  # not by way of one more function, which every call would pay for
         cls._tensor_names = frozenset((*cls.INPUT_NAMES, *cls.CONSTANT_NAMES, *cls.OUTPUT_NAMES))
         owner = next(base for base in cls.__mro__ if "eval_roofline" in vars(base))
         if owner is not BaseOp and not vars(owner).get("_generated", False):
@@ -292,10 +292,11 @@ class BaseOp:
 
 def _refuse_hidden_entry(cls: type[BaseOp]) -> None:
     """Raises TypeError where the bases of a class belong to several entries and do not say whose the class is."""
-    entries = [
-        (base, next((one for one in base.__mro__ if vars(one).get("_generated")), None)) for base in cls.__bases__
+    entries: list[tuple[type, Any]] = [
+        (base, entry)
+        for base in cls.__bases__
+        for entry in [one for one in base.__mro__ if vars(one).get("_generated")][:1]
     ]
-    entries = [(base, entry) for base, entry in entries if entry is not None]
     if len({entry for _, entry in entries}) < 2:
         return
     (first, own), *others = entries

@@ -64,12 +64,12 @@ def is_sequence(value: object) -> bool:
 
 def is_int_sequence(value: object) -> bool:
     """A list or tuple of ints."""
-    return is_sequence(value) and all(is_int(item) for item in value)
+    return isinstance(value, (list, tuple)) and all(is_int(item) for item in value)
 
 
 def is_bool_sequence(value: object) -> bool:
     """A list or tuple of bools."""
-    return is_sequence(value) and all(isinstance(item, bool) for item in value)
+    return isinstance(value, (list, tuple)) and all(isinstance(item, bool) for item in value)
 
 
 def plain(value: Any) -> Any:
@@ -165,7 +165,9 @@ def call_device(
                 raise OpCallError(
                     f"{op}: input {name!r} is on {tensor.device}, but must be on the cpu, whatever the device of the call"
                 )
-        elif tensor.device != first and not (first.type == "meta" and tensor.device.type == "cpu"):
+        elif (
+            first is not None and tensor.device != first and not (first.type == "meta" and tensor.device.type == "cpu")
+        ):
             raise _device_error(op, name, tensor.device, first_name, first)
     return "cpu" if first is None else device_name(first)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tileops.ops.checked_call import CheckedCall
@@ -56,7 +56,7 @@ def implementation(name: str, when: When | None = None) -> Callable[[Callable[..
     return mark
 
 
-def marked(namespace: dict[str, Any]) -> list[Implementation]:
+def marked(namespace: Mapping[str, Any]) -> list[Implementation]:
     """Implementations marked in a class body, in the order they stand there."""
     return [getattr(value, _MARK) for value in namespace.values() if hasattr(value, _MARK)]
 

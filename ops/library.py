@@ -77,7 +77,7 @@ def _let_into_graphs() -> None:
 
 # TorchDynamo runs a function with this mark for real when it comes by it. What sets the mark, and what the function
 # calls, import TorchDynamo: seconds that a process which traces nothing should not pay when it imports ops.
-_let_into_graphs._dynamo_marked_constant = True
+_let_into_graphs._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def in_graph(handle: str, *tensors: torch.Tensor | None) -> Any:

@@ -177,7 +177,8 @@ class Spread:
 
 
 DRAWN = (Groups, Weights, Variances, Spread)
-Sample = tuple[float, float] | range | list[float] | Groups | Weights | Variances | Spread
+Listed = tuple[float, float] | range | list[float]
+Sample = Listed | Groups | Weights | Variances | Spread
 
 
 def _powers(shape: tuple[int, ...], between: tuple[float, float], stream: torch.Generator) -> torch.Tensor:

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import inspect
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -15,7 +15,7 @@ from tileops.manifest.language import generators
 from tileops.ops.cases import TensorCase, WorkloadCase
 from tileops.ops.dtypes import BY_NAME
 from tileops.ops.op import Op
-from tileops.ops.samples import DRAWN, Sample
+from tileops.ops.samples import DRAWN, Listed
 
 # Integer data without a generator carries no meaning beyond its range; small values keep products representable.
 _INT_LOW, _INT_HIGH = 0, 8
@@ -31,7 +31,7 @@ def construct(
       target: name of the implementation; None lets each call choose.
       device: where the case's calls will be.
     """
-    constants = _tensors(op_class, case, op_class.CONSTANT_NAMES, torch.device(device), 0)
+    constants: dict[str, Any] = _tensors(op_class, case, op_class.CONSTANT_NAMES, torch.device(device), 0)
     return op_class(**case.params, **constants, target=target)
 
 
@@ -85,21 +85,21 @@ def _build(
     samples = op_class.SAMPLES.get(tensor.name)
     if isinstance(samples, DRAWN):
         if dtype.is_floating_point:
-            return samples.draw(tensor.shape, dtype, stream, {**_defaults(op_class), **case.params}, variant)
+            return samples.draw(tensor.shape, dtype, stream, {**_defaults(op_class.__init__), **case.params}, variant)
     elif samples is not None:
         return _sampled(tensor.shape, dtype, device, stream, samples)
     return _random(tensor.shape, dtype, device, stream)
 
 
 @functools.cache
-def _defaults(op_class: type[Op]) -> Mapping[str, Any]:
-    """Parameters that an op takes when a row does not state them."""
-    signature = inspect.signature(op_class.__init__)
+def _defaults(init: Callable[..., Any]) -> Mapping[str, Any]:
+    """Returns the parameters that an op takes if a row does not state them."""
+    signature = inspect.signature(init)
     return {name: one.default for name, one in signature.parameters.items() if one.default is not one.empty}
 
 
 def _sampled(
-    shape: tuple[int, ...], dtype: torch.dtype, device: torch.device, stream: torch.Generator, samples: Sample
+    shape: tuple[int, ...], dtype: torch.dtype, device: torch.device, stream: torch.Generator, samples: Listed
 ) -> torch.Tensor:
     """Values of an op's `SAMPLES`; whole ones where the dtype has no others, and none that it does not have."""
     if isinstance(samples, list):

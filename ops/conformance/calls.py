@@ -41,6 +41,7 @@ class _CallCheck:
     def __init__(self, subject: Subject, no_price: str, findings: Findings) -> None:
         self._subject = subject
         self._no_price = no_price
+        assert subject.public is not None  # the caller checked
         self._class = subject.public
         self._findings = findings
         self._read_half: set[bool] = set()

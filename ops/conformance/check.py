@@ -107,6 +107,7 @@ def _func_problem(path: str) -> str:
 def _check_implementations(subject: Subject, findings: Findings) -> bool:
     """Checks that the implementations are there, in order, and take the call; returns False if a defect prevents calls."""
     entry, status = subject.entry, subject.generated.STATUS
+    assert subject.public is not None  # the caller checked
     implementations = subject.public.implementations()
     if not implementations:
         if status == "implemented":

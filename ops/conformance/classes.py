@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib
 import importlib.util
 import inspect
@@ -10,6 +11,7 @@ import pathlib
 import traceback
 import types
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from tileops.ops import catalogue
 from tileops.ops.conformance.findings import Findings, describe
@@ -64,16 +66,16 @@ def import_modules(generated_dir: str | None, plugins: Sequence[str], findings: 
     written: list[types.ModuleType] = []
     if generated_dir is not None:
         for path in catalogue.generated_files(generated_dir):
-            generated += _import(lambda path=path: catalogue.import_generated(path), str(path), findings)
+            generated += _import(functools.partial(catalogue.import_generated, path), str(path), findings)
     else:
         for family in importlib.import_module("tileops.ops.generated.families").FAMILIES:
             name = f"tileops.ops.generated.{family}"
-            generated += _import(lambda name=name: importlib.import_module(name), name, findings)
+            generated += _import(functools.partial(importlib.import_module, name), name, findings)
             name = f"tileops.ops.families.{family}"
             if importlib.util.find_spec(name) is not None:  # a spec-only family has none
-                written += _import(lambda name=name: importlib.import_module(name), name, findings)
+                written += _import(functools.partial(importlib.import_module, name), name, findings)
     for plugin in plugins:
-        written += _import(lambda plugin=plugin: catalogue.import_plugin(plugin), plugin, findings)
+        written += _import(functools.partial(catalogue.import_plugin, plugin), plugin, findings)
     return Modules(generated=tuple(generated), written=tuple(written))
 
 
@@ -93,8 +95,8 @@ def _raised_at(error: BaseException) -> str:
     return f"{_relative(frames[-1].filename)}:{frames[-1].lineno}" if frames else ""
 
 
-def place_of(thing: object) -> str:
-    """Returns the `file:line` of a class or function, relative to the project; "" if Python does not know it."""
+def place_of(thing: Any) -> str:
+    """`file:line` of a class or function, relative to the project; "" where Python does not know."""
     try:
         file, (_, line) = inspect.getsourcefile(thing), inspect.getsourcelines(thing)
     except (OSError, TypeError):  # made by exec or in C: there is no line to show

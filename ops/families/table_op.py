@@ -63,11 +63,13 @@ class TableOp(Op):
 
         record = call.outputs["output"]
         is_in_place = call.params.get("inplace", False)  # then the one operand is the output
-        out = inputs[0] if is_in_place else torch.empty(record.shape, dtype=BY_NAME[record.dtype], device=call.device)
+        given = [one for one in inputs if one is not None]
+        out = given[0] if is_in_place else torch.empty(record.shape, dtype=BY_NAME[record.dtype], device=call.device)
         how = _launch(call)
+        assert how is not None  # `when` asked
         as_number = float if how.compute == torch.float32 else int
         numbers = [as_number(one) for one in TABLE[self.ENTRY].numbers(call.params, out.dtype)]
-        operands = TABLE[self.ENTRY].views([one for one in inputs if one is not None])
+        operands = TABLE[self.ENTRY].views(given)
         return kernels.apply(how.function, operands, numbers, how.meeting, how.compute, out)
 
     def roof_key(self) -> str:

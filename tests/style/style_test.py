@@ -16,7 +16,7 @@ RUNFILES = pathlib.Path.cwd()
 # Runfiles are links to the files of the checkout.
 CHECKOUT = (RUNFILES / "pyproject.toml").resolve().parent
 
-TYPED = ("tileops.manifest", "tileops.codegen", "tileops.perf", "tileops.audit")
+TYPED = ("tileops.manifest", "tileops.codegen", "tileops.perf", "tileops.audit", "tileops.ops")
 
 
 def run(*command: str, **variables: str) -> None:

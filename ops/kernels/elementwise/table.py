@@ -100,18 +100,21 @@ def launch(
       result: dtype of the output.
       scalars: names of the inputs without axes.
     """
+    function: str | None
     common = meeting({name: dtype for name, dtype in operands.items() if name not in formula.masks}, scalars)
     integer = chosen(formula.integer, params, operands)
     if common in _FLOATS or (common in _INTEGERS and integer == ""):
         compute, shared = torch.float32, common if common in _FLOATS else torch.float32
         function = chosen(formula.scalar, params, operands)
-        if result.itemsize == 2 and function in HALF:
+        if result.itemsize == 2 and function is not None and function in HALF:
             function += "_half"
     elif common in _INTEGERS and integer is not None:
         compute = torch.int64 if common == torch.int64 else torch.int32
         shared = torch.int32 if common == torch.bool else common
         function = formula.boolean if formula.boolean and common == torch.bool else integer
     else:  # float64 among others, for which the numbers of a call would have to reach the kernel as such
+        return None
+    if function is None:
         return None
     return Launch(function, tuple(torch.bool if name in formula.masks else shared for name in operands), compute)
 
@@ -301,7 +304,7 @@ def _bounds(params: Params, dtype: torch.dtype) -> Sequence[float]:
 
 
 def _clamp(params: Params, inputs: Sequence[str]) -> str:
-    return {("min",): "maximum", ("max",): "minimum"}.get(tuple(inputs[1:]), "clip")
+    return {"min": "maximum", "max": "minimum"}.get("".join(inputs[1:]), "clip")
 
 
 def _slope_by_channel(inputs: list[torch.Tensor]) -> list[torch.Tensor]:

@@ -206,7 +206,7 @@ def permute(
     """
     hidden, topk_ids = hidden.contiguous(), topk_ids.contiguous()
     mapped = expert_map is not None
-    expert_map = expert_map.contiguous() if mapped else topk_ids
+    expert_map = topk_ids if expert_map is None else expert_map.contiguous()
     (tokens, slots), width = topk_ids.shape, hidden.shape[1]
     pairs = tokens * slots
     perm = hidden.new_empty((pairs, width))
