@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from tileops.perf.calibration import model
 
@@ -89,16 +90,7 @@ def bandwidth(device: Device, theoretical_bytes_per_s: float, effort: Effort) ->
     quantities = []
     for mix in model.ARRAYS_MOVED:
         sweep = [
-            model.BandwidthTrial(
-                mix=mix,
-                array_bytes=sweep_size,
-                width=width,
-                block=block,
-                unroll=unroll,
-                streaming=streaming,
-                waves=waves,
-            )
-            for width, waves, streaming, unroll, block in _variants(effort.quick)
+            model.BandwidthTrial(mix=mix, array_bytes=sweep_size, **variant) for variant in _variants(effort.quick)
         ]
         cross_check = None
         if mix == "COPY":
@@ -121,17 +113,18 @@ def bandwidth(device: Device, theoretical_bytes_per_s: float, effort: Effort) ->
     return quantities
 
 
-def _variants(quick: bool) -> list[tuple[int, int, bool, int, int]]:
-    """Returns (width, waves, streaming, unroll, block), the likeliest first."""
+def _variants(quick: bool) -> list[dict[str, Any]]:
+    """Returns the kernel's fields of a trial per variant, the likeliest first."""
+    names = ("width", "waves", "streaming", "unroll", "block")
     if quick:
         wide = itertools.product((16,), (0,), (False,), (1, 4, 8), (256, 1024))
         narrow = itertools.product((8, 4), (0,), (False,), (4,), (256,))
-        return [*wide, *narrow]
+        return [dict(zip(names, variant)) for variant in (*wide, *narrow)]
     one_shot = itertools.product((16,), (0,), (False, True), (1, 4, 8, 2), (256, 1024, 512, 128))
     # Fewer bytes per access, as many in flight.
     narrow = itertools.product((8, 4), (0,), (False,), (2, 4, 8), (256, 1024))
     striding = itertools.product((16,), (1, 4), (False, True), (4, 8), (256, 512))
-    return [*one_shot, *narrow, *striding]
+    return [dict(zip(names, variant)) for variant in (*one_shot, *narrow, *striding)]
 
 
 def _array_sizes(device: Device) -> list[int]:

@@ -1,8 +1,8 @@
 """What a device did, and for which call: attribution, device-busy time and the sequence check. No torch, no GPU.
 
-Work is told apart by who launched it, never by what it is called: a host range holds the launches that began inside it,
-and a launch holds the activities that carry its correlation id. A fill that an op runs and the fill that flushes the
-cache launch the same kernel; only their ranges differ.
+Work is attributed by who launched it, never by its name: a host range owns the launches that began inside it, and a
+launch owns the activities with its correlation id. A fill that an op runs and the fill that flushes the cache launch
+the same kernel; only their ranges differ.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class ClockError(RuntimeError):
 
 
 class Kind(enum.Enum):
-    """What kind of device work an activity is."""
+    """The kind of device work of an activity."""
 
     KERNEL = "kernel"
     MEMCPY = "memcpy"
@@ -50,8 +50,8 @@ class Launch:
     """A host call that starts device work: a kernel, copy, fill or graph launch through runtime or driver.
 
     Attributes:
-      name: the function's; for messages and to tell launches of kernels from other calls.
-      correlation: what its activities carry.
+      name: the function's; for messages, and to tell launches of kernels from other calls.
+      correlation: the id that its activities carry.
       start_ns, end_ns: when the host entered and left it. Nanoseconds.
       thread: the host thread that made it.
     """
@@ -72,7 +72,7 @@ class Range:
       start_ns, end_ns: on the host, in the trace's clock. Nanoseconds.
       thread: the host thread that opened it.
       any_thread: whether launches of other threads in this stretch belong to it. True for a timed call (the op may work
-        in threads), false for the harness's own ranges: what another thread launches there is nobody's, hence an error.
+        in threads), false for the harness's own ranges: a launch of another thread there has no owner, which is an error.
     """
 
     name: str
@@ -84,7 +84,7 @@ class Range:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Trace:
-    """Everything that one profiler session saw.
+    """Everything that one profiler session recorded.
 
     Attributes:
       ranges, launches, activities: in no order.
@@ -112,7 +112,7 @@ def launches_by_id(trace: Trace) -> dict[int, Launch]:
 
 
 def attribute(trace: Trace) -> dict[str, tuple[Activity, ...]]:
-    """Activities of each range by range name, in launch order; ranges that launched nothing hold an empty tuple.
+    """Returns the activities of each range by name, in launch order; an empty tuple for a range without launches.
 
     Within one launch (a graph's nodes) the order is by name, then start: the graph is one thing that the host launched,
     and how its branches interleave is no difference between two calls.
@@ -152,9 +152,10 @@ def attribute(trace: Trace) -> dict[str, tuple[Activity, ...]]:
 
 
 def busy_ns(activities: Iterable[Activity]) -> int:
-    """Device-busy time: the length of the union of the activities' intervals. Nanoseconds.
+    """Returns the device-busy time: the length of the union of the activities' intervals. Nanoseconds.
 
-    Streams that overlap count once; gaps, which are host time, count nothing.
+    An example: kernels from 0 to 5 us and from 3 to 7 us on two streams, then one from 9 to 10 us, make 8 us. Overlap
+    counts once; gaps, which are host time, do not count.
     """
     total, open_start, open_end = 0, 0, None
     for start, end in sorted((found.start_ns, found.end_ns) for found in activities):
@@ -167,12 +168,12 @@ def busy_ns(activities: Iterable[Activity]) -> int:
 
 
 def signature(activities: Sequence[Activity]) -> Signature:
-    """What `check_signature` compares between calls."""
+    """Returns what `check_signature` compares between calls."""
     return tuple((found.kind.value, found.name) for found in activities)
 
 
 def check_signature(expected: Signature, found: Signature, which: str) -> None:
-    """Compare a measured call with what discovery saw.
+    """Compares a measured call with what discovery saw.
 
     Args:
       expected: the sequence that discovery settled on.

@@ -1,4 +1,9 @@
-"""A cold last-level cache before a measured call."""
+"""Empties the last-level cache before a measured call: the flush.
+
+An example: an addition reads two lines for each line that it writes, so a third of its lines are written. Flush.MATCHED
+sweeps a buffer of several times the cache in the same shares. The cache then holds no data of the call, and a third of
+its lines have to be written back to memory when the call needs their place.
+"""
 
 from __future__ import annotations
 
@@ -47,8 +52,8 @@ class ColdCache:
     def __init__(self, device: torch.device, flush: Flush, written_share: float | None = None) -> None:
         """Allocates the buffer on a CUDA `device`; nothing is allocated for Flush.NONE.
 
-        `written_share` is the share of written lines that Flush.MATCHED is to leave; it leaves the nearest that whole
-        numbers of reads for each write, or of writes for each read, make.
+        `written_share` is the share of written lines that Flush.MATCHED leaves: the nearest possible with whole numbers of
+        reads per write, or of writes per read.
         """
         self.flush = flush
         self.buffer_bytes = 0
@@ -73,14 +78,15 @@ class ColdCache:
 
 
 def cache_bytes(device: torch.device) -> int:
-    """Returns the size of a CUDA device's last-level cache, or what it surely has no more than. Bytes."""
+    """Returns the size of a CUDA device's last-level cache, or an upper bound of it. Bytes."""
     return getattr(torch.cuda.get_device_properties(device), "L2_cache_size", 0) or _UNREPORTED_L2_BYTES
 
 
 def shares(written_share: float) -> tuple[int, int]:
-    """(reads, writes) of a sweep, one of them at most 1, for a share of writes from 0 to 1.
+    """Returns (reads, writes) of a sweep, one of them at most 1, for a share of writes from 0 to 1.
 
-    What lies between two kinds of sweep gets the one that leaves more written lines, which does not flatter.
+    Between two possible sweeps it returns the one with more writes, which never makes a time too short. An example: 1/3
+    gives (2, 1).
     """
     if not 0 <= written_share <= 1:
         raise ValueError(f"written_share is {written_share}, and a share is from 0 to 1")
@@ -97,7 +103,7 @@ def shares(written_share: float) -> tuple[int, int]:
 def _sweep(buffer: torch.Tensor, reads: int, writes: int) -> Callable[[], object]:
     """Returns a function that goes through the buffer [int32] once and reads and writes in these shares.
 
-    Elementwise kernels do, as they read and write side by side: what a reduction leaves in the cache is another mix.
+    It uses elementwise kernels, which read and write side by side. A reduction would leave another mix in the cache.
     """
     if not reads:
         return lambda: buffer.add_(1)

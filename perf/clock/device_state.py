@@ -1,4 +1,4 @@
-"""What a GPU's sensors read, through NVML. Nothing on the device is changed."""
+"""Reads a GPU's sensors through NVML. Changes nothing on the device."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class _ProcessInfo(ctypes.Structure):
 
 
 def read(device: torch.device) -> DeviceReading:
-    """The sensors of a CUDA device now; values that the driver does not report (or all, without NVML) are absent."""
+    """Returns the sensors of a CUDA device. Values that the driver does not report (or all, without NVML) are absent."""
     library = _library()
     handle = _handle(library, device)
     if handle is None:
@@ -55,7 +55,7 @@ def read(device: torch.device) -> DeviceReading:
 
 
 def driver_version() -> str:
-    """Version of the NVIDIA driver; "" without one."""
+    """Returns the version of the NVIDIA driver; "" if there is none."""
     library = _library()
     text = ctypes.create_string_buffer(96)
     if library is None or library.nvmlSystemGetDriverVersion(text, ctypes.c_uint(len(text))) != 0:
@@ -72,7 +72,7 @@ def _library() -> Any:
 
 
 def _handle(library: Any, device: torch.device) -> ctypes.c_void_p | None:
-    """By UUID: the numbering of NVML ignores CUDA_VISIBLE_DEVICES."""
+    """Returns NVML's handle, by UUID: the numbering of NVML ignores CUDA_VISIBLE_DEVICES."""
     if library is None:
         return None
     uuid = f"GPU-{torch.cuda.get_device_properties(device).uuid}"

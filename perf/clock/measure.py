@@ -1,21 +1,21 @@
-"""Time one call: `measure(call, ...) -> Measurement`. Bench and calibration share it, so they share its clock.
+"""Times one call: `measure(call, ...) -> Measurement`. Bench and calibration both use this clock.
 
     from tileops.perf.clock.measure import measure
     from tileops.perf.clock.measurement import Budget, Flush
 
     found = measure(lambda: torch.add(a, b, out=c), device="cuda:0")
-    found.source            # TimingSource.CUPTI, or CUDA_EVENTS / HOST_CLOCK, which are not to be priced
+    found.source            # TimingSource.CUPTI, or CUDA_EVENTS / HOST_CLOCK, which must not be priced
     found.device_busy_ns    # median device-busy time of a call: the union of its kernels, copies and fills
-    found.sample_ns         # every sample, for who wants the fastest or a longer series
+    found.sample_ns         # every sample
 
-What happens, for each call: `prepare()`; the flush; a device-wide wait; **the window opens**; `call()`; a device-wide
-wait; **the window closes**; `inspect(result)`. Preparation, flush and inspection may launch what they like on the
-device: it is theirs by launch, never the call's. First calls are made for the warm-up budget (compilation and
-autotuning happen there), then recorded in short discovery sessions until two consecutive calls run the same device
-work, and then one session takes the samples, each of which must run exactly that work.
+Per call: `prepare()`; the flush; a device-wide wait; **the window opens**; `call()`; a device-wide wait; **the window
+closes**; `inspect(result)`. Preparation, flush and inspection may launch device work: it is theirs by launch, never the
+call's. The first calls use the warm-up budget (compilation and autotuning happen there). Then calls are recorded in
+short discovery sessions until two consecutive calls run the same device work. At last one session takes the samples,
+each of which must run exactly that work.
 
-A mark, a kernel of the clock's own, follows each call on its stream: what lies between call and mark and is explained
-by nothing is an error (timeline.py). Some calls more, at random places, wait behind a gate and give no sample.
+A mark, a kernel of the clock's own, follows each call on its stream: device time between call and mark that nothing
+explains is an error (timeline.py). Some more calls, at random places, wait behind a gate and give no sample.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def measure(
     """Times `call` on `device`.
 
     Args:
-      call: what is timed; its result is handed to `inspect` and dropped.
+      call: the timed call; its result goes to `inspect` and is dropped.
       device: "cuda", "cuda:N" or "cpu". Must be the device that the call works on.
       prepare: runs before each call, outside the window: new inputs, restoring what an in-place call wrote.
       inspect: runs after each sampled call, outside the window, with what the call returned.
@@ -76,7 +76,7 @@ def measure(
 
     Returns:
       The measurement. Its `source` says which clock: CUPTI on a GPU whose profiler reports device work, CUDA_EVENTS
-      where it reports none at all, HOST_CLOCK on a CPU.
+      if it reports none at all, HOST_CLOCK on a CPU.
 
     Raises:
       ClockError: the call ran no device work, its device work differs from call to call, or some of it cannot be
@@ -177,7 +177,7 @@ def _flushed(cache: ColdCache) -> dict[str, Any]:
 
 
 def _warm_up(steps: _Steps, budget: Budget, cache: ColdCache) -> int:
-    """Calls made, outside any profiler session, until the budget is used up."""
+    """Makes calls outside any profiler session until the budget is used up; returns their count."""
     deadline = _now_ns() + int(budget.warmup_s * 1e9)
     calls = 0
     while calls < MIN_WARMUP or _now_ns() < deadline:
@@ -191,7 +191,7 @@ def _warm_up(steps: _Steps, budget: Budget, cache: ColdCache) -> int:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Batch:
-    """What one profiler session saw.
+    """What one profiler session recorded.
 
     Attributes:
       calls: device work of each call, in launch order.
@@ -262,9 +262,9 @@ def _batch(steps: _Steps, cache: ColdCache, gates: Sequence[int]) -> _Batch:
 
 
 def _with_events(steps: _Steps, cache: ColdCache, count: int) -> tuple[list[float], list[float]]:
-    """Times between events and wall times of `count` calls, where no device work is reported. Nanoseconds.
+    """Returns times between events and wall times of `count` calls, if no device work is reported. Nanoseconds.
 
-    Launch overhead is in these times, and their label says so.
+    These times include launch overhead, as their source says.
     """
     between, wall = [], []
     before, after = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)

@@ -1,4 +1,4 @@
-"""What a measurement is made of: the clock it comes from, its budget, its result. No torch, no GPU."""
+"""The types of a measurement: its clock, its budget, its result. No torch, no GPU."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import enum
 
 
 class TimingSource(enum.Enum):
-    """The clock that a time comes from; names as in the run file. Only CUPTI times are priced."""
+    """The clock of a time; names as in the run file. Only CUPTI times are priced."""
 
     CUPTI = "TIMING_SOURCE_CUPTI"
     CUDA_EVENTS = "TIMING_SOURCE_CUDA_EVENTS"
@@ -15,12 +15,12 @@ class TimingSource(enum.Enum):
 
 
 class Flush(enum.Enum):
-    """How the last-level cache is emptied of a call's data before each measured call; names as in the run file.
+    """How the cache is emptied of a call's data before each measured call; names as in the run file.
 
-    DIRTY leaves written lines of a foreign buffer in the cache: whatever the call brings in pushes them out to memory.
-    CLEAN leaves lines that were read: nothing has to be written back for the call's sake.
-    MATCHED leaves as large a share of written lines as the call itself leaves, so that what it pushes out for others is
-    what others would push out for it.
+    DIRTY leaves written lines of a foreign buffer: each line that the call brings in first writes one back to memory.
+    CLEAN leaves lines that were read: the call writes back none.
+    MATCHED leaves the share of written lines that the call itself leaves: the call writes back as many lines of others
+    as a later call writes back for it.
     """
 
     NONE = "CACHE_FLUSH_NONE"
@@ -31,7 +31,7 @@ class Flush(enum.Enum):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Budget:
-    """How long a row may take. Times are of the host and cover preparation and flushes too.
+    """How long a row may take, in host time. Preparation and flushes count too.
 
     Attributes:
       warmup_s: calls are made for this long (at least `MIN_WARMUP` of them) before anything is recorded. Seconds.
@@ -45,7 +45,7 @@ class Budget:
     max_samples: int = 200
 
     def samples(self, seconds_per_call: float) -> int:
-        """How many calls fit, within the two bounds."""
+        """Returns how many calls fit, within the two bounds."""
         fitting = self.max_samples if seconds_per_call <= 0 else int(self.measure_s / seconds_per_call)
         return max(self.min_samples, min(self.max_samples, fitting))
 
@@ -56,7 +56,7 @@ MIN_WARMUP = 2
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class DeviceReading:
-    """One reading of a device's sensors; None where the driver does not report the value.
+    """One reading of a device's sensors; None if the driver does not report the value.
 
     Attributes:
       sm_clock_mhz, memory_clock_mhz: MHz.
@@ -88,15 +88,15 @@ class Measurement:
         as device-busy time, and what the harness copies is outside the window. Nanoseconds.
       wall_ns: median host time from the call's start to the end of its device work. Nanoseconds.
       samples: measured calls. A count.
-      activities: device activities of one call; 0 where the clock does not see them. A count.
+      activities: device activities of one call; 0 if the clock does not see them. A count.
       sample_ns: device-busy time of each measured call, in order. Nanoseconds.
       warmup_calls: calls made before the first measured one. A count.
-      activity_names: what one call ran on the device, in launch order.
-      doubts: why the median should not be trusted (bimodal, drifting); empty where nothing speaks against it.
-      flush: what was done before each measured call.
+      activity_names: names of one call's device work, in launch order.
+      doubts: why the median should not be trusted (bimodal, drifting); empty if it can be.
+      flush: the flush before each measured call.
       flush_bytes: size of the buffer that the flush touched. Bytes.
       input_sets: sets of inputs that the calls took in turn; 1 for the same storage each time. A count.
-      rotation_ns: median device-busy time of the call over sets of inputs in turn; None where that was not measured.
+      rotation_ns: median device-busy time of the call over sets of inputs in turn; None if it was not measured.
         Nanoseconds.
       written_share: of a MATCHED flush, the share of the lines it left that were written; from 0 to 1, else None.
       start, end: the device's sensors before and after; None on a CPU.

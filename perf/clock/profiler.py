@@ -1,7 +1,7 @@
 """One profiler session around a batch of calls: torch's events as a `Trace`, and the ranges that own launches.
 
-The profiler is asked for host and device activities both: without the host's, launches and with them the ownership of
-device work are unknown.
+The profiler records host and device activities: without the host's, launches are unknown, and so is who launched the
+device work.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _FLUSH = "Buffer Flush"
 
 
 class Session:
-    """Ranges of one profiler session and, once it has ended, its trace."""
+    """The ranges of one profiler session and, after it has ended, its trace."""
 
     def __init__(self) -> None:
-        """Nothing is recorded before `recording` is entered."""
+        """Records nothing yet; `recording` does."""
         # An op may name ranges too; it cannot guess this session's.
         self._prefix = f"tileops.{secrets.token_hex(8)}."
         self._any_thread: dict[str, bool] = {}
@@ -38,7 +38,7 @@ class Session:
 
     @contextlib.contextmanager
     def recording(self) -> Iterator[None]:
-        """Record host and device activities while the block runs; device work in flight at its end is waited for."""
+        """Records host and device activities during the block, and waits for device work at its end."""
         # Not torch.profiler's, which is this with schedules and loads torch.compile: seconds of a new process.
         self._profile = profile(use_device="cuda", use_kineto=True)
         with self._profile:
@@ -46,12 +46,12 @@ class Session:
             _synchronize()
 
     def range(self, name: str, any_thread: bool = False) -> Any:
-        """A context manager: launches inside it belong to `name`, of all threads or of this one alone."""
+        """Returns a context in which launches belong to `name`: those of all threads, or of this thread only."""
         self._any_thread[name] = any_thread
         return record_function(self._prefix + name)
 
     def trace(self) -> Trace:
-        """What the session recorded."""
+        """Returns what the session recorded."""
         ranges, launches, activities, flushes_ns = [], [], [], []
         for event in self._profile.kineto_results.events():
             name = event.name()
@@ -97,7 +97,7 @@ class Session:
 
 
 def record(calls: int, step: Callable[[Session, int], None]) -> Trace:
-    """The trace of `calls` steps, each of which opens the ranges it needs: `step(session, index)`."""
+    """Returns the trace of `calls` steps `step(session, index)`, each of which opens its own ranges."""
     session = Session()
     with session.recording():
         for index in range(calls):
@@ -106,7 +106,7 @@ def record(calls: int, step: Callable[[Session, int], None]) -> Trace:
 
 
 def _kind(name: str) -> Kind:
-    """Kind by the name that the profiler itself gives to copies and fills ("Memcpy DtoD (...)", "Memset (Device)")."""
+    """Returns the kind by the profiler's names of copies and fills ("Memcpy DtoD (...)", "Memset (Device)")."""
     if name.startswith("Memcpy "):
         return Kind.MEMCPY
     return Kind.MEMSET if name.startswith("Memset ") else Kind.KERNEL

@@ -1,4 +1,4 @@
-"""Statistics of one row's samples, and what makes a row's median untrustworthy."""
+"""Statistics of one row's samples, and reasons to doubt their median."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Summary:
     Attributes:
       median, p10, p90: linear between the two nearest samples.
       count: number of samples.
-      doubts: why the median should not be trusted; empty where nothing speaks against it.
+      doubts: why the median should not be trusted; empty if it can be.
     """
 
     median: float
@@ -36,7 +36,7 @@ class Summary:
 
 
 def summarize(samples: Sequence[float]) -> Summary:
-    """Summary of samples in the order they were taken. Nanoseconds.
+    """Returns the summary of samples, given in the order they were taken. Nanoseconds.
 
     Raises:
       ValueError: there is no sample, or one is not a finite non-negative number.
@@ -64,7 +64,7 @@ def summarize(samples: Sequence[float]) -> Summary:
 
 
 def quantile(ordered: Sequence[float], fraction: float) -> float:
-    """The `fraction` quantile of sorted samples, linear between the two nearest."""
+    """Returns the `fraction` quantile of sorted samples, linear between the two nearest."""
     at = fraction * (len(ordered) - 1)
     low = math.floor(at)
     high = min(low + 1, len(ordered) - 1)
@@ -76,7 +76,7 @@ def _median(samples: Sequence[float]) -> float:
 
 
 def _modes(ordered: Sequence[float], median: float) -> tuple[float, float] | None:
-    """Medians of the two modes, where the widest gap between neighbours parts the samples into two of them."""
+    """Returns the medians of two modes if the widest gap between sorted neighbours separates two modes."""
     fewest = max(2, math.ceil(_MODE_SHARE * len(ordered)))
     splits = range(fewest, len(ordered) - fewest + 1)
     widest = max(splits, key=lambda at: ordered[at] - ordered[at - 1], default=None)

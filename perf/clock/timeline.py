@@ -1,9 +1,9 @@
-"""Whether the device did more for a call than the profiler reports: the call's span and what explains it. No torch.
+"""Finds device work that the profiler does not report, by the span of a call and what explains it. No torch.
 
-Two marks enclose a call on the device: the moment from which it was idle or a kernel of the clock's own ended, and the
-start of a kernel that the clock launches behind the call on the same stream. Between them lie the call's activities and
-gaps. The host explains a gap up to the moment at which it had launched what comes next; the device takes a microsecond
-or two to start that. Anything beyond is work without a record.
+Two marks enclose a call on the device. The first is the moment from which the device was idle, or the end of a kernel
+of the clock's own. The second is the start of a kernel that the clock launches behind the call on the same stream.
+Between them lie the call's activities and gaps. The host explains a gap up to the moment at which it had launched what
+comes next; the device takes a microsecond or two to start that. Anything beyond is work without a record.
 
 Worked example on an H200: a kernel of 8.9 us launches another kernel on the device, and CUPTI reports the first alone.
 The closing mark starts 55.8 us after the reported end, though the host had launched the mark long before. The device
@@ -72,12 +72,12 @@ class Span:
 
     @property
     def unexplained_ns(self) -> float:
-        """Returns what nothing explains; 0 or more."""
+        """Returns the device time that nothing explains; 0 or more."""
         return self.total_ns - self.busy_ns - self.host_ns - self.device_ns
 
     @property
     def bound_ns(self) -> float:
-        """Returns how much may be unexplained."""
+        """Returns how much unexplained time passes."""
         return _BOUND_NS + _BOUND_EACH_NS * self.activities
 
 
@@ -166,7 +166,7 @@ def spans(trace: Trace, owned: Mapping[str, Sequence[Activity]], calls: Sequence
 
 
 def check(found: Sequence[Span], which: str) -> None:
-    """Compare what the device did with what explains it, over calls of one kind.
+    """Compares what the device did with what explains it, over calls of one kind.
 
     Args:
       found: spans of the calls.
@@ -204,7 +204,7 @@ def _waited_ns(begin_ns: int, end_ns: int, waits: Sequence[Launch]) -> int:
 
 
 def _usual_ns(before: Activity | None, found: Activity) -> int:
-    """What the device may take between two activities; `before` is None after a gate or a wait."""
+    """Returns what the device may take between two activities; `before` is None after a gate or a wait."""
     pair = [one for one in (before, found) if one is not None]
     if any(one.kind is Kind.MEMCPY and _HOST_COPY.match(one.name) for one in pair):
         return _HOST_COPY_NS

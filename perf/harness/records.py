@@ -29,6 +29,12 @@ _PRICING = frozenset({"eval_roofline", "eval_roofline_read_bytes", "roofline_dat
 # Data terms are int64 in a run file. checks.price has the limit of a price.
 _TERM_LIMIT = 2**63
 
+# Fields that a Measurement and a run file's Timing have in common.
+_TIMES = (
+    *("device_busy_ns", "device_busy_p10_ns", "device_busy_p90_ns", "excluded_copy_ns", "wall_ns", "samples"),
+    *("activities", "warmup_calls"),
+)
+
 # The comment of generated code that names the formula of the lines below it.
 _FORMULA = re.compile(r"\s*# (\S+\.yaml:\d+: \w+)\s*$")
 
@@ -131,26 +137,19 @@ def set_measurement(record: benchmark_pb2.BenchmarkRecord, found: Measurement) -
     """Copies a measurement into the record's timing and device state."""
     timing = record.timing
     timing.source = benchmark_pb2.TimingSource.Value(found.source.value)
-    timing.device_busy_ns = found.device_busy_ns
-    timing.device_busy_p10_ns = found.device_busy_p10_ns
-    timing.device_busy_p90_ns = found.device_busy_p90_ns
-    timing.excluded_copy_ns = found.excluded_copy_ns
-    timing.wall_ns = found.wall_ns
-    timing.samples = found.samples
-    timing.activities = found.activities
-    timing.warmup_calls = found.warmup_calls
+    for name in _TIMES:
+        setattr(timing, name, getattr(found, name))
     timing.sample_ns.extend(found.sample_ns)
     if found.start is not None and found.end is not None:
-        state = record.device_state
-        _set_reading(state.start, found.start)
-        _set_reading(state.end, found.end)
-        state.cache_preparation.flush = benchmark_pb2.CacheFlush.Value(found.flush.value)
-        state.cache_preparation.flush_bytes = found.flush_bytes
+        _set_reading(record.device_state.start, found.start)
+        _set_reading(record.device_state.end, found.end)
+        cache = record.device_state.cache_preparation
+        cache.flush = benchmark_pb2.CacheFlush.Value(found.flush.value)
+        cache.flush_bytes, cache.input_sets = found.flush_bytes, found.input_sets
         if found.written_share is not None:
-            state.cache_preparation.written_share = found.written_share
+            cache.written_share = found.written_share
         if found.rotation_ns is not None:
-            state.cache_preparation.rotation_busy_ns = found.rotation_ns
-        state.cache_preparation.input_sets = found.input_sets
+            cache.rotation_busy_ns = found.rotation_ns
 
 
 def refuse_impossible_time(record: benchmark_pb2.BenchmarkRecord) -> None:

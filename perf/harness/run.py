@@ -11,7 +11,6 @@ import collections
 import dataclasses
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from typing import Generic, Protocol, TypeVar
 
 from tileops.perf.harness import pool as bench_pool
 from tileops.perf.harness import records
@@ -122,32 +121,21 @@ def _outcome(unit: Unit, worker: Worker) -> Record | None:
 # ---- the queue
 
 
-class Queued(Protocol):
-    """One implementation on one row."""
-
-    @property
-    def key(self) -> tuple[str, str, str]:
-        """Op, case and implementation."""
-
-
-AnyUnit = TypeVar("AnyUnit", bound=Queued)
-
-
-class Queue(Generic[AnyUnit]):
+class Queue:
     """Units by op and row, in the given order."""
 
-    def __init__(self, units: Iterable[AnyUnit]) -> None:
+    def __init__(self, units: Iterable[Unit]) -> None:
         """Groups the units."""
-        rows: dict[str, dict[str, collections.deque[AnyUnit]]] = {}
+        rows: dict[str, dict[str, collections.deque[Unit]]] = {}
         for unit in units:
             op, case_id, _ = unit.key
             rows.setdefault(op, {}).setdefault(case_id, collections.deque()).append(unit)
         self._left = {op: collections.deque(of_op.values()) for op, of_op in rows.items()}
         self._begun: set[str] = set()
         self._op_of: dict[Hashable, str] = {}
-        self._row_of: dict[Hashable, collections.deque[AnyUnit]] = {}
+        self._row_of: dict[Hashable, collections.deque[Unit]] = {}
 
-    def take(self, worker: Hashable) -> tuple[AnyUnit, bool] | None:
+    def take(self, worker: Hashable) -> tuple[Unit, bool] | None:
         """Returns the worker's next unit, and whether its op differs from the last unit's; None if nothing is left."""
         is_other_op = False
         if not self._row_of.get(worker):
@@ -165,7 +153,5 @@ class Queue(Generic[AnyUnit]):
         if begun is not None and self._left.get(begun):
             return begun
         fresh = next((op for op in self._left if op not in self._begun), None)
-        if fresh is not None:
-            return fresh
-        op = max(self._left, key=lambda op: len(self._left[op]), default=None)
-        return op if op is not None and self._left[op] else None
+        op = fresh or max(self._left, key=lambda op: len(self._left[op]), default="")
+        return op if self._left.get(op) else None

@@ -163,7 +163,7 @@ def test_two_plugins_may_not_register_one_name(tmp_path, bench, mine):
         "mine.ScaleFwdOp.register('mine', lambda op, call, x: x)\n"
     )
     found = bench(*FLAGS, "--plugin=mine.py", "--plugin=other.py")
-    _refused(found, "other.py: its implementation 'mine' of ScaleFwdOp", f"in {mine}; a record could be of either")
+    _refused(found, "other.py: its implementation 'mine' of ScaleFwdOp", f"of {mine}, so a record could be of either")
 
 
 @pytest.mark.parametrize("name", ["all", "a,b"])

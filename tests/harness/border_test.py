@@ -35,7 +35,10 @@ def _noted(tensor, **attributes):
     [
         (lambda: _noted(torch.ones(3), clone=print), r"output 'output' .* hide a tensor's own \(clone\)"),
         (lambda: _noted(torch.ones(3), ne=1, detach=2, mine=3), r"that hide a tensor's own \(detach, ne\)"),
-        (lambda: torch.nn.Parameter(torch.ones(3)), "is a Parameter, which belongs to a module .* return its detach"),
+        (
+            lambda: torch.nn.Parameter(torch.ones(3)),
+            "is a Parameter, which belongs to a module .* a plain tensor, its detach",
+        ),
         (lambda: torch.ones(3).as_subclass(type("Own", (torch.Tensor,), {})), "is a Own, which may compute"),
     ],
 )

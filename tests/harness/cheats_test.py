@@ -94,7 +94,7 @@ def test_an_op_that_is_not_defined_for_both_signs_gets_values_of_one():
 
 def test_a_reference_that_is_finite_for_neither_is_an_error():
     record = run("roots", "ScaleFwdOp", "middle", "torch")
-    assert record.status == benchmark_pb2.STATUS_ERROR and "is NaN throughout on the row's own inputs" in record.message
+    assert record.status == benchmark_pb2.STATUS_ERROR and "is all NaN on the row's own inputs" in record.message
 
 
 def _in_place(function):

@@ -53,7 +53,7 @@ def test_a_plugin_may_not_take_the_name_of_an_implementation_that_the_op_has(tmp
     assert (status, out) == (2, "") and len(err.splitlines()) == 1, err
     assert f"--plugin={path}: its implementation" in err
     assert "of RMSNormFwdOp has the name of an implementation of the op" in err
-    assert "give one of them another name" in err
+    assert "rename one of them" in err
 
 
 def test_a_plugin_may_not_bring_a_class_whose_reference_is_another(tmp_path, project):
@@ -121,7 +121,7 @@ def test_a_plugin_that_registers_nothing_is_named_and_goes_along(tmp_path, proje
     assert f"--plugin={path}: registers no implementation of an op of this run" in line
     status, _, err = project("--list", *OP, "--plugin=forgot.py", "--implementation=mine")
     assert (
-        status == 2 and "registers no implementation" in err and "--implementation=mine: no selected op has one" in err
+        status == 2 and "registers no implementation" in err and "--implementation=mine: no selected op has an" in err
     )
 
 
