@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tileops.audit import counters, exceptions, ncu, report, saved
@@ -37,16 +37,26 @@ class Settings:
 
 
 def measure(
-    one: DeclaredCall, table: Sequence[exceptions.ReadException], settings: Settings, found: audit_pb2.AuditReport
-) -> audit_pb2.AuditRow:
-    """Measures one row and returns it judged, whatever the outcome.
+    rows: Sequence[DeclaredCall],
+    table: Sequence[exceptions.ReadException],
+    settings: Settings,
+    found: audit_pb2.AuditReport,
+) -> Iterator[audit_pb2.AuditRow]:
+    """Measures rows in order and yields each judged, whatever the outcome.
 
     Args:
-      one: the row.
+      rows: the rows to audit.
       table: the configured exceptions.
       settings: how to measure.
       found: the report. The machine is noted in it.
     """
+    for one in rows:
+        yield _measured(one, table, settings, found)
+
+
+def _measured(
+    one: DeclaredCall, table: Sequence[exceptions.ReadException], settings: Settings, found: audit_pb2.AuditReport
+) -> audit_pb2.AuditRow:
     if not one.op_class.implementation_names():
         return report.row(one, skip="the op has no implementation; bring one with --plugin")
     if one.error or one.read_bytes == 0:

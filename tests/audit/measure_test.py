@@ -94,7 +94,8 @@ def _measured(row, profile, monkeypatch, save_csv=None):
         timeout_s=1.0,
         save_csv=save_csv,
     )
-    return measure.measure(row, (), settings, audit_pb2.AuditReport())
+    (made,) = measure.measure([row], (), settings, audit_pb2.AuditReport())
+    return made
 
 
 def test_a_read_half_that_depends_on_more_than_the_checked_call_is_no_measurement(row, monkeypatch):
