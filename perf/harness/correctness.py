@@ -267,10 +267,10 @@ def _check_storage(
         tensor = outputs[name]
         for given_name, given in inputs.items():
             if (name, given_name) not in alias_pairs and share_storage(tensor, given):
-                raise WrongResultError(f"output {name!r} shares the storage of input {given_name!r}")
+                raise WrongResultError(f"output {name!r} shares the storage of input {given_name!r}: return a copy")
         for other in names[:at]:
             if share_storage(tensor, outputs[other]):
-                raise WrongResultError(f"outputs {other!r} and {name!r} share one storage")
+                raise WrongResultError(f"outputs {other!r} and {name!r} share one storage: return a copy of one")
 
 
 def _bits(tensor: torch.Tensor) -> torch.Tensor:

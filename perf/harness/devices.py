@@ -37,7 +37,7 @@ def check(text: str) -> None:
             f"--device={text}: write auto, cuda, cuda:N, cuda:all, cpu, meta, or several GPUs as in cuda:0,cuda:2"
         )
     if len({name.partition(":")[0] for name in names}) > 1:
-        raise DeviceError(f"--device={text}: a run measures devices of one kind")
+        raise DeviceError(f"--device={text}: name devices of one kind, and start a run for each kind")
     gpus = [name for name in names if name.startswith("cuda")]
     if len(set(gpus)) < len(gpus):
         raise DeviceError(f"--device={text}: name each GPU once; two rows at once on one GPU slow each other down")

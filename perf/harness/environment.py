@@ -50,7 +50,7 @@ def describe(device: str) -> benchmark_pb2.Environment:
     )
     if device_kind == "cuda":
         if not torch.cuda.is_available():
-            raise RuntimeError("torch sees no GPU on this machine")
+            raise RuntimeError("torch sees no GPU on this machine: use --device=cpu or --device=meta")
         environment.device_name, environment.device_count = _gpus(device)
         environment.driver_version = device_state.driver_version()
         environment.cuda_version = torch.version.cuda or torch.version.hip or ""
@@ -81,7 +81,7 @@ def _gpus(device: str) -> tuple[str, int]:
     first = next(iter(models))
     for name, model in models.items():
         if model != models[first]:
-            raise RuntimeError(f"{first} is a {models[first]} and {name} a {model}; a run measures one model of GPU")
+            raise RuntimeError(f"{first} is a {models[first]} and {name} a {model}; name GPUs of one model")
     return models[first], len(models)
 
 

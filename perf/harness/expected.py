@@ -198,7 +198,8 @@ def _not_numbers(name: str, tensor: torch.Tensor) -> int:
     )
     if count and count == flat.numel():
         raise NotFiniteError(
-            f"the reference's {name!r} is all NaN on the row's own inputs, so nothing can be compared with it"
+            f"the reference's {name!r} is all NaN on the row's own inputs, so nothing can be compared with it: give"
+            " the op SAMPLES from its domain"
         )
     return count
 
