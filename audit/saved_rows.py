@@ -6,6 +6,7 @@ import collections
 import dataclasses
 import pathlib
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from tileops.audit import calls, exceptions, measure, report, saved
 from tileops.ops.cases import WorkloadCase
@@ -45,7 +46,7 @@ def judge(
     """
     unjudged = []
     places = collections.defaultdict(list)
-    sections: dict[tuple[str, str, str], tuple] = {}
+    sections = []
     for path in files:
         file = saved.read(path)
         found.notes.extend(filter(None, [file.missing]))
@@ -59,11 +60,13 @@ def judge(
                 continue
             op_class, case = row
             facts = section.facts or {"implementation": chosen.implementation}
-            if case in chosen.cases.get(op_class.ENTRY, ()):
-                key = op_class.ENTRY, case.case_id, facts.get("implementation", "")
-                sections.setdefault(key, (section, op_class, case, facts))
-                places[key].append(section.place)
-    for key, (section, op_class, case, facts) in sections.items():
+            if case not in chosen.cases.get(op_class.ENTRY, ()):
+                continue
+            key = op_class.ENTRY, case.case_id, facts.get("implementation", "")
+            if key not in places:
+                sections.append((key, section, op_class, case, facts))
+            places[key].append(section.place)
+    for key, section, op_class, case, facts in sections:
         if section.facts:
             measure.note_saved(found, facts)
         one = calls.declared(op_class, case)
@@ -79,18 +82,22 @@ def judge(
     return unjudged
 
 
-def _row_of(section: saved.Section, chosen: Chosen) -> tuple[type[Op], WorkloadCase] | None:
+def _row_of(section: saved.Section, chosen: Chosen) -> tuple[Any, WorkloadCase] | None:
     """Returns the row that a call's line names, or the flags if it has no line; None if the row no longer exists."""
-    if section.facts:
-        op_class = chosen.classes.get(section.facts["op"])
-        cases = op_class.CASES if op_class else ()
-        found = (case for case in cases if case.case_id == section.facts["case_id"])
-        return next(((op_class, case) for case in found if op_class), None)
+    if not section.facts:
+        return _named_row(chosen, section.place)
+    name, case_id = section.facts["op"], section.facts["case_id"]
+    op_class = chosen.classes.get(name)
+    case = next((case for case in op_class.CASES if case.case_id == case_id), None) if op_class else None
+    return None if case is None else (op_class, case)
+
+
+def _named_row(chosen: Chosen, place: str) -> tuple[type[Op], WorkloadCase]:
     rows = [(chosen.classes[op], case) for op, cases in chosen.cases.items() for case in cases]
     if len(rows) > 1:
         names = ", ".join(f"{op_class.ENTRY} {case.case_id}" for op_class, case in rows[:3])
         raise saved.SavedError(
-            f"{section.place}: an ncu run by itself does not name its row: name one row with --op and --case (now"
-            f" {len(rows)}: {names}{', ...' if len(rows) > 3 else ''})"
+            f"{place}: an ncu run by itself does not name its row: name one row with --op and --case (now {len(rows)}:"
+            f" {names}{', ...' if len(rows) > 3 else ''})"
         )
     return rows[0]
