@@ -11,7 +11,6 @@ import pathlib
 import traceback
 import types
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 from tileops.ops import catalogue
 from tileops.ops.conformance.findings import Findings, describe
@@ -95,10 +94,10 @@ def _raised_at(error: BaseException) -> str:
     return f"{_relative(frames[-1].filename)}:{frames[-1].lineno}" if frames else ""
 
 
-def place_of(thing: Any) -> str:
+def place_of(thing: object) -> str:
     """`file:line` of a class or function, relative to the project; "" where Python does not know."""
     try:
-        file, (_, line) = inspect.getsourcefile(thing), inspect.getsourcelines(thing)
+        file, (_, line) = inspect.getsourcefile(thing), inspect.getsourcelines(thing)  # type: ignore[arg-type]
     except (OSError, TypeError):  # made by exec or in C: there is no line to show
         return ""
     return "" if file is None else f"{_relative(file)}:{line}"

@@ -23,8 +23,8 @@ def writer(path: pathlib.Path, header: benchmark_pb2.RunHeader, resume: bool) ->
     """Opens a run file. Earlier measurements in it are continued (`resume`) or moved aside.
 
     Raises:
-      runfile.RunFileError: the file's ending is not that of a run file, the file cannot be written, another process
-        writes it, it is no run file, or it was measured with another machine or other sources.
+      runfile.RunFileError: its ending is no run file's, it cannot be written, another process writes it, it is none of
+        this command's, or it was measured elsewhere.
     """
     lock = run_lock.Lock(path)
     try:
@@ -48,7 +48,7 @@ def _say_damage(path: pathlib.Path, damage: run_writer.Damage) -> None:
         command.say(f"{path} is damaged: lost rows are measured again if this run has them")
     else:
         lost = runfile.records_counted(damage.records)
-        command.say(f"{path} has lost {lost}; these rows are measured again if this run has them")
+        command.say(f"{path} has lost {lost}; the rows are measured again where this run has them")
 
 
 def _make_way(path: pathlib.Path) -> bool:
@@ -60,8 +60,8 @@ def _make_way(path: pathlib.Path) -> bool:
         reader = runfile.read_run(path)
     except runfile.RunFileError:
         reader = None
-    if reader is None or not reader.header.schema_version:  # every writer sets it
-        raise runfile.RunFileError(f"--out={path}: the file exists and is no run file, so it is not overwritten")
+    if reader is None or not reader.header.schema_version:  # which every writer sets
+        raise runfile.RunFileError(f"--out={path}: is there, and is no run file; it is not overwritten")
     if reader.header.environment.device_kind == "meta" or next(reader.records(), None) is None:
         return False
     names = (path.with_name(f"{path.stem}.{number}{path.suffix}") for number in itertools.count(1))
@@ -99,7 +99,7 @@ def to_do(wanted: Iterable[Key], outcomes: Mapping[Key, int]) -> set[Key]:
     wanted = list(wanted)
     failed = {key for key in wanted if outcomes.get(key) in bench_records.FAILED}
     if failed:
-        command.say(f"measuring again {len(failed)} that failed or timed out before")
+        command.say(f"retrying {len(failed)} that failed or timed out before")
     return failed | {key for key in wanted if key not in outcomes}
 
 

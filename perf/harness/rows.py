@@ -91,7 +91,7 @@ def select(
     ]
     labels = {case.label for op_class in chosen for case in op_class.CASES}
     every_label = {case.label for op_class in classes.values() for case in op_class.CASES}
-    _check_globs("label", selection.labels, every_label, listed_by, suggested=labels or every_label)
+    _check_globs("label", selection.labels, every_label, listed_by, told=labels or every_label)
     cases = [(op_class, case) for op_class in chosen for case in op_class.CASES if _fits(case.label, selection.labels)]
     if not cases:
         there_are = (
@@ -140,15 +140,13 @@ def implementations(op_class: Named, wanted: Sequence[str]) -> tuple[str, ...]:
 
 
 def _check_globs(
-    flag: str, globs: Sequence[str], names: Iterable[str], listed_by: str, suggested: Iterable[str] | None = None
+    flag: str, globs: Sequence[str], names: Iterable[str], listed_by: str, told: Iterable[str] | None = None
 ) -> None:
-    """Raises SelectionError if a glob fits no name. The message suggests names from `suggested` (None: all names)."""
+    """Raises SelectionError where a glob fits none of the names; `told` are those that help, all of them by default."""
     known = sorted(names)
     for glob in globs:
         if not any(fnmatch.fnmatchcase(name, glob) for name in known):
-            raise SelectionError(
-                f"--{flag}={glob} fits no {flag}; {nearest.instead(glob, suggested or known, listed_by)}"
-            )
+            raise SelectionError(f"--{flag}={glob} fits no {flag}; {nearest.instead(glob, told or known, listed_by)}")
 
 
 def _fits(name: str, globs: Sequence[str]) -> bool:

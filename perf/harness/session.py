@@ -20,19 +20,19 @@ from tileops.perf.harness import rows as bench_rows
 from tileops.perf.harness import worker as bench_worker
 from tileops.perf.runs import writer as run_writer
 from tileops.proto import benchmark_pb2
-from tileops.tools.cli import command, errors, paths, progress
+from tileops.tools.cli import command, paths, progress
 
 Record = benchmark_pb2.BenchmarkRecord
 
 # The status that shells give a program ended by Ctrl-C.
 EXIT_INTERRUPTED = 130
-# The report of a priced run is suggested for this device, since its profile is calibrated.
+# The device whose ceilings a priced run is held against by way of example: its profile is calibrated.
 _PREDICTED_DEVICE = "NVIDIA H200"
 _DESCRIBE_TIMEOUT_S = 120.0
 
 
-class RequestError(errors.UserError):
-    """The flags ask for something that the bench cannot do; the message names the flag."""
+class RequestError(Exception):
+    """The bench cannot do what the flags ask for; the message names the flag."""
 
     has_lines = True
 
@@ -49,7 +49,7 @@ class Request:
       plugins: --plugin, as imported.
       plugin_names: --plugin, as the user wrote them, in the same order.
       spec_dirs: --spec_dir.
-      generated_dir: --generated_dir; None if not given.
+      generated_dir: --generated_dir; None without.
       out: --out; None for the default.
       resume, samples, reproducible: the flags of these names.
       lists_only: --list.
@@ -70,15 +70,15 @@ class Request:
     lists_only: bool = False
 
 
-# What `perform` raises if the user has to change something.
-ERRORS = (errors.UserError,)
+# What `perform` raises where the user has to change something.
+ERRORS = (RequestError, catalogue.CatalogueError, emitting.EmitError, bench_rows.SelectionError, reader.RunFileError)
 
 
 def perform(request: Request) -> int:
     """Does what the flags ask for; returns the exit status.
 
     Raises:
-      UserError: the flags ask for something that does not exist, or the ops cannot be loaded.
+      Exception: one of ERRORS; the flags ask for something that is not there, or the ops cannot be loaded.
     """
     choice = request.choice
     with _sources(request) as sources:
@@ -235,9 +235,7 @@ def _measure(
                     shown.end(record is not None and record.status in records.FAILED, is_counted)
         except KeyboardInterrupt:
             writer.interrupt()
-            command.say(
-                f"interrupted; {writer.path} has {writer.counts.records} records, and --resume continues the run"
-            )
+            command.say(f"interrupted; {writer.path} holds {writer.counts.records} records, --resume continues it")
             return EXIT_INTERRUPTED
         except pool.RunEndedError as error:
             writer.interrupt()

@@ -49,7 +49,7 @@ def test_ctrl_c_leaves_a_file_that_resume_continues(tmp_path, start, bench):
         time.sleep(0.1)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: the whole group gets it
     _, err = process.communicate(timeout=60)
-    assert process.returncode == 130 and "--resume continues the run" in err
+    assert process.returncode == 130 and "--resume continues it" in err
     assert list(outcomes(path)) == [("small-float32", "torch")]
     first = outcomes(path)["small-float32", "torch"].timing.device_busy_ns
     assert not whole(path)
@@ -158,7 +158,7 @@ def test_a_killed_child_costs_its_row_and_the_run_goes_on(tmp_path, start, bench
     assert whole(path) and "Traceback" not in err
     (tmp_path / "cured").touch()
     status, _, err = bench(*HANGING, "--resume", plugin("moody"))
-    assert status == 0 and "measuring again 1 that failed" in err
+    assert status == 0 and "retrying 1 that failed" in err
     assert [record.status for record in outcomes(path).values()] == [OK, OK, OK]
 
 
