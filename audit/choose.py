@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tileops.ops.cases import WorkloadCase
-from tileops.perf.harness.rows import NamedOp, SelectionError
+from tileops.perf.harness.rows import Case, SelectionError
 from tileops.tools.cli import nearest
 
 if TYPE_CHECKING:
@@ -34,17 +34,15 @@ def cover(cases: Sequence[WorkloadCase]) -> list[WorkloadCase]:
     return [cases[at] for at in sorted(largest[taken] for taken in chosen)]
 
 
-def with_case_ids(
-    rows: Sequence[tuple[NamedOp, Any]], globs: Sequence[str], listed_by: str = nearest.ROWS
-) -> list[tuple[NamedOp, Any]]:
-    """Returns the rows whose case id fits one of `globs`; all rows if there are no globs.
+def with_case_ids(rows: Sequence[Case], globs: Sequence[str], listed_by: str = nearest.ROWS) -> list[Case]:
+    """The rows of which the case id fits one of `globs`; all of them where there are none.
 
     Raises:
-      SelectionError: a glob fits no row.
+      SelectionError: a glob fits none of them.
     """
-    known = [case.case_id for _, case in rows]
     for glob in globs:
-        if not fnmatch.filter(known, glob):
+        if not any(fnmatch.fnmatchcase(case.case_id, glob) for _, case in rows):
+            known = (case.case_id for _, case in rows)
             raise SelectionError(
                 f"--case={glob} fits none of the selected rows; {nearest.instead(glob, known, listed_by)}"
             )
