@@ -23,8 +23,8 @@ def writer(path: pathlib.Path, header: benchmark_pb2.RunHeader, resume: bool) ->
     """Opens a run file. Earlier measurements in it are continued (`resume`) or moved aside.
 
     Raises:
-      runfile.RunFileError: its ending is no run file's, it cannot be written, another process writes it, it is none of
-        this command's, or it was measured elsewhere.
+      runfile.RunFileError: the file cannot be written, another process writes it, or it was measured with another
+        machine or other sources.
     """
     lock = run_lock.Lock(path)
     try:
@@ -47,8 +47,8 @@ def _say_damage(path: pathlib.Path, damage: run_writer.Damage) -> None:
     if damage.records is None:
         command.say(f"{path} is damaged: lost rows are measured again if this run has them")
     else:
-        lost = runfile.records_counted(damage.records)
-        command.say(f"{path} has lost {lost}; the rows are measured again where this run has them")
+        lost = words.counted(damage.records, "record")
+        command.say(f"{path} has lost {lost}; these rows are measured again if this run has them")
 
 
 def _make_way(path: pathlib.Path) -> bool:
@@ -56,12 +56,7 @@ def _make_way(path: pathlib.Path) -> bool:
 
     A file of prices is overwritten: prices are made again in seconds.
     """
-    try:
-        reader = runfile.read_run(path)
-    except runfile.RunFileError:
-        reader = None
-    if reader is None or not reader.header.schema_version:  # which every writer sets
-        raise runfile.RunFileError(f"--out={path}: is there, and is no run file; it is not overwritten")
+    reader = runfile.read_run(path)
     if reader.header.environment.device_kind == "meta" or next(reader.records(), None) is None:
         return False
     names = (path.with_name(f"{path.stem}.{number}{path.suffix}") for number in itertools.count(1))

@@ -91,8 +91,10 @@ def select(
     ]
     labels = {case.label for op_class in chosen for case in op_class.CASES}
     every_label = {case.label for op_class in classes.values() for case in op_class.CASES}
-    _check_globs("label", selection.labels, every_label, listed_by, told=labels or every_label)
-    cases = [(op_class, case) for op_class in chosen for case in op_class.CASES if _fits(case.label, selection.labels)]
+    check_globs("label", selection.labels, every_label, listed_by, shown=labels or every_label)
+    cases = [
+        (op_class, case) for op_class in chosen for case in op_class.CASES if globs.fits(case.label, *selection.labels)
+    ]
     if not cases:
         there_are = (
             f"; of the labels of these ops {nearest.instead(' '.join(selection.labels), labels, listed_by)}"
@@ -139,25 +141,22 @@ def implementations(op_class: Named, wanted: Sequence[str]) -> tuple[str, ...]:
     return names if not wanted or ALL in wanted else tuple(name for name in names if name in wanted)
 
 
-def _check_globs(
-    flag: str, globs: Sequence[str], names: Iterable[str], listed_by: str, told: Iterable[str] | None = None
+def check_globs(
+    flag: str, wanted: Sequence[str], names: Iterable[str], listed_by: str, shown: Iterable[str] | None = None
 ) -> None:
-    """Raises SelectionError where a glob fits none of the names; `told` are those that help, all of them by default."""
+    """Raises SelectionError if a glob of a flag fits none of the names; its message suggests `shown` (default: all)."""
     known = sorted(names)
-    for glob in globs:
-        if not any(fnmatch.fnmatchcase(name, glob) for name in known):
-            raise SelectionError(f"--{flag}={glob} fits no {flag}; {nearest.instead(glob, told or known, listed_by)}")
+    for glob in wanted:
+        if not any(globs.fits(name, glob) for name in known):
+            raise SelectionError(f"--{flag}={glob} fits no {flag}; {nearest.instead(glob, shown or known, listed_by)}")
 
 
-def _fits(name: str, globs: Sequence[str]) -> bool:
-    return not globs or any(fnmatch.fnmatchcase(name, glob) for glob in globs)
+# ---- parts of the rows for several machines: the same wherever they are made, and of about equal length
 
 
-# ---- shards: parts of the rows for several machines, the same on every machine and of about equal length
-
-
-# The cost of a row. All machines must make the same shards, so only prices count, not the machine. Per implementation: a
-# second to build, check and warm up, then 400 calls at the rate of a current GPU. Only ratios matter.
+# What a row is taken to cost where the parts are made, whatever machine runs them: they must agree on the parts, so
+# only prices count, not the machine. Each implementation takes a second to build, check and warm up, then 400 calls at
+# the pace of a GPU of today. Only ratios matter.
 _FIXED_S = 1.0
 _CALLS = 400
 _FLOPS_PER_S = 1e14

@@ -20,19 +20,17 @@ from tileops.perf.harness import rows as bench_rows
 from tileops.perf.harness import worker as bench_worker
 from tileops.perf.runs import writer as run_writer
 from tileops.proto import benchmark_pb2
-from tileops.tools.cli import command, paths, progress
+from tileops.tools.cli import command, errors, paths, progress, words
 
 Record = benchmark_pb2.BenchmarkRecord
 
-# The status that shells give a program ended by Ctrl-C.
-EXIT_INTERRUPTED = 130
-# The device whose ceilings a priced run is held against by way of example: its profile is calibrated.
+# The report of a priced run is suggested for this device, since its profile is calibrated.
 _PREDICTED_DEVICE = "NVIDIA H200"
 _DESCRIBE_TIMEOUT_S = 120.0
 
 
-class RequestError(Exception):
-    """The bench cannot do what the flags ask for; the message names the flag."""
+class RequestError(errors.UserError):
+    """The flags ask for something that the bench cannot do; the message names the flag."""
 
     has_lines = True
 
@@ -70,15 +68,11 @@ class Request:
     lists_only: bool = False
 
 
-# What `perform` raises where the user has to change something.
-ERRORS = (RequestError, catalogue.CatalogueError, emitting.EmitError, bench_rows.SelectionError, reader.RunFileError)
-
-
 def perform(request: Request) -> int:
     """Does what the flags ask for; returns the exit status.
 
     Raises:
-      Exception: one of ERRORS; the flags ask for something that is not there, or the ops cannot be loaded.
+      UserError: the flags ask for something that is not there, or the ops cannot be loaded.
     """
     choice = request.choice
     with _sources(request) as sources:
@@ -236,7 +230,7 @@ def _measure(
         except KeyboardInterrupt:
             writer.interrupt()
             command.say(f"interrupted; {writer.path} holds {writer.counts.records} records, --resume continues it")
-            return EXIT_INTERRUPTED
+            return command.EXIT_INTERRUPTED
         except pool.RunEndedError as error:
             writer.interrupt()
             held = words.counted(writer.counts.records, "record")

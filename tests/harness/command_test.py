@@ -76,6 +76,7 @@ def test_resume_retries_what_failed(tmp_path, bench):
     (tmp_path / "cured").touch()
     status, _, err = bench(*flags, "--resume", plugin("moody"))
     assert status == 0 and "retrying 2 that failed or timed out before" in err
+    assert "resumed: 1 record kept, 2 to measure" in err
     assert "3 records: 3 ok, 0 skipped, 0 errors, 0 timeouts" in err
     found = outcomes(tmp_path / "tileops-run.binpb")  # the newest of each
     assert [record.status for record in found.values()] == [OK, OK, OK]

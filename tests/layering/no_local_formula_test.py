@@ -18,7 +18,7 @@ PERF, AUDIT, OPS = (
 )
 
 # These add up what counters measured.
-COUNTERS = {"counters.py", "quantities.py"}
+COUNTERS = {"counters.py"}
 
 # The functions that set a price, and where they have it from. None of them computes.
 SETS_PRICES = {
@@ -35,13 +35,12 @@ SETS_PRICES = {
 SETS_OTHER_THINGS = {
     ("audit/counters.py", "parse"),
     ("audit/measure.py", "_note_machine"),
-    ("audit/quantities.py", ""),
     ("audit/session.py", "_is_audit"),
     ("ops/implementations.py", "mark"),
     ("perf/calibration/profile.py", "merge"),
     ("perf/calibration/profile.py", "to_text"),
     ("perf/harness/border.py", "place"),
-    ("perf/harness/records.py", "_set_reading"),
+    ("perf/harness/records.py", "set_measurement"),
     ("perf/harness/run.py", "_outcome"),
     ("perf/harness/session.py", "_measure"),
     ("perf/report/facts.py", "summary"),
