@@ -10,7 +10,7 @@ import dataclasses
 import json
 import pathlib
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from absl import flags
@@ -27,7 +27,7 @@ _OP = flags.DEFINE_string("op", "*", "Check only ops that match this glob.")
 _FORMAT = flags.DEFINE_enum("format", "text", ["text", "json"], "Form of the output.")
 
 
-def main(argv: list[str]) -> int:
+def main(argv: Sequence[str]) -> int:
     """Prints what the check finds; returns the exit status."""
     del argv
     plugins = [paths.plugin_path(name) for name in _PLUGIN.value]

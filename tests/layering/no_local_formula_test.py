@@ -40,6 +40,7 @@ SETS_OTHER_THINGS = {
     ("perf/calibration/profile.py", "merge"),
     ("perf/calibration/profile.py", "to_text"),
     ("perf/harness/border.py", "place"),
+    ("perf/harness/records.py", "_set_reading"),
     ("perf/harness/records.py", "set_measurement"),
     ("perf/harness/run.py", "_outcome"),
     ("perf/harness/session.py", "_measure"),
