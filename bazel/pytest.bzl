@@ -41,3 +41,11 @@ def pytest_test(name, srcs, deps = [], data = [], args = [], size = "small", nig
             visibility = ["//tests:__subpackages__"],
             **shared
         )
+
+def test_sources():
+    """Makes :sources, what //docs:requirement reads of a folder of tests: its modules of tests and its BUILD file."""
+    native.filegroup(
+        name = "sources",
+        srcs = native.glob(["*_test.py"]) + ["BUILD.bazel"],
+        visibility = ["//tests:__pkg__"],
+    )

@@ -18,7 +18,8 @@ OPTIONS = (
     "-o",
     "xfail_strict=true",
     "-o",
-    "markers=nightly: too long for every change; runs with TILEOPS_TEST_ALL=1",
+    "markers=nightly: too long for every change; runs with TILEOPS_TEST_ALL=1\n"
+    "requirement(*ids): proves these statements of docs/requirement.tsv",
     "-ra",
 )
 

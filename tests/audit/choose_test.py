@@ -51,6 +51,7 @@ def test_an_entry_without_branches_is_audited_by_its_largest_row():
     assert names([]) == []
 
 
+@pytest.mark.requirement("4.5.19")
 @settings(max_examples=150, deadline=None)
 @given(strategies.lists(strategies.sets(strategies.integers(0, 6), min_size=1), min_size=1, max_size=7))
 def test_the_choice_covers_and_no_smaller_one_does(sets):

@@ -68,6 +68,7 @@ def audit(start, tmp_path):
     return run
 
 
+@pytest.mark.requirement("4.5.1", "4.5.4")
 def test_a_covered_read_half_passes_and_says_what_it_was_measured_by(audit):
     status, out, _, report = audit(*ROW, fake={"read": READ, "write": 7})
     assert status == 0
@@ -81,6 +82,7 @@ def test_a_covered_read_half_passes_and_says_what_it_was_measured_by(audit):
     assert "PASS" in out and "Premise 1" in out
 
 
+@pytest.mark.requirement("4.5.1")
 def test_a_claim_of_reads_that_were_not_made_fails_with_status_1(audit):
     status, out, err, report = audit(*ROW, fake={"read": READ // 2, "write": 0})
     assert status == 1
@@ -133,6 +135,7 @@ def test_ncu_by_a_relative_path_is_found_where_the_user_stands(audit, ncu):
     assert status == 0 and report.rows[0].verdict == audit_pb2.VERDICT_PASS
 
 
+@pytest.mark.requirement("4.5.12")
 def test_no_verdict_is_no_success(audit):
     status, out, err, report = audit("--op=ScatterCountFwdOp", fake={"read": 96, "write": 0})
     assert {row.verdict for row in report.rows} == {audit_pb2.VERDICT_NO_VERDICT}

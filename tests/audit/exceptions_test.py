@@ -37,6 +37,7 @@ def test_a_predicate_over_the_call_is_accepted_and_decides_by_the_call(when):
     assert {exceptions.holds(entry(when), call) for call in calls()} == {True, False}
 
 
+@pytest.mark.requirement("4.5.9")
 @pytest.mark.parametrize(
     ("when", "said"),
     [
@@ -58,6 +59,7 @@ def test_anything_else_is_refused_with_its_place(when, said):
     assert "audit/exceptions.py: BatchNormFwdOp" in str(caught.value)
 
 
+@pytest.mark.requirement("4.5.6")
 def test_an_exception_gives_a_reason_names_an_op_and_stands_once():
     with pytest.raises(exceptions.ExceptionTableError) as caught:
         check(entry("training", reason=" "), entry("training"), entry("training", op="NoSuchOp"))

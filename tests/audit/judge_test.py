@@ -25,6 +25,7 @@ def measured(read, kernels=1):
     return counters.parse(raw([(f"k{at}", str(share), "0") for at, share in enumerate(shares)]))
 
 
+@pytest.mark.requirement("4.5.14", "4.5.15", "4.5.16", "4.5.17", "4.5.18")
 @pytest.mark.parametrize(
     ("declared", "found", "extra", "verdict"),
     [
@@ -61,6 +62,7 @@ def test_a_formula_inflated_by_5_percent_on_a_100_mb_read_fails():
     assert "0.953 of the declared, below 0.98" in found.reason
 
 
+@pytest.mark.requirement("4.5.14")
 @pytest.mark.parametrize("kernels", [1, 4])
 def test_a_formula_deflated_to_half_is_a_warning(kernels):
     found = judge.judge(READ // 2, measured(READ, kernels))
@@ -73,6 +75,7 @@ def test_the_metrics_own_licence_of_1_percent_passes():
     assert judge.judge(READ, measured(READ * 99 // 100)).verdict == PASS
 
 
+@pytest.mark.requirement("4.5.2")
 def test_writes_never_decide():
     none = counters.parse(raw([("k", str(READ), "0")]))
     many = counters.parse(raw([("k", str(READ), str(9 * READ))]))

@@ -28,6 +28,7 @@ def judged(row, read, facts=None, table=()):
     return measure.judged(row, raw([("k", str(read), "3")]), facts or {}, table)
 
 
+@pytest.mark.requirement("4.5.2", "4.5.4")
 def test_the_row_has_both_sides_and_the_premises_of_its_verdict(row):
     found = judged(row, READ, {"implementation": "torch"})
     assert (found.op, found.case_id, found.implementation) == ("ScaleFwdOp", "small-float32", "torch")
@@ -42,6 +43,7 @@ def test_a_file_without_the_metric_of_writes_is_judged(row):
     assert not found.HasField("measured_write_bytes")
 
 
+@pytest.mark.requirement("4.5.5", "4.5.8", "4.5.15")
 def test_inside_an_exception_a_shortfall_is_exempt_and_rests_on_cold_caches_alone(row):
     table = (exceptions.ReadException(op="ScaleFwdOp", when="N < 100", reason="few rows"),)
     found = judged(row, READ // 2, table=table)
@@ -60,6 +62,7 @@ def test_a_shortfall_that_copies_by_the_driver_explain_is_no_measurement(row):
     assert judged(row, READ, facts).verdict == audit_pb2.VERDICT_PASS
 
 
+@pytest.mark.requirement("4.5.17")
 def test_counters_that_cannot_be_used_are_an_error_with_what_to_do(row):
     found = measure.judged(row, "==ERROR== ERR_NVGPUCTRPERM - no permission\n", {}, ())
     assert found.verdict == audit_pb2.VERDICT_ERROR
@@ -146,6 +149,7 @@ def test_a_row_that_has_no_price_is_an_error():
     assert "not a count of bytes" in found.reason
 
 
+@pytest.mark.requirement("4.5.11", "4.5.18")
 def test_an_op_that_declares_no_read_half_has_no_verdict_but_its_reading():
     few = toys.load("implementations")["ScatterCountFwdOp"]
     found = judged(declared(few, toys.case(few, "few")), 96)
@@ -191,6 +195,7 @@ def test_a_call_that_writes_its_inputs_finds_them_as_a_first_call_does():
     assert not torch.equal(found[1], found[0])
 
 
+@pytest.mark.requirement("4.5.3")
 def test_ncu_replays_kernels_from_cold_caches_and_leaves_the_clocks_alone():
     program = ncu.Program(path="/path/to/ncu", version="1")
     line = ncu.command_line(program, pathlib.Path("log"), ["python3", "-m", "x"])

@@ -8,6 +8,7 @@ from tileops.ops import catalogue, workloads
 IMPLEMENTED = {name: op_class for name, op_class in catalogue.load().items() if op_class.STATUS == "implemented"}
 
 
+@pytest.mark.requirement("4.5.10")
 @pytest.mark.parametrize("op", sorted(IMPLEMENTED))
 def test_an_implemented_op_declares_its_read_half(op):
     assert calls.declares(IMPLEMENTED[op]), (
@@ -16,6 +17,7 @@ def test_an_implemented_op_declares_its_read_half(op):
     )
 
 
+@pytest.mark.requirement("4.5.10")
 @pytest.mark.parametrize("op", sorted(IMPLEMENTED))
 def test_the_read_half_is_a_part_of_the_bytes_on_every_row(op):
     op_class = IMPLEMENTED[op]
@@ -31,12 +33,26 @@ def test_the_read_half_is_a_part_of_the_bytes_on_every_row(op):
         assert price - found.read_bytes <= written + mutated, case.case_id
 
 
+@pytest.mark.requirement("4.5.19")
 @pytest.mark.parametrize("op", sorted(IMPLEMENTED))
 def test_the_rows_to_audit_take_every_branch_that_rows_take(op):
     op_class = IMPLEMENTED[op]
     taken = {branch for case in choose.cover(op_class.CASES) for branch in case.branches}
     assert taken == {branch for case in op_class.CASES for branch in case.branches}
     assert len(taken) + len(choose.unreached(op_class)) == len(op_class.BRANCHES)
+
+
+@pytest.mark.requirement("4.5.20")
+@pytest.mark.parametrize("op", sorted(IMPLEMENTED))
+def test_the_rows_to_audit_are_the_manifests_own_with_the_shapes_that_the_bench_runs(op):
+    op_class = IMPLEMENTED[op]
+    for case in choose.cover(op_class.CASES):
+        assert case in op_class.CASES
+        inputs = workloads.build_inputs(op_class, case, "meta")
+        recorded = calls.declared(op_class, case).call.inputs
+        assert {name: tuple(one.shape) for name, one in inputs.items() if one is not None} == {
+            name: recorded[name].shape for name in recorded if name in inputs
+        }
 
 
 def _bytes(op_class, case):

@@ -26,6 +26,7 @@ ROWS = {(name, case.case_id) for name, op_class in IMPLEMENTED.items() for case 
 RECORDED = sorted(paths.data_path("audit", "recorded", "h200").glob("*.binpb"))
 
 
+@pytest.mark.requirement("3.10")
 @pytest.mark.parametrize("path", RECORDED, ids=[path.stem for path in RECORDED])
 def test_todays_formulas_pass_the_recorded_counters(path, tmp_path):
     recorded = audit_pb2.AuditReport.FromString(path.read_bytes())

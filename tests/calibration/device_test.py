@@ -137,6 +137,7 @@ class FakeMeter:
         return 0.59 * self._peaks[trial.key]
 
 
+@pytest.mark.requirement("5.1.2")
 @pytest.mark.parametrize("quick", [False, True])
 def test_a_whole_calibration(monkeypatch, quick):
     monkeypatch.setattr(calibrate_device, "Meter", FakeMeter)

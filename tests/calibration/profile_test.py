@@ -72,6 +72,7 @@ def _merge(outcomes):
     return calibrate_profile.merge(_base(), outcomes, START_UP, PROVENANCE, l2_bytes=60 * 2**20)
 
 
+@pytest.mark.requirement("5.1.5", "5.1.7")
 def test_the_envelope_is_the_largest_mix_and_each_is_kept():
     merged = _merge(_outcomes())
     fractions = {gpu_profile_pb2.AccessKind.Name(m.kind): m.fraction for m in merged.hbm.mix}

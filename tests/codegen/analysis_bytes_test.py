@@ -25,16 +25,19 @@ def rows(*changes) -> list[dict]:
     return [{"label": f"r{at}", "M": 3, "N": 5, "dtype_cases": HALF, **change} for at, change in enumerate(changes)]
 
 
+@pytest.mark.requirement("1.2.11", "2.2.9", "4.4.2b")
 def test_each_tensor_is_read_or_written_once():
     op = called(demo(inputs={"a": X, "b": X}), meta(3, 5), meta(3, 5))
     assert moved(op) == (30 + 30 + 30, 60)
 
 
+@pytest.mark.requirement("1.2.12", "2.2.11")
 def test_every_output_is_one_write():
     op = called(demo(outputs={"y": X, "z": {"dtype": "int64", "shape": "[M]"}}), meta(3, 5))
     assert moved(op) == (30 + 30 + 24, 30)
 
 
+@pytest.mark.requirement("1.2.21", "2.2.9")
 def test_every_tensor_argument_is_its_own_storage_so_an_aliasing_call_is_two_operands():
     x = meta(3, 5)
     assert moved(called(demo(inputs={"a": X, "b": X}), x, x)) == (90, 60)
@@ -49,6 +52,7 @@ def test_size_follows_the_dtype_of_this_call():
     assert moved(called(demo(), meta(3, 5, dtype=torch.float32))) == (120, 60)
 
 
+@pytest.mark.requirement("2.2.12")
 @pytest.mark.parametrize(
     ("dtype", "size"),
     [
@@ -68,6 +72,7 @@ def test_size_is_prod_of_shape_times_bits_over_eight(dtype, size):
     assert moved(called(entry, meta(3, 5))) == (30 + 15 * size, 30)
 
 
+@pytest.mark.requirement("2.2.12")
 def test_packed_dtypes_are_charged_by_carrier():
     """Two four-bit values a byte: [N, K // 2] of uint8 is N * K / 2 bytes."""
     entry = demo(
@@ -107,11 +112,13 @@ def test_a_tensor_with_a_shared_presence_tag_is_read_where_its_condition_holds()
     assert moved(called(entry, meta(3, 5), meta(5), mode="scaled")) == (70, 40)
 
 
+@pytest.mark.requirement("2.2.11")
 def test_a_mutated_input_is_read_and_written():
     entry = demo(inputs={"x": X, "s": {"dtype": "float32", "shape": "[N]", "mutated": True}})
     assert moved(called(entry, meta(3, 5), meta(5, dtype=torch.float32))) == (30 + 20 + 20 + 30, 50)
 
 
+@pytest.mark.requirement("1.2.13")
 def test_a_conditionally_mutated_input_is_both_where_it_is_written_and_a_read_elsewhere():
     entry = demo(
         params={"train": {"type": "bool", "default": False}},
@@ -123,6 +130,7 @@ def test_a_conditionally_mutated_input_is_both_where_it_is_written_and_a_read_el
     assert moved(called(entry, meta(3, 5), s, train=True)) == (30 + 20 + 20 + 30, 50)
 
 
+@pytest.mark.requirement("1.2.14", "2.2.11")
 def test_a_write_only_input_is_one_write():
     entry = demo(inputs={"x": X, "s": {"dtype": "float32", "shape": "[N]", "mutated": True, "write_only": True}})
     assert moved(called(entry, meta(3, 5), meta(5, dtype=torch.float32))) == (30 + 20 + 30, 30)
@@ -139,6 +147,7 @@ def test_a_conditionally_write_only_input_is_one_write_where_it_is_written_and_o
     assert moved(called(entry, meta(3, 5), s, fill=True)) == (80, 30)
 
 
+@pytest.mark.requirement("1.2.15", "2.2.10")
 def test_a_declared_alias_is_one_storage():
     entry = demo(inputs={"x": {**X, "mutated": True}}, outputs={"y": {**X, "alias": "x"}})
     assert moved(called(entry, meta(3, 5))) == (60, 30)
@@ -155,6 +164,7 @@ def test_an_alias_is_an_output_of_its_own_where_its_input_is_not_written():
     assert moved(called(entry, meta(3, 5), meta(3, 5), inplace=True)) == (30 + 30 + 30, 60)  # reads x and r, writes x
 
 
+@pytest.mark.requirement("2.2.10")
 def test_a_buffer_is_the_outputs_own_storage_whether_it_is_passed_or_not():
     entry = demo(outputs={"y": {**X, "buffer": "out"}})
     op = op_class(entry)()
@@ -196,11 +206,20 @@ def test_an_op_without_inputs_writes_alone():
         torch.set_default_device(None)
 
 
+@pytest.mark.requirement("1.2.16")
 def test_an_intermediate_never_counts():
     """A let that is larger than every tensor is no tensor."""
     assert moved(called(demo(let={"scores": "M * N * M * N"}, roofline={"flops": "scores"}), meta(3, 5))) == (60, 30)
 
 
+@pytest.mark.requirement("1.2.16")
+def test_what_one_stage_leaves_to_another_never_counts():
+    stages = [{"name": "scores", "op": "MulFwdOp"}, {"name": "result", "op": "RMSNormFwdOp"}]
+    composite = {**demo(), "composition": {"kind": "composite", "stages": stages}}
+    assert moved(called(composite, meta(3, 5))) == (60, 30)
+
+
+@pytest.mark.requirement("2.2.13")
 def test_an_entry_whose_traffic_differs_writes_bytes_and_those_stand():
     assert called(demo({"flops": "0", "bytes": "7"}), meta(3, 5)).eval_roofline() == (0, 7)
 

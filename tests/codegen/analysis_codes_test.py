@@ -131,6 +131,7 @@ def _quoted(formula: str) -> str:
     return formula if formula == "null" else '"' + formula.strip('"') + '"'
 
 
+@pytest.mark.requirement("3.3")
 @pytest.mark.parametrize(("code", "words", "block"), DEFECTS, ids=[f"{row[0]}-{at}" for at, row in enumerate(DEFECTS)])
 def test_a_minimal_entry_yields_exactly_its_code_at_the_right_line(code, words, block):
     found, line, analysis = found_in(block)
@@ -168,6 +169,7 @@ def test_every_roofline_code_has_a_minimal_entry():
     assert {row[0] for row in DEFECTS} == {code for code in CODES if code.startswith("R")}
 
 
+@pytest.mark.requirement("4.4.a")
 @pytest.mark.parametrize(("code", "words", "block"), [row for row in DEFECTS if row[0] != "R021"], ids=str)
 def test_4_4_a_spec_only_entry_is_analysed_alike(code, words, block):
     found, line, _ = found_in(block, status="spec-only")

@@ -62,6 +62,7 @@ def test_4_4_the_commands_that_analyse_import_no_tensor_library(module):
     assert not {"torch", "triton", "tileops.ops.op", "tileops.perf.formulas"} & found
 
 
+@pytest.mark.requirement("4.4.b")
 def test_4_4_analysing_and_emitting_the_whole_manifest_loads_no_tensor_library_no_op_and_no_formula():
     found = loaded(
         "from tileops.codegen import pipeline\n"
@@ -73,6 +74,7 @@ def test_4_4_analysing_and_emitting_the_whole_manifest_loads_no_tensor_library_n
     assert not [name for name in found if name.startswith(("tileops.ops", "tileops.perf.formulas"))]
 
 
+@pytest.mark.requirement("4.4.c")
 def test_4_4_the_validator_imports_a_func_path_for_an_implemented_entry_alone(tmp_path):
     (tmp_path / "noisy_formulas.py").write_text("print('imported')\ndef price(call):\n    return 0, 0\n")
     (tmp_path / "spec").mkdir()
@@ -101,6 +103,7 @@ def test_4_4_emission_imports_a_func_path_when_the_entrys_class_is_created(tmp_p
 # ---- 4.4.5: nothing parses, analyses or evaluates a formula at run time
 
 
+@pytest.mark.requirement("4.4.5a", "4.4.5d")
 def test_4_4_5_importing_every_op_module_loads_no_parser_and_no_analysis():
     """Everything that the modules load, directly or through others, generated and hand-written alike."""
     found = loaded("from tileops.ops import catalogue\nassert catalogue.load()")
@@ -108,6 +111,7 @@ def test_4_4_5_importing_every_op_module_loads_no_parser_and_no_analysis():
     assert {name for name in found if name.startswith(BUILD_TIME)} <= RUN_TIME
 
 
+@pytest.mark.requirement("4.4.5d")
 def test_4_4_5_calling_and_pricing_every_row_loads_no_parser_and_no_analysis():
     found = loaded(
         "from tileops.ops import catalogue, workloads\n"

@@ -42,6 +42,7 @@ def pricing_methods() -> list:
 # ---- 4.4.1 Generated method
 
 
+@pytest.mark.requirement("4.4.1a")
 def test_4_4_1_every_manifest_entry_is_served_by_a_generated_method():
     classes = catalogue.load()
     assert set(classes) == set(PROJECT.entries)
@@ -50,6 +51,7 @@ def test_4_4_1_every_manifest_entry_is_served_by_a_generated_method():
         assert (owner.__name__, owner.__module__.rpartition(".")[0]) == (entry, "tileops.ops.generated")
 
 
+@pytest.mark.requirement("4.4.1b")
 def test_4_4_1_a_subclass_with_an_entry_of_its_own_receives_its_own_evaluator():
     """The public class of one entry as base of another's: the price is that of the entry that the class stands for."""
     made = module(text_of(demo({"flops": "M"}), demo({"flops": "1000 * M"}), names=("AFwdOp", "BFwdOp")))
@@ -104,6 +106,7 @@ def test_4_4_1_terms_that_no_expression_relates_are_decided_apart_and_added():
         assert op.eval_roofline()[0] == 3 + sum(3**number for number in chosen)
 
 
+@pytest.mark.requirement("4.4.1d", "4.4.4b")
 def test_4_4_1_it_evaluates_over_the_last_completed_call_and_not_the_last_attempt():
     op = op_class(demo())()
     op(meta(3, 5))
@@ -115,6 +118,7 @@ def test_4_4_1_it_evaluates_over_the_last_completed_call_and_not_the_last_attemp
 # ---- 4.4.4 Evaluation timing
 
 
+@pytest.mark.requirement("1.4.9", "4.4.4a")
 def test_4_4_4_it_is_valid_once_a_call_has_completed_and_refused_before():
     op = op_class(demo())()
     for ask in (op.eval_roofline, op.eval_roofline_read_bytes, op.roof_key):
@@ -124,11 +128,13 @@ def test_4_4_4_it_is_valid_once_a_call_has_completed_and_refused_before():
     assert op.eval_roofline() == (15, 60) and op.eval_roofline_read_bytes() == 30 and op.roof_key() == "cuda_core.fp32"
 
 
+@pytest.mark.requirement("4.4.4c")
 def test_4_4_4_a_constant_price_is_refused_before_a_call_too():
     with pytest.raises(OpNotAvailableError):
         op_class(demo({"flops": "1", "bytes": "2"}))().eval_roofline()
 
 
+@pytest.mark.requirement("4.4.4a")
 def test_4_4_4_a_check_alone_completes_nothing():
     op = op_class(demo())()
     op.check(meta(3, 5))
@@ -136,6 +142,7 @@ def test_4_4_4_a_check_alone_completes_nothing():
         op.eval_roofline()
 
 
+@pytest.mark.requirement("4.4.4c")
 def test_4_4_4_the_dtype_is_bound_by_the_call():
     op = op_class(demo())()
     op(meta(3, 5))
@@ -144,6 +151,7 @@ def test_4_4_4_the_dtype_is_bound_by_the_call():
     assert op.eval_roofline()[1] == 2 * half
 
 
+@pytest.mark.requirement("4.4.4d")
 def test_4_4_4_an_arbitrary_rank_ops_dims_are_bound_by_the_call():
     entry = demo(
         {"flops": "prod(S) * len(S)"},
@@ -158,6 +166,7 @@ def test_4_4_4_an_arbitrary_rank_ops_dims_are_bound_by_the_call():
         assert op.eval_roofline()[0] == flops
 
 
+@pytest.mark.requirement("4.4.4b", "4.4.4e")
 def test_4_4_4_pricing_after_a_second_call_prices_the_second_call():
     op = op_class(demo())()
     op(meta(3, 5))
@@ -166,6 +175,7 @@ def test_4_4_4_pricing_after_a_second_call_prices_the_second_call():
     assert op.eval_roofline() == (2, 8)
 
 
+@pytest.mark.requirement("4.4.4e")
 def test_4_4_4_a_func_is_asked_each_time(monkeypatch):
     made = types.ModuleType("demo_formulas")
     count = iter(range(10))
@@ -175,6 +185,7 @@ def test_4_4_4_a_func_is_asked_each_time(monkeypatch):
     assert [op.eval_roofline()[0] for _ in range(3)] == [0, 1, 2]
 
 
+@pytest.mark.requirement("4.4.4e")
 @pytest.mark.parametrize("method", pricing_methods())
 def test_4_4_4_a_price_holds_no_cache(method):
     """Its body keeps nothing: it assigns plain local names alone, and nothing decorates it."""
@@ -192,6 +203,7 @@ def test_4_4_4_a_price_holds_no_cache(method):
     ]
 
 
+@pytest.mark.requirement("4.4.4f")
 def test_4_4_4_a_call_on_meta_holds_no_values_and_a_formula_that_reads_them_raises(monkeypatch):
     made = types.ModuleType("demo_formulas")
     made.price = lambda call: (int(call.values("ids").sum()), 0)
@@ -215,6 +227,7 @@ def test_4_4_4_a_call_on_meta_holds_no_values_and_a_formula_that_reads_them_rais
 # ---- 4.4.5 Evaluator surface boundary
 
 
+@pytest.mark.requirement("4.4.5a", "4.4.5e")
 @pytest.mark.parametrize("method", pricing_methods())
 def test_4_4_5_a_price_is_plain_python_and_holds_no_expression_string(method):
     """Every string in a body is a name or a place: nothing in it could be parsed as a formula."""
@@ -235,6 +248,7 @@ def test_4_4_5_a_price_calls_nothing_that_could_evaluate_text(method):
             assert node.id not in {"eval", "exec", "compile", "getattr", "globals", "__import__"}
 
 
+@pytest.mark.requirement("4.4.5b")
 def test_4_4_5_there_is_no_op_local_evaluator():
     """The base class knows no formula: what prices an op is the method of its own generated class."""
     source = inspect.getsource(sys.modules[Op.__module__])
@@ -243,6 +257,7 @@ def test_4_4_5_there_is_no_op_local_evaluator():
         Op({}, None).eval_roofline()
 
 
+@pytest.mark.requirement("3.11", "4.4.5a")
 def test_4_4_5_a_class_that_states_a_price_of_its_own_is_refused():
     base = op_class(demo())
 

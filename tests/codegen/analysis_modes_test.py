@@ -33,6 +33,7 @@ def codes(entry) -> list[str]:
 # ---- 2.1 Output contract
 
 
+@pytest.mark.requirement("2.1.1", "4.1.9")
 @pytest.mark.parametrize(("made", "case"), PROJECT, ids=[f"{made.ENTRY}-{case.case_id}" for made, case in PROJECT])
 def test_2_1_per_workload_the_field_yields_flops_and_bytes_as_ints(made, case):
     op = workloads.construct(made, case, device="meta")
@@ -56,14 +57,24 @@ def test_2_1_a_negative_count_is_an_error_and_no_price(formula):
         called(demo({"flops": formula}), meta(3, 5)).eval_roofline()
 
 
+@pytest.mark.requirement("2.1.3")
 def test_2_1_the_compute_roof_is_not_part_of_the_field():
     assert codes(demo({"flops": "M", "roof": "tensor_core.bf16"})) == ["R001"]
     assert codes(demo({"flops": "M", "roof_key": "tensor_core.bf16"})) == ["R001"]
 
 
+@pytest.mark.requirement("1.2.10")
+def test_1_2_the_bound_is_not_part_of_the_manifest():
+    assert codes(demo({"flops": "M", "bound": "memory"})) == ["R001"]
+    assert codes({**demo(), "bound": "memory"}) == ["M011"]
+    row = {"label": "row", "M": 3, "N": 5, "dtype_cases": [{"T": "float16"}], "bound": "memory"}
+    assert codes(demo(rows=[row])) == ["M060"]
+
+
 # ---- 2.2 Inline
 
 
+@pytest.mark.requirement("2.2.1", "2.2.2")
 def test_2_2_an_entry_uses_one_of_two_modes():
     assert (
         codes(demo({"flops": "M"})) == codes(demo({"flops": "M", "bytes": "N"})) == codes(demo({"func": "a.b"})) == []
@@ -93,6 +104,7 @@ def test_2_2_formulas_read_dtype_indices():
     assert called(entry, meta(3, 5, dtype=torch.float32)).eval_roofline()[0] == 6
 
 
+@pytest.mark.requirement("2.2.8")
 def test_2_2_a_cost_that_varies_with_presence_reads_present():
     inputs = {"x": {"dtype": "T", "shape": "[M, N]"}, "w": {"dtype": "T", "shape": "[N]", "optional": True}}
     rows = [
@@ -110,6 +122,7 @@ def test_2_2_a_cost_that_varies_with_presence_reads_present():
         assert codes(demo({"flops": formula}, inputs=inputs, rows=rows)) == [code], formula
 
 
+@pytest.mark.requirement("2.2.5")
 def test_2_2_a_value_list_of_forall_is_not_in_indices():
     entry = demo(
         {"flops": "M"},
@@ -127,6 +140,7 @@ def test_2_2_a_value_list_of_forall_is_not_in_indices():
     )
 
 
+@pytest.mark.requirement("2.2.6")
 def test_2_2_bytes_of_t_is_the_byte_size_of_tensor_t():
     entry = demo(
         {"flops": "0", "bytes": "bytes(x) + 3 * bytes(y)"}, outputs={"y": {"dtype": "float64", "shape": "[N]"}}
@@ -172,6 +186,7 @@ def test_2_2_bytes_of_a_tensor_with_a_condition_may_be_read_where_that_or_its_pr
             assert codes(demo({"flops": "0", "bytes": text}, **sections)) == ["R013"], text
 
 
+@pytest.mark.requirement("2.2.7")
 def test_2_2_formulas_call_the_built_in_primitives():
     entry = demo({"flops": "ceil_div(M, 2) * prod((N, 2)) + max((M, N)) + sum(i for i in range(M))"})
     assert called(entry, meta(3, 5)).eval_roofline()[0] == 2 * 10 + 5 + 3
@@ -214,9 +229,22 @@ def test_2_2_an_unknown_name_is_a_defect_in_a_branch_that_is_never_taken_too():
     assert codes(demo({"flops": "Q if False else 7"})) == ["R011"]
 
 
+@pytest.mark.requirement("2.2.2", "2.2.23")
+def test_2_2_the_example_of_an_inline_formula_is_priced_with_derived_bytes():
+    entry = demo(
+        {"flops": "2 * M * N * K"},
+        forall={"M": "Dim", "N": "Dim", "K": "Dim"},
+        inputs={"a": {"dtype": "float16", "shape": "[M, K]"}, "b": {"dtype": "float16", "shape": "[K, N]"}},
+        outputs={"c": {"dtype": "float16", "shape": "[M, N]"}},
+        rows=[{"label": "row", "M": 3, "N": 5, "K": 7}],
+    )
+    assert called(entry, meta(3, 7), meta(7, 5)).eval_roofline() == (2 * 3 * 5 * 7, 2 * (21 + 35 + 15))
+
+
 # ---- 2.2 Func
 
 
+@pytest.mark.requirement("2.2.3", "2.2.15", "4.4.2c")
 def test_2_2_a_func_gets_the_checked_call_and_nothing_else(formulas):
     seen = []
     formulas.price = lambda *arguments: seen.append(arguments) or (1, 2)
@@ -226,6 +254,7 @@ def test_2_2_a_func_gets_the_checked_call_and_nothing_else(formulas):
     assert call is op.last_call
 
 
+@pytest.mark.requirement("2.2.16", "2.2.17", "2.2.18", "2.2.19", "2.2.20")
 def test_2_2_the_checked_call_has_every_fact_that_an_inline_formula_reads(formulas):
     entry = demo(
         {"func": "demo_formulas.price"},
@@ -258,6 +287,7 @@ def test_2_2_a_formula_never_reads_the_op(formulas):
     assert not [value for value in reachable if isinstance(value, torch.nn.Module) or hasattr(value, "eval_roofline")]
 
 
+@pytest.mark.requirement("2.2.15")
 @pytest.mark.parametrize(
     ("given", "message"),
     [

@@ -33,11 +33,13 @@ def roofline_codes(entry) -> list[str]:
 # ---- 4.1 Schema validator / CI
 
 
+@pytest.mark.requirement("4.1.1")
 def test_4_1_inline_has_flops_and_func_has_func():
     assert codes(demo({"bytes": "M"})) == ["R001"] and codes(demo({})) == ["R001"]
     assert codes(demo({"flops": "M"})) == [] and codes(demo({"func": "a.b"})) == []
 
 
+@pytest.mark.requirement("4.1.2")
 @pytest.mark.parametrize(
     "block", [{"flops": "M", "func": "a.b"}, {"bytes": "M", "func": "a.b"}, {"flops": "M", "bytes": "M", "func": "a.b"}]
 )
@@ -45,6 +47,7 @@ def test_4_1_flops_and_bytes_do_not_coexist_with_func(block):
     assert codes(demo(block)) == ["R001"]
 
 
+@pytest.mark.requirement("4.1.3")
 @pytest.mark.parametrize("name", ["flops", "bytes", "func"])
 @pytest.mark.parametrize("value", ["", " ", 0, 7, 1.5, True, None, [], ["M"], {}, {"M": 1}])
 def test_4_1_flops_bytes_and_func_are_non_empty_strings(name, value):
@@ -52,6 +55,7 @@ def test_4_1_flops_bytes_and_func_are_non_empty_strings(name, value):
     assert codes(demo(block)) == ["R002"]
 
 
+@pytest.mark.requirement("3.4", "4.1.4", "4.1.7")
 def test_4_1_the_validator_renders_what_the_analysis_found(tmp_path):
     """Word for word: every defect that the analysis has, the pipeline's diagnostics have, and nothing of their own."""
     entry = demo({"flops": "Q ** 2", "bytes": "bytes(z)"})
@@ -62,6 +66,7 @@ def test_4_1_the_validator_renders_what_the_analysis_found(tmp_path):
     assert [code for _, code, _ in alone] == ["R010", "R011"]
 
 
+@pytest.mark.requirement("4.1.5")
 def test_4_1_whether_a_func_path_resolves_is_checked_for_implemented_entries(monkeypatch):
     imported = []
     real = importlib.import_module
@@ -77,6 +82,7 @@ def test_4_1_whether_a_func_path_resolves_is_checked_for_implemented_entries(mon
         )  # a spec-only entry's module is not even imported
 
 
+@pytest.mark.requirement("4.1.6", "4.1.10")
 def test_4_1_adding_a_primitive_changes_no_code_of_validator_or_analysis(monkeypatch):
     """One entry in the primitives' table: the analysis knows the name, refusals list it, and emitted code calls it."""
     assert roofline_codes(demo({"flops": "doubled(M)"})) == ["R011"]
@@ -93,9 +99,18 @@ def test_4_1_adding_a_primitive_changes_no_code_of_validator_or_analysis(monkeyp
     assert "doubled" in verdict(demo({"flops": "tripled(M)"}))[1][0].message
 
 
+@pytest.mark.requirement("3.11")
+@pytest.mark.parametrize("name", ["flops", "bytes", "func", "roofline"])
+def test_3_a_workload_row_states_no_price(name):
+    row = {"label": "row", "M": 3, "N": 5, "dtype_cases": [{"T": "float16"}]}
+    assert codes(demo(rows=[row])) == []
+    assert codes(demo(rows=[{**row, name: "M"}])) == ["M060"]
+
+
 # ---- 4.4 Analysis runs for every entry, from the entry alone
 
 
+@pytest.mark.requirement("4.4.a")
 def test_4_4_analysis_and_emission_run_for_every_entry_whatever_its_status():
     for status in ("implemented", "spec-only"):
         assert codes(demo({"flops": "Q"}, status=status)) == ["R011"]
@@ -105,6 +120,7 @@ def test_4_4_analysis_and_emission_run_for_every_entry_whatever_its_status():
         assert (made.STATUS, op.eval_roofline()[0]) == (status, 3)
 
 
+@pytest.mark.requirement("3.2", "3.3", "4.4.e")
 def test_4_4_a_formula_that_violates_a_form_constraint_or_reads_an_unknown_name_cannot_be_emitted():
     for text in ("M ** 2", "Q", "flag", "bytes(q)"):
         assert not verdict(demo({"flops": text}))[0].emittable
@@ -147,6 +163,7 @@ _PIECES = st.lists(
 ).map(" ".join)
 
 
+@pytest.mark.requirement("4.4.g")
 @settings(max_examples=400, deadline=None)
 @given(_BLOCKS)
 def test_4_4_total_any_yaml_under_roofline_is_judged_and_nothing_is_raised(block):
@@ -155,6 +172,7 @@ def test_4_4_total_any_yaml_under_roofline_is_judged_and_nothing_is_raised(block
     _judged(yaml.dump({OP: entry}, sort_keys=False))
 
 
+@pytest.mark.requirement("4.4.g")
 @settings(max_examples=400, deadline=None)
 @given(_PIECES | st.text(max_size=40), _PIECES)
 def test_4_4_total_any_text_as_a_formula_is_judged_and_nothing_is_raised(flops, nbytes):
@@ -189,6 +207,7 @@ def test_4_4_total_holds_for_formulas_that_are_nested_or_long_beyond_reason(deep
 # ---- 4.4 Lossless: absent, malformed and valid are three
 
 
+@pytest.mark.requirement("4.4.h")
 @pytest.mark.parametrize(
     ("block", "wanted"),
     [
@@ -205,6 +224,7 @@ def test_4_4_lossless_bytes_that_are_malformed_are_neither_absent_nor_valid(bloc
     assert (analysis.traffic is not None, analysis.bytes is not None, analysis.emittable) == wanted
 
 
+@pytest.mark.requirement("4.4.h")
 def test_4_4_lossless_flops_that_are_malformed_are_reported_as_such_and_not_as_missing():
     for value, code, words in ((None, "R002", "non-empty text"), ("M +", "R010", ""), ("Q", "R011", "unknown name")):
         ((found),) = verdict(demo({"flops": value}))[1]
@@ -213,6 +233,7 @@ def test_4_4_lossless_flops_that_are_malformed_are_reported_as_such_and_not_as_m
     assert found.code == "R001" and "needs flops" in found.message
 
 
+@pytest.mark.requirement("4.4.h")
 def test_4_4_lossless_a_block_that_is_no_mapping_is_malformed_and_an_absent_one_missing():
     entry = demo()
     del entry["roofline"]
@@ -233,6 +254,7 @@ def test_4_4_lossless_a_misspelt_field_is_not_taken_for_a_missing_one():
 # ---- 4.4 Accumulating
 
 
+@pytest.mark.requirement("3.2")
 def test_4_4_accumulating_every_defect_of_a_block_is_found_in_one_pass():
     entry = demo({"flops": "Q ** 2", "bytes": 7, "traffic": "M"})
     assert sorted(codes(entry)) == ["R001", "R002", "R010"]
@@ -338,6 +360,7 @@ def test_4_4_3_a_refusal_states_the_allowed_names():
     assert "the tensors are x, y" in found.message
 
 
+@pytest.mark.requirement("4.4.3d")
 def test_4_4_3_a_name_resolves_from_one_place_only():
     twice = demo({"flops": "L"}, let={"L": "M"}, params={"L": {"type": "int", "default": 1}})
     assert "M014" in codes(twice)

@@ -43,6 +43,7 @@ def ids(*rows) -> torch.Tensor:
 # ---- 4.7
 
 
+@pytest.mark.requirement("4.7.1")
 def test_4_7_a_formula_prices_this_call_and_not_an_average_over_calls_of_that_shape():
     op = called(ROUTED, meta(3, 5), ids([0, 1], [0, 1], [0, 1]))
     assert op.eval_roofline()[1] == 2 * 10
@@ -50,6 +51,7 @@ def test_4_7_a_formula_prices_this_call_and_not_an_average_over_calls_of_that_sh
     assert op.eval_roofline()[1] == 6 * 10
 
 
+@pytest.mark.requirement("4.7.2")
 def test_4_7_it_reads_the_checked_calls_metadata_tensors_and_never_what_the_op_computed():
     call = called(ROUTED, meta(3, 5), ids([0, 1], [0, 1], [0, 1])).last_call
     for name in ("seen", "y", "x", "nothing"):
@@ -91,6 +93,7 @@ def test_4_7_a_price_that_no_record_holds_is_an_error(formulas, huge):
         called(ROUTED, meta(3, 5), ids([0, 1], [0, 1], [0, 7])).eval_roofline()
 
 
+@pytest.mark.requirement("4.7.5")
 def test_4_7_a_rows_deciding_values_come_from_a_generator_of_their_own_and_not_the_global_stream():
     made = getattr(module(text_of(ROUTED)), OP)
     (case,) = made.CASES
@@ -102,6 +105,7 @@ def test_4_7_a_rows_deciding_values_come_from_a_generator_of_their_own_and_not_t
     assert torch.equal(first, workloads.build_inputs(made, case, "meta")["ids"])
 
 
+@pytest.mark.requirement("4.7.5")
 def test_4_7_a_draw_added_upstream_moves_no_values():
     """A tensor's stream is its own: named by op, case and tensor, whatever stands before it in the signature."""
     before = demo(
@@ -124,6 +128,7 @@ def test_4_7_a_seeded_generators_draw_depends_on_its_seed_alone():
     assert one == again != other
 
 
+@pytest.mark.requirement("4.7.6")
 def test_4_7_an_op_states_what_decided_the_number_and_the_benchmark_records_it():
     made = catalogue.load()["MoePermuteNopadFwdOp"]
     case = made.CASES[0]
@@ -138,6 +143,7 @@ def test_4_7_an_op_whose_shapes_decide_alone_has_no_data_terms():
     assert called(demo(), meta(3, 5)).roofline_data_terms() == {}
 
 
+@pytest.mark.requirement("4.7.6")
 def test_4_7_every_project_op_with_deciding_values_states_its_terms():
     """A func that reads values has terms; an entry whose price no value moves has none."""
     for made in catalogue.load().values():
@@ -158,9 +164,26 @@ def test_4_7_every_project_op_with_deciding_values_states_its_terms():
         assert bool(op.roofline_data_terms()) is decided, made.ENTRY
 
 
+# ---- 1.2, statement 3
+
+
+@pytest.mark.requirement("1.2.20")
+def test_1_2_every_row_binds_one_storage_per_declared_input():
+    for made in catalogue.load().values():
+        for case in made.CASES:
+            bound = [one for one in workloads.build_inputs(made, case, "meta").values() if one is not None]
+            bound += [one for one in workloads.construct(made, case, device="meta").params.values() if _is_tensor(one)]
+            assert len({one.untyped_storage()._cdata for one in bound}) == len(bound), (made.ENTRY, case.case_id)
+
+
+def _is_tensor(value) -> bool:
+    return isinstance(value, torch.Tensor)
+
+
 # ---- 4.2 Benchmark layer
 
 
+@pytest.mark.requirement("2.1.2", "3.6", "4.2.4")
 def test_4_2_a_record_holds_flops_bytes_and_the_roof_key_as_the_op_gives_them():
     for made in catalogue.load().values():
         for case in made.CASES[:2]:
@@ -172,6 +195,7 @@ def test_4_2_a_record_holds_flops_bytes_and_the_roof_key_as_the_op_gives_them():
             assert record.roof_key == op.roof_key() and record.op == made.ENTRY
 
 
+@pytest.mark.requirement("4.2.2")
 def test_4_2_a_row_is_instantiated_as_it_says():
     """Its params construct the op; indices, some and dtype_cases build the tensors; label names the case."""
     inputs = {"x": {"dtype": "T", "shape": "[M, N]"}, "w": {"dtype": "float32", "shape": "[k]", "optional": True}}

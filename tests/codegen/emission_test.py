@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -22,6 +23,7 @@ PROJECT = pipeline.analyse_files(pipeline.chosen_spec_files())
 SOURCES = PROJECT.modules()
 
 
+@pytest.mark.requirement("4.1.4", "4.4.e")
 def test_the_project_manifest_has_no_defect():
     assert [str(found) for found in PROJECT.diagnostics] == []
 
@@ -30,6 +32,12 @@ def test_the_projects_func_formulas_resolve():
     for checked, analysis in PROJECT.entries.values():
         check_func(checked.entry, analysis, PROJECT.diagnostics)
     assert [str(found) for found in PROJECT.diagnostics] == []
+
+
+@pytest.mark.requirement("2.2.14")
+def test_the_projects_func_formulas_are_named_in_one_package():
+    funcs = [analysis.func for _, analysis in PROJECT.entries.values() if analysis.func]
+    assert funcs and all(re.fullmatch(r"tileops\.perf\.formulas\.\w+", func) for func in funcs), funcs
 
 
 @pytest.mark.nightly  # analysis_imports_test holds it for every change
@@ -217,6 +225,7 @@ def _emit(*arguments: str) -> subprocess.CompletedProcess:
     return subprocess.run(command, capture_output=True, text=True, env={"PYTHONPATH": ":".join(sys.path)})
 
 
+@pytest.mark.requirement("4.4.e", "4.4.5e")
 @pytest.mark.parametrize(
     ("text", "place"),
     [

@@ -66,6 +66,7 @@ def formulas(monkeypatch):
     monkeypatch.setitem(sys.modules, "acme_formulas", module)
 
 
+@pytest.mark.requirement("2.2.15")
 @pytest.mark.parametrize(
     ("name", "said"),
     [

@@ -5,7 +5,8 @@ import math
 import pytest
 
 from tileops.perf.comparison import rows as compare_rows
-from tileops.proto import benchmark_pb2
+from tileops.perf.roof import pricing
+from tileops.proto import benchmark_pb2, roofline_pb2
 from tileops.tests.report import builders
 
 V = compare_rows.Verdict
@@ -195,3 +196,18 @@ def test_a_run_of_which_nothing_is_left_is_told_apart():
     assert not compare_rows.has_nothing_left(compared([timed(1), timed(1, case_id="b")], [timed(1)]))
     assert not compare_rows.has_nothing_left(compared([], [timed(1)]))
     assert not compare_rows.has_nothing_left([])
+
+
+@pytest.mark.requirement("1.2.29")
+def test_a_latency_bound_row_that_got_slower_is_a_regression(tmp_path):
+    base, new = (timed(ns, bytes=800_000) for ns in (4_000, 6_000))
+    profile = builders.profile(tmp_path)
+    assert {pricing.price(one, profile).verdict for one in (base, new)} == {roofline_pb2.VERDICT_LATENCY_BOUND}
+    (row,) = rows = compared([base], [new])
+    assert row.verdict == V.SLOWER and compare_rows.has_regression(rows)
+
+
+@pytest.mark.requirement("4.7.7")
+def test_other_data_terms_are_no_change(tmp_path):
+    (row,) = rows = compared([timed(100_000, data_terms={"experts_hit": 7})], [timed(100_000)])
+    assert (row.verdict, row.price_changes) == (V.SAME, {}) and not compare_rows.has_regression(rows)

@@ -120,6 +120,7 @@ def test_an_implementation_in_place_that_is_wrong_on_later_values_is_an_error():
     assert record.status == benchmark_pb2.STATUS_ERROR and "on other values than the first check" in record.message
 
 
+@pytest.mark.requirement("4.2.1")
 def test_a_price_that_an_implementation_sets_is_an_error():
     with pytest.raises(FormulaError, match="eval_roofline was replaced"):
         run("cheats", "ScaleFwdOp", "small", "sets_its_price")

@@ -23,6 +23,7 @@ from tileops.tests.manifest.mutations import to_yaml
 SEED, DOCUMENTS = 20261130, 200_000 if os.environ.get("TILEOPS_TEST_ALL") == "1" else 1000
 
 
+@pytest.mark.requirement("4.4.g")
 def test_damaged_and_grown_documents_give_diagnostics_or_code_that_compiles():
     clean: collections.Counter[str] = collections.Counter()
     counts: collections.Counter[str] = collections.Counter()

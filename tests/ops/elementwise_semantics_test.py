@@ -248,6 +248,7 @@ def _laid_out(op, x, some):
 _I, _B, _H, _F, _D = torch.int32, torch.bool, torch.float16, torch.float32, torch.float64
 
 
+@pytest.mark.requirement("1.4.8")
 @pytest.mark.parametrize(
     "op, params, given, roof",
     [

@@ -64,6 +64,7 @@ def moe_call(ids, num_experts, num_local, width, expert_map=None, device="cpu"):
     return CheckedCall("MoePermuteNopadFwdOp", params, {}, inputs, outputs, device, metadata)
 
 
+@pytest.mark.requirement("1.3.12", "1.3.13", "1.3.14", "2.2.24")
 @pytest.mark.parametrize("is_causal", [False, True])
 @pytest.mark.parametrize("queries, keys", [(1, 1), (1, 9), (5, 5), (4, 11), (7, 8), (0, 5), (0, 0)])
 def test_attention_counts_the_scores_that_the_mask_admits(queries, keys, is_causal):
@@ -105,6 +106,7 @@ def test_moe_all_experts_local():
     assert (terms.local_pairs, terms.tokens_read, terms.experts_hit) == (6, 3, 4)
 
 
+@pytest.mark.requirement("1.2.18")
 def test_moe_with_a_map_counts_local_pairs_distinct_tokens_and_named_entries():
     ids = [[0, 4], [4, 1], [3, 0], [5, 5]]
     expert_map = [1, -1, 0, -1, -1, 2, -1]

@@ -19,6 +19,7 @@ def _seed():
 # ---- gemm
 
 
+@pytest.mark.requirement("1.4.7")
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("trans_a", [False, True])
 @pytest.mark.parametrize("trans_b", [False, True])
@@ -70,6 +71,7 @@ def test_no_tensor_core_takes_an_unknown_dtype():
 # ---- attention
 
 
+@pytest.mark.requirement("1.4.7")
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize(
     "batch, queries, keys, heads, kv_heads, width, is_causal",

@@ -35,16 +35,19 @@ def _bound(name: str) -> dict[str, Recount]:
     return {case.case_id: binder.recount_case(entry, case) for case in cases}
 
 
+@pytest.mark.requirement("4.6.6", "4.6.10")
 def test_every_implemented_entry_is_recounted_case_by_case():
     assert OPS.keys() == entries().keys()
     for name, op in OPS.items():
         assert [case.case_id for case in op.CASES] == [case.case_id for case in entries()[name][1]]
 
 
+@pytest.mark.requirement("4.6.2", "4.6.8")
 def test_the_binder_is_given_no_roofline_block():
     assert all(entry.roofline is None for entry, _ in entries().values())
 
 
+@pytest.mark.requirement("1.2.11", "2.2.13", "3.10", "4.6.1", "4.6.3", "4.6.10")
 @pytest.mark.parametrize(("name", "case"), CASES, ids=_ids(CASES))
 def test_bytes_equal_the_recount(name, case):
     op = priced_calls.call_case(OPS[name], case)
@@ -55,6 +58,7 @@ def test_bytes_equal_the_recount(name, case):
     _agrees(op, found)
 
 
+@pytest.mark.requirement("1.2.18", "4.6.5")
 @pytest.mark.parametrize(("name", "case"), LEVEL_TWO, ids=_ids(LEVEL_TWO))
 def test_bytes_equal_the_recount_where_the_case_constructs_what_selects(name, case):
     drawn = priced_calls.case_inputs(OPS[name], case)
@@ -65,6 +69,7 @@ def test_bytes_equal_the_recount_where_the_case_constructs_what_selects(name, ca
     _agrees(priced_calls.call_case(OPS[name], case, inputs), BY_HAND[name].recount(params, inputs))
 
 
+@pytest.mark.requirement("4.6.5")
 @pytest.mark.parametrize("name", BY_HAND)
 def test_what_the_case_constructs_selects_otherwise_than_what_the_workload_draws(name):
     terms = []
@@ -89,6 +94,7 @@ def test_only_an_entry_that_states_its_bytes_may_have_no_read_half():
     assert {name for name, block in blocks.items() if not {"bytes", "func"} & block.keys()} <= set(READ_HALVES)
 
 
+@pytest.mark.requirement("4.6.7", "4.6.8", "4.6.9")
 def test_an_op_is_at_exactly_one_level():
     """A hand-written case stands for an op that the binder cannot recount: for none else, and for no op that is gone."""
     assert BY_HAND.keys() <= OPS.keys()
@@ -128,6 +134,7 @@ def _recount(tmp_path, update: bool, mask: bool) -> Recount:
     return binder.recount_case(entry, cases[0])
 
 
+@pytest.mark.requirement("4.6.2")
 def test_a_written_alias_is_one_storage_charged_once_each_way(tmp_path):
     found = _recount(tmp_path, update=True, mask=False)
     # complex64 table, state and packed are read, scratch is not; state, scratch and result are written, new_state is

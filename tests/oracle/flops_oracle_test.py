@@ -28,6 +28,7 @@ def test_every_implemented_op_is_counted_by_exactly_one_kind():
     assert sorted([*REFERENCES, *ENUMERATIONS, *(SCALAR_REFERENCES.keys() - FURTHER_OPINIONS)]) == sorted(OPS)
 
 
+@pytest.mark.requirement("1.2.22", "1.3.8")
 @pytest.mark.parametrize(("name", "case"), CASES, ids=[f"{name}-{case.case_id}" for name, case in CASES])
 def test_flops_of_every_row_equal_the_count(name, case):
     op = priced_calls.call_case(OPS[name], case)
@@ -35,6 +36,7 @@ def test_flops_of_every_row_equal_the_count(name, case):
     assert op.eval_roofline()[0] == expected.row_flops(name, op.last_call.params, inputs)
 
 
+@pytest.mark.requirement("1.3.8")
 @pytest.mark.parametrize("name", OPS)
 def test_prices_of_small_calls_equal_the_count(name):
     signature = expected.entries()[name][0].signature

@@ -21,6 +21,7 @@ _SAMPLE, _SAMPLE_IN_PYTHON = (None, None) if _IS_ALL else (12, 40)
 FUNC_OPS = [name for name, op_class in OPS.items() if op_class.FUNC]
 
 
+@pytest.mark.requirement("4.6.4")
 @pytest.mark.parametrize("name", [name for name in OPS if name not in FUNC_OPS])
 def test_a_wrong_expression_is_noticed(name):
     sample = list(mutation_run.outcomes(name, OPS[name], at_most=_SAMPLE))
@@ -29,6 +30,7 @@ def test_a_wrong_expression_is_noticed(name):
     assert _wrong_element_sizes(sample)
 
 
+@pytest.mark.requirement("4.6.4")
 @pytest.mark.parametrize("name", FUNC_OPS)
 def test_a_wrong_formula_in_python_is_noticed_and_every_listed_equivalent_is_one(name):
     found = list(mutation_run.outcomes(name, OPS[name], at_most=_SAMPLE_IN_PYTHON))

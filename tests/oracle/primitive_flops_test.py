@@ -108,6 +108,7 @@ def test_every_name_of_the_table_has_a_case_and_stands_in_it_once():
     assert sorted(names) == sorted(CASES)
 
 
+@pytest.mark.requirement("1.2.22")
 @pytest.mark.parametrize("name", CASES)
 def test_an_operation_reaches_its_row_and_counts_what_the_row_says(name):
     use, flops = CASES[name]
@@ -116,6 +117,7 @@ def test_an_operation_reaches_its_row_and_counts_what_the_row_says(name):
     assert found.flops == flops
 
 
+@pytest.mark.requirement("1.3.20")
 @pytest.mark.parametrize(
     ("use", "flops"),
     [
@@ -172,6 +174,7 @@ def test_numbers_places_of_arguments_and_several_results_are_counted(use, flops)
     assert count_flops(use) == flops
 
 
+@pytest.mark.requirement("1.3.6", "1.3.7")
 def test_composites_are_the_sum_of_their_primitives():
     def tanh_gelu(x):
         return (torch.tanh((torch.square(x) * x * 0.044715 + x) * 0.79788456) + 1) * 0.5 * x

@@ -133,6 +133,7 @@ def test_a_command_refuses_such_a_file(tmp_path, command, name, flags):
     assert len(err.splitlines()) == 1
 
 
+@pytest.mark.requirement("5.2.4")
 @pytest.mark.parametrize("choice, ns", CHOSEN_NS.items())
 def test_the_choice_decides_what_the_commands_say(tmp_path, command, choice, ns):
     builders.write_run(tmp_path / "twice.binpb", *TWICE)

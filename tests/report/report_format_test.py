@@ -46,6 +46,7 @@ def as_json(tmp_path, *records, profile=None):
     return json.loads(out.getvalue())
 
 
+@pytest.mark.requirement("4.3.1")
 def test_json_has_the_published_form(tmp_path, records):
     document = as_json(tmp_path, *records, profile=builders.profile(tmp_path))
     assert document["health"] == "failed"

@@ -137,6 +137,7 @@ def test_best_of_what_has_no_time_is_one_that_says_why(tmp_path, profile):
     assert row.message == "skipped"
 
 
+@pytest.mark.requirement("1.2.30")
 def test_an_impossible_time_is_reported_and_never_the_best(tmp_path, profile):
     rows = best(
         tmp_path,
@@ -198,6 +199,7 @@ def test_order(tmp_path, profile, key, expected):
     assert sorted_cases(tmp_path, profile, key) == expected
 
 
+@pytest.mark.requirement("4.3.3", "4.3.5")
 def test_summary_and_health(tmp_path, profile):
     records = [
         builders.record(case_id="below"),
@@ -328,3 +330,13 @@ def test_a_wrong_result_is_never_the_best(tmp_path, profile):
     assert row.implementation == "right"
     (row,) = best(tmp_path, profile, wrong)
     assert row.blank_reason == roofline_pb2.BLANK_REASON_NO_TIME and "differs" in row.message
+
+
+@pytest.mark.requirement("1.1.1")
+def test_an_efficiency_is_against_the_hardware_whatever_others_took(tmp_path, profile):
+    ours = builders.record(implementation="triton", ns=100_000)
+    alone, *_ = report(tmp_path, profile, ours).rows
+    for ns in (1_000_000, 90_000):
+        rows = report(tmp_path, profile, ours, builders.record(implementation="torch", ns=ns)).rows
+        (beside,) = [row for row in rows if row.implementation == "triton"]
+        assert beside == alone

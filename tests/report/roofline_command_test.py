@@ -31,6 +31,7 @@ def test_a_healthy_run_exits_0(tmp_path, roofline):
     assert "health: ok" in out
 
 
+@pytest.mark.requirement("4.3.11")
 def test_a_formula_error_exits_1(tmp_path, roofline):
     builders.write_run(tmp_path / "run.binpb", builders.record(ns=1_000))
     status, out, _ = roofline("--run=run.binpb", "--profile=gpu.textproto")
@@ -38,6 +39,7 @@ def test_a_formula_error_exits_1(tmp_path, roofline):
     assert "health: failed" in out
 
 
+@pytest.mark.requirement("1.2.24")
 def test_a_cpu_run_is_blank_with_no_cupti(tmp_path, roofline):
     builders.write_run(
         tmp_path / "run.binpb", builders.record(source=benchmark_pb2.TIMING_SOURCE_HOST_CLOCK), device="Some CPU"
@@ -47,6 +49,7 @@ def test_a_cpu_run_is_blank_with_no_cupti(tmp_path, roofline):
     assert "blank: no_cupti" in out
 
 
+@pytest.mark.requirement("1.2.26", "4.3.2")
 def test_the_profile_is_matched_by_the_devices_name(tmp_path, roofline):
     run = tmp_path / "run.jsonl"
     builders.write_run(run, builders.record(**POSSIBLE), device="nvidia h200")
@@ -295,6 +298,7 @@ def test_an_assumed_factor_that_is_no_fraction_is_bad_usage(tmp_path, roofline):
     assert status == 2 and "85 is not a fraction" in err
 
 
+@pytest.mark.requirement("3.8", "4.3.1")
 def test_one_run_of_everything_is_read_as_the_model_says_in_every_form(tmp_path, roofline):
     """Impossible, unknown clock, no bytes, a tie, latency-bound; and a torn end."""
     path = builders.write_run(

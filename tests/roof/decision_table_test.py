@@ -29,6 +29,7 @@ UNITS = {  # By roof key: whether the profile has it, and whether it is calibrat
 }
 
 
+@pytest.mark.requirement("1.2.27", "4.3.8")
 @pytest.mark.parametrize("profile_text", [None, builders.PROFILE_TEXT, builders.NO_BANDWIDTH_CALIBRATION_TEXT])
 def test_what_is_missing_decides_in_the_documented_order(tmp_path, profile_text):
     profile = None
@@ -69,6 +70,7 @@ def test_what_is_missing_decides_in_the_documented_order(tmp_path, profile_text)
 
 # Just below, on and just above each line. Efficiency is SOL time over time, the
 # floor is 10 us, and the theoretical ceiling is 1.25 of the effective one.
+@pytest.mark.requirement("4.3.6")
 @pytest.mark.parametrize("scale", [1.0, 0.001, 1e6])
 def test_the_lines_hold_at_every_size(tmp_path, scale):
     text = builders.PROFILE_TEXT.replace("latency_floor_s: 10e-6", "")

@@ -11,6 +11,7 @@ from tileops.tests.report import builders
 UNKNOWN_STATUS = 9
 
 
+@pytest.mark.requirement("1.2.8")
 def test_excluded_copies_are_added_back():
     record = builders.record(ns=1_000, copy_ns=500)
     assert measured_time.actual_time(record) == pytest.approx(1.5e-6)

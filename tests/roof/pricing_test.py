@@ -33,6 +33,7 @@ def bound(row):
     return text.enum_name(row, "bound")
 
 
+@pytest.mark.requirement("1.2.1", "1.2.2", "1.2.4", "1.2.8", "4.3.3")
 def test_readings_of_a_memory_bound_row(profile):
     row = pricing.price(builders.record(bytes=40_000_000, flops=1_000_000, ns=90_000, copy_ns=10_000), profile)
     assert row.actual_time_s == pytest.approx(100e-6)  # Excluded copies added back.
@@ -49,6 +50,7 @@ def test_readings_of_a_memory_bound_row(profile):
     assert blank_reason(row) is None
 
 
+@pytest.mark.requirement("1.2.3", "1.2.9", "1.2.10")
 @pytest.mark.parametrize(
     "flops, expected",
     [
@@ -66,6 +68,7 @@ def test_bound_is_the_dominating_term_and_a_tie_is_memory(profile, flops, expect
 
 # SOL time 80 us: 64e6 bytes at 8e11 bytes/s. The theoretical ceiling is reached
 # at 64 us.
+@pytest.mark.requirement("1.2.30", "4.3.6")
 @pytest.mark.parametrize(
     "ns, expected",
     [
@@ -143,6 +146,7 @@ BLANKS = {
 }
 
 
+@pytest.mark.requirement("1.2.24", "1.2.25", "1.2.27")
 @pytest.mark.parametrize("fields, reason", BLANKS.values(), ids=BLANKS.keys())
 def test_blank_rows_say_why_and_have_no_reading(profile, fields, reason):
     row = pricing.price(builders.record(**fields), profile)
@@ -159,6 +163,7 @@ def test_a_time_by_another_clock_is_shown_and_gives_no_rate(profile):
     assert not row.HasField("achieved_bytes_per_s")
 
 
+@pytest.mark.requirement("1.2.26")
 def test_no_profile_leaves_the_rates_that_need_none():
     row = pricing.price(builders.record(), None)
     assert blank_reason(row) == "no_profile"
@@ -179,6 +184,7 @@ def test_uncalibrated_bandwidth(tmp_path):
 
 
 # 200e6 bytes in 100 us: twice the theoretical bandwidth.
+@pytest.mark.requirement("4.3.8", "4.3.9")
 @pytest.mark.parametrize(
     "fields, reason",
     [
@@ -207,6 +213,7 @@ def test_physics_check_of_the_unit_needs_no_calibration(profile):
     assert blank_reason(row) == "zero_bytes"
 
 
+@pytest.mark.requirement("4.3.9")
 def test_physics_check_names_every_ceiling(profile):
     record = builders.record(flops=10**10, bytes=10**9)
     row = pricing.price(record, profile)
@@ -328,3 +335,25 @@ def test_pricing_carries_what_the_record_says(profile):
     row = pricing.price(record, profile)
     assert dict(row.data_terms) == {"active_experts": 7}
     assert (row.label, row.message, row.family) == ("a", "why", "elementwise")
+
+
+@pytest.mark.requirement("1.2.7", "1.4.10")
+@pytest.mark.parametrize(
+    "roof_key, peak, expected", [("cuda_core.fp32", 5e12, "formula_error"), ("tensor_core.bf16", 5e13, "below")]
+)
+def test_the_unit_that_the_roof_key_names_gives_the_peak(tmp_path, roof_key, peak, expected):
+    """3e9 FLOPs in 100 us are 3e13 per second: possible for the tensor cores, and impossible for the others."""
+    profile = builders.profile(tmp_path, builders.PROFILE_TEXT.replace("1e14", "1e14 calibration: 0.5"))
+    row = pricing.price(builders.record(flops=3 * 10**9, bytes=1_000, roof_key=roof_key), profile)
+    assert row.compute_time_s == pytest.approx(3e9 / peak)
+    assert verdict(row) == expected
+
+
+@pytest.mark.requirement("4.7.7")
+@pytest.mark.parametrize("ns", [None, 1_000, 6_000, 48_000, 100_000])
+def test_no_reading_depends_on_data_terms(profile, ns):
+    plain = pricing.price(builders.record(ns=ns), profile)
+    told = pricing.price(builders.record(ns=ns, data_terms={"experts_hit": 7}), profile)
+    assert dict(told.data_terms) == {"experts_hit": 7}
+    told.data_terms.clear()
+    assert told == plain

@@ -6,6 +6,7 @@ from tileops.perf.roof import profile_checks, profiles
 from tileops.tests.report import builders
 
 
+@pytest.mark.requirement("1.2.6", "1.2.7", "5.1.1")
 def test_effective_is_theoretical_times_calibration(tmp_path):
     profile = builders.profile(tmp_path)
     assert profile.bandwidth.effective_per_s == pytest.approx(8e11)
@@ -74,6 +75,7 @@ DEFECTS = {
 }
 
 
+@pytest.mark.requirement("5.1.5")
 @pytest.mark.parametrize("old, new, defect", DEFECTS.values(), ids=DEFECTS.keys())
 def test_defects_are_refused(tmp_path, old, new, defect):
     assert old in builders.PROFILE_TEXT
@@ -101,6 +103,7 @@ def test_a_missing_file_is_named(tmp_path):
         profiles.load_profile(tmp_path / "nix.textproto")
 
 
+@pytest.mark.requirement("5.1.4")
 @pytest.mark.parametrize(
     "device, matches",
     [
@@ -155,6 +158,7 @@ def test_the_projects_profiles_are_valid_and_their_names_distinct():
             assert profiles.select(loaded, name) is profile
 
 
+@pytest.mark.requirement("1.4.2")
 def test_the_h200_is_priced_dense():
     h200 = profiles.find_profile("nvidia_h200")
     assert h200.bandwidth.theoretical_per_s == 4.8e12
@@ -163,6 +167,7 @@ def test_the_h200_is_priced_dense():
     assert not profiles.select([h200], "NVIDIA H200 NVL")
 
 
+@pytest.mark.requirement("4.3.2", "5.1.4")
 @pytest.mark.parametrize(
     ("device", "gpu"),
     [
@@ -369,3 +374,11 @@ def test_a_device_that_the_project_knows_is_held_against_its_own_profile(tmp_pat
 
 def test_the_projects_own_profiles_bring_no_warning():
     assert [profile.warnings for profile in profiles.load_profiles()] == [()] * len(profiles.load_profiles())
+
+
+@pytest.mark.requirement("5.1.3")
+@pytest.mark.parametrize("field", ["effective_bytes_per_s: 8e11", "effective_flops_per_s: 5e12", "effective: 0.8"])
+def test_a_profile_has_no_place_for_an_effective_value(tmp_path, field):
+    for found in ("calibration: 0.8", "calibration: 0.5"):
+        with pytest.raises(profiles.ProfileError, match="has no field named"):
+            builders.profile(tmp_path, builders.PROFILE_TEXT.replace(found, f"{found} {field}"))

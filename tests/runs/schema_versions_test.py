@@ -37,6 +37,7 @@ def test_version_1_reads_as_it_did_when_it_was_written(tmp_path):
     assert reasons == {"a-float16": None, "events": "no_cupti", "skipped": "no_time", "timeout": "no_time"}
 
 
+@pytest.mark.requirement("4.2.5", "5.2.3")
 def test_a_changed_profile_changes_the_readings_without_measuring_again(tmp_path):
     run = DATA / "schema_1.binpb"
     text = builders.PROFILE_TEXT.replace("calibration: 0.8", "calibration: 0.7")

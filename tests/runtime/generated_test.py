@@ -121,6 +121,7 @@ def test_a_sum_outside_the_rank_names_the_rule():
         OPS["SumFwdOp"](dim=2)(half(3))
 
 
+@pytest.mark.requirement("4.1.9")
 @pytest.mark.parametrize(("name", "case"), CASES, ids=[f"{name}-{case.case_id}" for name, case in CASES])
 def test_every_case_prices_on_meta_to_a_finite_non_negative_integer(name, case):
     op = workloads.construct(OPS[name], case)
@@ -141,6 +142,7 @@ def price(name, params=None, **tensors):
     return op.eval_roofline()
 
 
+@pytest.mark.requirement("1.3.9")
 def test_hand_counts_of_flops_and_bytes():
     # silu and mul: 6 an output element; 2N in, N out
     assert price("SiluAndMulFwdOp", x=half(7, 10)) == (6 * 7 * 5, 2 * (70 + 35))

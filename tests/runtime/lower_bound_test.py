@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 from tileops.ops.implementations import implementation
@@ -33,6 +34,7 @@ def _recount(rows: int) -> int:
     return 4 * (M * E + rows * N + M * N)
 
 
+@pytest.mark.requirement("4.7.4")
 def test_a_data_dependent_cost_that_no_checked_call_carries_is_priced_at_its_lower_bound():
     op, draw = TopPMixFwdOp(), torch.Generator().manual_seed(0)
     table = torch.rand(E, N, generator=draw)
@@ -45,6 +47,7 @@ def test_a_data_dependent_cost_that_no_checked_call_carries_is_priced_at_its_low
     assert max(read) == E  # the data did decide
 
 
+@pytest.mark.requirement("4.7.4")
 def test_the_lower_bound_is_reached_by_a_value_that_the_signature_admits():
     op = TopPMixFwdOp()
     scores = torch.zeros(M, E)

@@ -193,6 +193,7 @@ def test_two_devices_are_refused_by_name():
     assert "ScaleFwdOp" in str(refused.value)
 
 
+@pytest.mark.requirement("4.5.11")
 def test_no_read_half_is_no_read_half():
     op = ScaleFwdOp()
     op(torch.ones(2))
@@ -200,6 +201,7 @@ def test_no_read_half_is_no_read_half():
         op.eval_roofline_read_bytes()
 
 
+@pytest.mark.requirement("1.4.9")
 def test_before_a_call_there_are_no_data_terms_as_there_is_no_price():
     op = ScaleFwdOp()
     for asked in (op.eval_roofline, op.roofline_data_terms, op.roof_key):
@@ -209,6 +211,7 @@ def test_before_a_call_there_are_no_data_terms_as_there_is_no_price():
     assert op.roofline_data_terms() == {}
 
 
+@pytest.mark.requirement("1.4.6")
 def test_the_base_default_roof_is_the_cuda_cores_in_fp32():
     op = ScaleFwdOp()
     op(torch.ones(2))

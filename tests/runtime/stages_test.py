@@ -26,6 +26,7 @@ from tileops.tests.runtime.composite_ops import (
 )
 
 
+@pytest.mark.requirement("2.2.21")
 def test_stages_are_recorded_by_name_in_order_and_with_repeats():
     op, inputs = LayerFwdOp(target="torch"), layer_inputs()
     op(**inputs)
@@ -36,6 +37,7 @@ def test_stages_are_recorded_by_name_in_order_and_with_repeats():
     assert [one.op for one in call.stages["scores"]] == ["DenseFwdOp"]
 
 
+@pytest.mark.requirement("2.2.21", "4.7.3")
 def test_a_deciding_value_reaches_the_formula_through_a_stage():
     op, inputs = LayerFwdOp(target="torch"), layer_inputs()
     op(**inputs)
