@@ -219,7 +219,7 @@ def test_what_one_stage_leaves_to_another_never_counts():
     assert moved(called(composite, meta(3, 5))) == (60, 30)
 
 
-@pytest.mark.requirement("2.2.13")
+@pytest.mark.requirement("2.2.2", "2.2.13")
 def test_an_entry_whose_traffic_differs_writes_bytes_and_those_stand():
     assert called(demo({"flops": "0", "bytes": "7"}), meta(3, 5)).eval_roofline() == (0, 7)
 

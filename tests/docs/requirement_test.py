@@ -199,4 +199,6 @@ def test_the_page_that_the_build_makes_reads_every_folder_of_tests():
     built = pathlib.Path("docs/requirement.md")
     if not built.exists():
         pytest.skip("the page is made by Bazel alone")
-    assert built.read_text(encoding="utf-8") == requirement_page.page(STATEMENTS, PROOFS, OPEN)
+    assert built.read_text(encoding="utf-8") == requirement_page.page(STATEMENTS, PROOFS, OPEN), (
+        "a folder with markers lacks test_sources() in its BUILD file, or a line in //tests:sources"
+    )

@@ -33,7 +33,7 @@ def bound(row):
     return text.enum_name(row, "bound")
 
 
-@pytest.mark.requirement("1.2.1", "1.2.2", "1.2.4", "1.2.8", "4.3.3")
+@pytest.mark.requirement("1.2.1", "1.2.2", "1.2.4", "1.2.6", "1.2.8", "4.3.3")
 def test_readings_of_a_memory_bound_row(profile):
     row = pricing.price(builders.record(bytes=40_000_000, flops=1_000_000, ns=90_000, copy_ns=10_000), profile)
     assert row.actual_time_s == pytest.approx(100e-6)  # Excluded copies added back.

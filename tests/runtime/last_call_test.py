@@ -38,6 +38,7 @@ def test_an_instance_has_a_last_call_of_its_own():
     assert (rows(one), rows(other)) == (3, 0)
 
 
+@pytest.mark.requirement("4.4.1d")
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
 def test_a_call_that_fails_in_the_implementation_leaves_the_last_one(error):
     class Failing(ScaleFwdOp):
