@@ -71,6 +71,20 @@ def test_a_plugin_may_not_bring_a_class_whose_reference_is_another(tmp_path, pro
     assert "RMSNormFwdOp now has the reference 'mine' instead of 'torch'" in err
 
 
+@pytest.mark.requirement("4.2.1")
+def test_a_plugin_may_not_bring_a_class_with_a_price_of_its_own(tmp_path, project):
+    _write(
+        tmp_path / "dear.py",
+        "from tileops.ops.families import normalization as own\n"
+        "class RMSNormFwdOp(own.RMSNormFwdOp, generated=True):\n"
+        "    def eval_roofline(self):\n"
+        "        return 10**12, 10**12\n",
+    )
+    status, out, err = project("--list", *OP, "--plugin=dear.py")
+    assert (status, out) == (2, "") and len(err.splitlines()) == 1, err
+    assert "its class RMSNormFwdOp has a price of its own" in err
+
+
 def test_a_plugin_finds_the_modules_beside_it_on_import_and_in_a_call(tmp_path, project):
     """Wherever the user stands, and before what lies there; but not before Python's own and the project's."""
     plugin = REGISTER + (
