@@ -58,11 +58,12 @@ def load(
       brought: gets the plug-in of each implementation that a plug-in brings, by op and name.
 
     Raises:
-      SourceChangedError: one of `sources.plugin_files` holds something else.
-      CatalogueError: a generated module or a plugin cannot be imported, or a plugin replaced code of the project's,
-        left a process-wide setting changed or a thread that computes, by which every implementation would be measured,
-        took the name of an implementation that the op had, or the reference's place, states a price of its own, or
-        shares the name of a module with another plugin.
+      SourceChangedError: one of `sources.plugin_files` changed.
+      CatalogueError: a generated module or a plug-in cannot be imported, or a plug-in
+        - replaced code of the project,
+        - left a process-wide setting changed or a thread computing, which would affect all implementations,
+        - reused the name of an implementation, replaced the reference, or states a price of its own,
+        - has a module of the same name as another plug-in's.
     """
     _refuse_changed(sources.plugin_files)  # first: an import in the midst of an edit may fail for another reason
     if sources.generated_dir is not None or sources.plugins:
@@ -99,7 +100,7 @@ def load(
         _refuse_taken_names(plugin, before, after, registered)
         _refuse_another_reference(plugin, before, after)
         _refuse_another_price(plugin, classes_before, classes)
-        # One that is loaded already brought what it brings when another plugin imported it.
+        # If another plug-in has imported this one already, its implementations were counted then.
         if module.__name__ not in loaded and after == before and classes == classes_before:
             on_idle(plugin)
     _refuse_changed(sources.plugin_files)  # the header names what was imported
