@@ -5,6 +5,9 @@ entry here after a measurement of that behaviour. The entry's condition says on 
 op are judged as before. An example, a masked fill whose kernel need not load what the mask replaces:
 
     ReadException(op="MaskedFillFwdOp", when="A == M", reason="elements under the mask are not loaded; measured on ...")
+
+A condition may depend on the values of metadata tensors. It is then evaluated on the measured call itself, by the process
+that made the call.
 """
 
 from __future__ import annotations
@@ -25,8 +28,9 @@ class ReadException:
 
     Attributes:
       op: name of the manifest entry.
-      when: a predicate in the manifest's expression language over the checked call: its parameters, indices and
-        `present(t)`, as in "A == M".
+      when: a predicate in the manifest's expression language over the checked call: its parameters, indices,
+        `present(t)`, and the values of its metadata tensors by name, one tuple per axis, as in "A == M" or
+        "max(lengths) < S".
       reason: why a conforming implementation may read less there, and which measurement showed it.
     """
 
@@ -80,14 +84,27 @@ def holds(one: ReadException, call: CheckedCall) -> bool:
     return bool(_value(one, call))
 
 
+def conditions(table: Iterable[ReadException], call: CheckedCall) -> dict[str, bool]:
+    """Returns whether a call meets the conditions of its op, by the conditions' text."""
+    return {one.when: holds(one, call) for one in table if one.op == call.op}
+
+
 def _value(one: ReadException, call: CheckedCall) -> object:
+    node = expr_parser.parse(one.when)
     present = _PresentOrNot(dict.fromkeys(call.tensors, True))
-    return evaluate.evaluate(expr_parser.parse(one.when), {**call.params, **call.indices}, present)
+    read = (part.id for part in expr.walk(node) if isinstance(part, expr.Name) and part.id in call.metadata)
+    contents = {name: _tuples(call.values(name).tolist()) for name in read}
+    return evaluate.evaluate(node, {**call.params, **call.indices, **contents}, present)
 
 
-def find(table: Iterable[ReadException], call: CheckedCall) -> ReadException | None:
-    """Returns the first exception of a checked table that applies to a call."""
-    return next((one for one in table if one.op == call.op and holds(one, call)), None)
+def _tuples(values: object) -> object:
+    """Returns nested lists as the nested tuples that the language knows."""
+    return tuple(map(_tuples, values)) if isinstance(values, list) else values
+
+
+def find(table: Iterable[ReadException], op: str, met: Mapping[str, bool]) -> ReadException | None:
+    """Returns the first exception of an op whose condition is met. `met` is as `conditions` returns it."""
+    return next((one for one in table if one.op == op and met.get(one.when)), None)
 
 
 def notes(table: Sequence[ReadException], calls: Mapping[str, Sequence[CheckedCall]]) -> list[str]:
@@ -102,7 +119,7 @@ def notes(table: Sequence[ReadException], calls: Mapping[str, Sequence[CheckedCa
         if one.op in calls and not any(holds(one, call) for call in calls[one.op]):
             found.append(f"{one.op}: no row meets the condition of the exception when {one.when!r}")
     for op in dict.fromkeys(one.op for one in table):
-        if calls.get(op) and all(find(table, call) for call in calls[op]):
+        if calls.get(op) and all(any(conditions(table, call).values()) for call in calls[op]):
             found.append(f"{op}: every row is exempt, so that nothing of its read half is judged")
     return found
 
@@ -136,8 +153,8 @@ def _form_defects(one: ReadException, calls: Sequence[CheckedCall], op_class: ty
                 f"calls {part.function!r}, which is no function here: {', '.join(sorted(PRIMITIVE_FUNCTIONS))}"
             )
     if calls:
-        known = {*calls[0].params, *calls[0].indices}
-        values = set(expr.names(node)) - set(tensors)
+        known = {*calls[0].params, *calls[0].indices, *op_class.METADATA_NAMES}
+        values = set(expr.names(node)) - (reads - known)
         if unknown := sorted(values - known):
             defects.append(f"reads {', '.join(unknown)}; the call has {', '.join(sorted(known))}")
         reads |= values & known

@@ -10,11 +10,11 @@ from typing import NamedTuple
 from tileops.audit.counters import Counters
 from tileops.proto import audit_pb2
 
-# How far measured reads may fall short of the declared reads. A fraction of the declared.
-# - 1%: a formula may charge a whole input of which the algorithm reads up to 1% less (the metric's definition).
-# - 1%: for the counters, whose own error is far smaller (an H200 read 1.00007 of a 256 MiB copy's source).
-# So any claim that is 2.1% too high is caught.
-SHORTFALL = 0.02
+# How far measured reads may fall short of the declared reads. A fraction of the declared. It is for the counters alone.
+# In the recorded audit of the H200 none of 92 rows falls short at all: the least reads 1.000015 of the declared. Rows that
+# read the same two inputs of 34 MB in one pass differ among themselves by 0.2% (1.0001 to 1.0022), so that is the smallest
+# difference that means something.
+SHORTFALL = 0.002
 
 # Measured reads above this excess are a WARN. A fraction of the declared. Reading one of four equal inputs a second time
 # makes 25%; ragged tiles and sector rounding of a single pass stay well below.
@@ -66,7 +66,7 @@ def judge(
         )
     ratio, count = counters.read_bytes / declared, len(counters.kernels)
     if counters.read_bytes < declared * (1 - SHORTFALL):
-        short = f"measured reads are {ratio:.3f} of the declared, below {1 - SHORTFALL:.2f}"
+        short = f"measured reads are {ratio:.4f} of the declared, below {1 - SHORTFALL:g}"
         if exemption:
             return Judgement(audit_pb2.VERDICT_EXEMPT, f"{short}: {exemption}")
         return Judgement(audit_pb2.VERDICT_FAIL, f"{short}: the formula claims reads that the call did not make")

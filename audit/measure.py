@@ -106,7 +106,8 @@ def judged(
       one: the row.
       csv: what ncu printed.
       facts: what is known of the call: `implementation`; `copies`, names of the driver's copies if they were looked for;
-        `calls`, how many calls the CSV covers, if the program that made them said so.
+        `calls`, how many calls the CSV covers, if the program that made them said so; `conditions`, which conditions of
+        exceptions the measured call met. A condition that the facts lack is evaluated on the row's call on meta.
       table: the configured exceptions.
     """
     implementation = facts.get("implementation", "")
@@ -115,7 +116,9 @@ def judged(
     except counters.CounterError as error:
         return report.row(one, implementation=implementation, error=f"{error}{ncu.remedy(csv)}")
     is_one_call, count = facts.get("calls") == 1, len(measured.kernels)
-    exception = None if one.call is None else exceptions.find(table, one.call)
+    met = {} if one.call is None else exceptions.conditions(table, one.call)
+    met |= facts.get("conditions", {})
+    exception = exceptions.find(table, one.op_class.ENTRY, met)
     row = report.row(one, implementation=implementation, counters=measured, exception=exception)
     reason = ""
     if measured.repeats > 1 and not is_one_call:

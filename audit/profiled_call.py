@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 
-from tileops.audit import calls
+from tileops.audit import calls, exceptions
 from tileops.audit.counters import RANGE_NAME
 from tileops.ops import workloads
 from tileops.ops.cases import WorkloadCase
@@ -75,6 +75,7 @@ def run(
     Returns:
       implementation: the implementation that served the call.
       declared_read_bytes: the read half that the op declares for this very call; None if it declares none.
+      conditions: whether this very call meets the conditions of its op's exceptions, by their text.
       calls: 1, so that kernels which one call launches twice are not taken for two calls.
       device_name, driver_version, torch_version: the device and the software.
     """
@@ -89,6 +90,7 @@ def run(
     return {
         "implementation": op.last_implementation,
         "declared_read_bytes": calls.read_half(op),
+        "conditions": exceptions.conditions(exceptions.EXCEPTIONS, op.last_call),
         "calls": 1,
         "device_name": torch.cuda.get_device_name(device) if is_gpu else device.type,
         "driver_version": device_state.driver_version() if is_gpu else "",

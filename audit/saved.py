@@ -168,6 +168,10 @@ def _facts(line: str, place: str) -> dict[str, Any]:
         raise SavedError(f"{place}: the line that names the call lacks op or case_id")
     copies = facts.get("copies", [])
     wrong = [name for name in _TEXTS if not isinstance(facts.get(name, ""), str)]
+    conditions = facts.get("conditions", {})
+    wrong += ["conditions"] * (
+        not (isinstance(conditions, dict) and all(isinstance(met, bool) for met in conditions.values()))
+    )
     wrong += ["copies"] * (not (isinstance(copies, list) and all(isinstance(one, str) for one in copies)))
     if wrong:
         raise SavedError(f"{place}: the line that names the call is damaged: {wrong[0]} is {facts[wrong[0]]!r}")

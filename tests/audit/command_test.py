@@ -87,7 +87,7 @@ def test_a_claim_of_reads_that_were_not_made_fails_with_status_1(audit):
     status, out, err, report = audit(*ROW, fake={"read": READ // 2, "write": 0})
     assert status == 1
     assert report.rows[0].verdict == audit_pb2.VERDICT_FAIL
-    assert "0.500 of the declared" in out and "1 of 1 rows fail" in err
+    assert "0.5000 of the declared" in out and "1 of 1 rows fail" in err
 
 
 def test_json_has_the_rows_by_verdict_name(audit, tmp_path):

@@ -59,6 +59,30 @@ def test_anything_else_is_refused_with_its_place(when, said):
     assert "audit/exceptions.py: BatchNormFwdOp" in str(caught.value)
 
 
+PERMUTE = "MoePermuteNopadFwdOp"
+
+
+@pytest.mark.parametrize(
+    ("when", "holds"),
+    [
+        ("max(max(row) for row in topk_ids) < num_experts", True),
+        ("min(min(row) for row in topk_ids) < 0", False),
+        ("len(topk_ids) == M and len(topk_ids[0]) == K", True),
+        ("present(expert_map) and -1 in expert_map", None),
+    ],
+)
+def test_a_condition_may_read_the_values_of_metadata(when, holds):
+    found = calls(PERMUTE)
+    exceptions.check((entry(when, op=PERMUTE),), {PERMUTE: found}, CLASSES)
+    met = {exceptions.holds(entry(when, op=PERMUTE), call) for call in found}
+    assert met == ({True, False} if holds is None else {holds})
+
+
+def test_other_tensors_have_no_values_for_a_condition():
+    with pytest.raises(exceptions.ExceptionTableError, match="reads hidden_states; the call has .*topk_ids"):
+        exceptions.check((entry("max(hidden_states) > 0", op=PERMUTE),), {PERMUTE: calls(PERMUTE)}, CLASSES)
+
+
 @pytest.mark.requirement("4.5.6")
 def test_an_exception_gives_a_reason_names_an_op_and_stands_once():
     with pytest.raises(exceptions.ExceptionTableError) as caught:
@@ -69,9 +93,10 @@ def test_an_exception_gives_a_reason_names_an_op_and_stands_once():
 
 def test_the_exception_that_holds_for_a_call_is_found():
     table = (entry("training"), entry("not training and C == 64"))
-    found = [exceptions.find(table, call) for call in calls()]
-    assert set(found) == {*table, None}
-    assert exceptions.find((entry("training", op="SumFwdOp"),), calls()[0]) is None
+    met = [exceptions.conditions(table, call) for call in calls()]
+    assert {exceptions.find(table, OP, one) for one in met} == {*table, None}
+    assert exceptions.conditions((entry("training", op="SumFwdOp"),), calls()[0]) == {}
+    assert exceptions.find(table, "SumFwdOp", {"training": True}) is None
 
 
 def test_a_condition_that_no_row_meets_is_reported():

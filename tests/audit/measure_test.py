@@ -53,6 +53,47 @@ def test_inside_an_exception_a_shortfall_is_exempt_and_rests_on_cold_caches_alon
     assert judged(middle, READ // 2, table=table).verdict == audit_pb2.VERDICT_FAIL
 
 
+def _on_the_cpu(op_class, label, profiled=lambda device: contextlib.nullcontext()):
+    """Facts of a row's call, as the process under ncu writes them."""
+    return profiled_call.run(op_class, toys.case(op_class, label), "torch", torch.device("cpu"), profiled)
+
+
+class _Scatter(toys.load("implementations")["ScatterCountFwdOp"], generated=True):
+    """The scatter of the toys, whose row has ids (1, 3, 3, 5), with a read half."""
+
+    def eval_roofline_read_bytes(self):
+        return 80
+
+
+@pytest.mark.requirement("4.5.7")
+@pytest.mark.parametrize(
+    ("op_class", "label", "when"),
+    [(_Scatter, "few", "max(ids) == 5"), (SCALE, "small", "N < 100")],
+    ids=["by a value", "by a shape"],
+)
+def test_an_exceptions_when_is_evaluated_against_the_row_measured(op_class, label, when, monkeypatch):
+    for condition, verdict in ((when, audit_pb2.VERDICT_EXEMPT), (f"not {when}", audit_pb2.VERDICT_FAIL)):
+        table = (exceptions.ReadException(op=op_class.ENTRY, when=condition, reason="planted"),)
+        monkeypatch.setattr(exceptions, "EXCEPTIONS", table)
+        one, facts = declared(op_class, toys.case(op_class, label)), _on_the_cpu(op_class, label)
+        assert facts["conditions"] == {condition: verdict == audit_pb2.VERDICT_EXEMPT}
+        assert judged(one, one.read_bytes // 2, facts, table).verdict == verdict
+
+
+@pytest.mark.requirement("4.5.7")
+def test_the_values_are_those_of_the_measured_call_and_not_of_its_twin_on_meta(monkeypatch):
+    class Rerouted(_Scatter, generated=True):
+        def forward(self, total, ids, x):
+            return super().forward(total, ids if total.is_meta else ids + 1, x)
+
+    table = (exceptions.ReadException(op="ScatterCountFwdOp", when="max(ids) == 6", reason="planted"),)
+    monkeypatch.setattr(exceptions, "EXCEPTIONS", table)
+    one = declared(Rerouted, toys.case(Rerouted, "few"))
+    assert exceptions.conditions(table, one.call) == {"max(ids) == 6": False}
+    assert judged(one, 40, _on_the_cpu(Rerouted, "few"), table).verdict == audit_pb2.VERDICT_EXEMPT
+    assert judged(one, 40, {}, table).verdict == audit_pb2.VERDICT_FAIL
+
+
 def test_a_shortfall_that_copies_by_the_driver_explain_is_no_measurement(row):
     facts = {"copies": ["Memcpy DtoD (Device -> Device)"]}
     short = judged(row, READ // 2, facts)

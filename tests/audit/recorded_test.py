@@ -74,6 +74,13 @@ def test_the_newest_record_takes_every_branch_that_rows_of_an_implemented_op_tak
     assert lacking == {branch for name, branch in UNMEASURED_BRANCHES if name == op}
 
 
+@pytest.mark.requirement("4.5.13")
+def test_no_recorded_row_falls_short_of_its_declared_reads_at_all():
+    for path in RECORDED:
+        rows = audit_pb2.AuditReport.FromString(path.read_bytes()).rows
+        assert [row.case_id for row in rows if row.measured_read_bytes < row.declared_read_bytes] == []
+
+
 def test_every_op_of_the_record_was_measured():
     for path in RECORDED:
         for row in audit_pb2.AuditReport.FromString(path.read_bytes()).rows:

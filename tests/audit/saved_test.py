@@ -131,6 +131,8 @@ def test_one_row_by_two_implementations_is_two_rows(path):
         ({"implementation": 5}, "implementation is 5"),
         ({"device_name": None}, "device_name is None"),
         ({"torch_version": None}, "torch_version is None"),
+        ({"conditions": ["N > 3"]}, r"conditions is \['N > 3'\]"),
+        ({"conditions": {"N > 3": "no"}}, r"conditions is {'N > 3': 'no'}"),
         ({"copies": 5}, "copies is 5"),
         ({"copies": "Memcpy"}, "copies is 'Memcpy'"),
         ({"copies": [1]}, r"copies is \[1\]"),
