@@ -82,3 +82,22 @@ def test_a_pod_of_the_job_measures_its_part_with_the_revision(tmp_path, shell):
     out = f"--out={tmp_path}/run/7.binpb"
     assert run == ["python3", "revision=abc123", f"{tmp_path}/bench.zip", "--shard=8/8", out]
     _check_flags(run)
+
+
+@pytest.mark.requirement("4.3.12")
+@pytest.mark.parametrize("failing", ["bench", "roofline", "compare", "nothing"])
+def test_the_nightly_job_measures_and_reports_and_fails_on_a_formula_error_or_a_regression(tmp_path, failing):
+    job = re.search(r"### Measuring every night\n.*?\n\n((?:    .+\n)+)", DOC, re.DOTALL)[1]
+    (tmp_path / "2026-11-30.binpb").touch()
+    wrapper = tmp_path / "bazelw"
+    wrapper.write_text(f'#!/bin/sh\necho "$@"\ncase "$2" in *:{failing}) exit 1;; esac\n')
+    wrapper.chmod(0o755)
+    script = re.sub("^    ", "", job, flags=re.MULTILINE).replace("/srv/runs", str(tmp_path))
+    done = subprocess.run(["sh", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0 if failing == "nothing" else 1, "")
+    bench, roofline, compare = (line.split() for line in done.stdout.splitlines())
+    assert [line[1] for line in (bench, roofline, compare)] == ["//perf:bench", "//perf:roofline", "//perf:compare"]
+    _check_flags(bench[3:])
+    (out,) = [flag.removeprefix("--out=") for flag in bench if flag.startswith("--out=")]
+    assert f"--run={out}" in roofline and f"--new={out}" in compare
+    assert f"--base={tmp_path}/2026-11-30.binpb" in compare

@@ -70,7 +70,7 @@ def _report_at_prices_of(run, tmp_path: pathlib.Path, flags: tuple[str, ...]) ->
     return run("perf.roofline", "--run=repriced.binpb", "--implementation=all")
 
 
-@pytest.mark.requirement("1.1.2", "1.2.5", "3.1")
+@pytest.mark.requirement("1.1.2", "1.2.5", "3.1", "4.3.12")
 @pytest.mark.parametrize(
     ("file", "op", "old", "new"),
     [

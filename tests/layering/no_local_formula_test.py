@@ -60,10 +60,12 @@ def test_the_sources_are_here():
     assert len(PERF) > 60 and len(AUDIT) > 10 and len(OPS) > 40
 
 
+@pytest.mark.requirement("3.7", "4.2.3")
 def test_no_source_computes_a_price():
     assert formula_lint.findings(path for path in PERF + AUDIT if path.name not in COUNTERS) == []
 
 
+@pytest.mark.requirement("3.7", "4.2.3")
 def test_prices_are_set_by_the_listed_functions_alone():
     found = price_writes.writes_in(ROOT, PERF + AUDIT + OPS)
     listed = SETS_PRICES.keys() | SETS_OTHER_THINGS
@@ -98,6 +100,7 @@ EVASIONS = {
 }
 
 
+@pytest.mark.requirement("3.7", "4.2.3")
 @pytest.mark.parametrize("evasion", EVASIONS.values(), ids=EVASIONS)
 def test_an_evasion_is_found(evasion):
     assert list(price_writes.writes(evasion))

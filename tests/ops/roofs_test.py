@@ -40,7 +40,7 @@ def test_neither_roof_nor_price_follows_the_implementation_that_ran(made):
     assert len(found) == 1
 
 
-@pytest.mark.requirement("1.4.4")
+@pytest.mark.requirement("1.2.23", "1.4.4")
 def test_a_matrix_product_on_the_cuda_cores_keeps_the_roof_of_the_tensor_cores():
     base = next(made for name, made in CLASSES.items() if name.lower() == "gemmfwdop")
 
@@ -52,6 +52,31 @@ def test_a_matrix_product_on_the_cuda_cores_keeps_the_roof_of_the_tensor_cores()
     op = Slow(target="slow")
     op(torch.ones(2, 3, dtype=torch.float16), torch.ones(5, 3, dtype=torch.float16))
     assert (op.last_implementation, op.roof_key()) == ("slow", "tensor_core.fp16")
+
+
+def optimal_unit(made, case):
+    """The unit that does the work which the op counts: products, counts of integers, or arithmetic of one dtype."""
+    if made.ENTRY in ("GemmFwdOp", "GroupedQueryAttentionFwdOp"):
+        (dtype,) = set(case.dtypes.values())
+        return {"bfloat16": "tensor_core.bf16", "float16": "tensor_core.fp16"}[dtype]
+    dtypes = set(called(made, case).last_call.dtypes.values())
+    if "float64" in dtypes:
+        return "cuda_core.fp64"
+    counts = made.ENTRY == "MoePermuteNopadFwdOp" or not any("float" in dtype for dtype in dtypes)
+    return "cuda_core.int32" if counts else "cuda_core.fp32"
+
+
+@pytest.mark.requirement("1.2.23", "1.4.3")
+@pytest.mark.parametrize("made", CLASSES.values(), ids=CLASSES)
+def test_the_roof_is_the_unit_an_optimal_implementation_would_use(made):
+    assert [called(made, case).roof_key() for case in made.CASES] == [optimal_unit(made, case) for case in made.CASES]
+
+
+@pytest.mark.requirement("1.4.3")
+@pytest.mark.parametrize("made", CLASSES.values(), ids=CLASSES)
+def test_the_key_is_declared_by_the_author_in_code(made):
+    declares = next(base for base in made.__mro__ if "roof_key" in vars(base))
+    assert declares.__module__.startswith("tileops.ops.families.") or declares.__module__ == "tileops.ops.base"
 
 
 @pytest.mark.requirement("1.4.5")

@@ -347,6 +347,7 @@ def test_a_call_of_metadata_alone_is_on_meta_where_one_of_its_tensors_is():
     assert checks.call_device("ScaleFwdOp", (("a", values),), ("a",)) == "cpu"
 
 
+@pytest.mark.requirement("2.2.22")
 @pytest.mark.parametrize("name", ["device", "aliases", "buffers"])
 def test_a_price_cannot_depend_on_who_served_the_call_or_where(name):
     op = ScaleFwdOp()
@@ -354,3 +355,27 @@ def test_a_price_cannot_depend_on_who_served_the_call_or_where(name):
     with pytest.raises(OpNotAvailableError, match=f"a completed call tells no {name}"):
         getattr(op.last_call, name)
     assert not hasattr(op.last_call, "implementation")
+
+
+# What a formula may read of a completed call, and what only the runtime calls.
+_FACTS = (
+    "op params indices inputs outputs tensors dtypes present bytes_of metadata metadata_tensor values stages".split()
+)
+_STEPS = "name_tensors set_stages set_metadata note_versions set_served_by seal".split()
+
+
+@pytest.mark.requirement("2.2.22")
+def test_a_formula_never_reads_the_op_and_gets_the_checked_call_and_nothing_else():
+    op = ScaleFwdOp()
+    op(torch.ones(3), torch.tensor([1, 2]))
+    call = op.last_call
+    assert {name for name in dir(call) if not name.startswith("_")} == {
+        *_FACTS,
+        *_STEPS,
+        "device",
+        "aliases",
+        "buffers",
+    }
+    assert call.op == "ScaleFwdOp"
+    held = [getattr(call, name) for name in (*_FACTS, "_served_by", "_device", "_aliases", "_buffers")]
+    assert not any(one is op for one in held)
