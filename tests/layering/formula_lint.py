@@ -14,7 +14,7 @@ from typing import NamedTuple
 _PRICE = re.compile(
     r"(?:(?:total|read|write|written|moved|min|call|row|op|num|n)_?)?(?:flops?|n?bytes|traffic)(?:_moved|_count)?"
 )
-_ARITHMETIC = (ast.Mult, ast.Pow, ast.Add, ast.Sub, ast.FloorDiv, ast.Div, ast.LShift, ast.MatMult)
+_ARITHMETIC = (ast.Mult, ast.Pow, ast.Add, ast.Sub, ast.FloorDiv, ast.Div, ast.LShift, ast.RShift, ast.MatMult)
 _COMPUTING = {"prod", "numel", "element_size", "sum", "fsum", "nelement", "dot"}
 
 
@@ -79,18 +79,13 @@ def _bound(target: ast.expr, value: ast.expr | None) -> Iterator[tuple[str, ast.
 
 
 def _is_computed(value: ast.expr) -> bool:
-    for node in ast.walk(value):
-        if is_arithmetic(node):
-            return True
-        if isinstance(node, ast.Call):
-            name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-            if name in _COMPUTING:
-                return True
-    return False
+    return any(map(computes, ast.walk(value)))
 
 
-def is_arithmetic(node: ast.AST) -> bool:
-    """Returns whether a piece of syntax is arithmetic, which a sum of texts is not."""
+def computes(node: ast.AST) -> bool:
+    """Returns whether a piece of syntax is arithmetic, which a sum of texts is not, or calls what computes."""
+    if isinstance(node, ast.Call):
+        return (node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")) in _COMPUTING
     return isinstance(node, ast.BinOp) and isinstance(node.op, _ARITHMETIC) and not _is_text(node)
 
 

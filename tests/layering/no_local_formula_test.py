@@ -1,10 +1,12 @@
-"""A price is copied from `op.eval_roofline()` and set in few places: computing one in perf/, audit/ or ops/ fails.
+"""A price is copied from `op.eval_roofline()` and set in few places: computing one where it is recorded fails.
 
 Formulas live in the manifest and in `perf/formulas/` (requirement 3). Two rules hold them there: formula_lint finds
 arithmetic under a price's name, price_writes finds every place that sets a price.
 """
 
+import ast
 import pathlib
+import re
 
 import pytest
 
@@ -12,13 +14,15 @@ from tileops.tests.layering import formula_lint, price_writes
 
 # The checkout itself, so that no new module can be forgotten.
 ROOT = pathlib.Path("pyproject.toml").resolve().parent
-PERF, AUDIT, OPS = (
-    sorted(path for path in (ROOT / folder).rglob("*.py") if not {"formulas", "generated"} & set(path.parts))
-    for folder in ("perf", "audit", "ops")
+# The formulas themselves, and what the build makes of those in the manifest.
+FORMULAS = (ROOT / "perf" / "formulas", ROOT / "ops" / "generated")
+PERF, AUDIT, OPS, TOOLS, DOCS = (
+    sorted(path for path in (ROOT / folder).rglob("*.py") if not set(FORMULAS) & set(path.parents))
+    for folder in ("perf", "audit", "ops", "tools", "docs")
 )
 
-# These add up what counters measured.
-COUNTERS = {"counters.py"}
+# This adds up what counters measured.
+COUNTERS = {ROOT / "audit" / "counters.py"}
 
 # The functions that set a price, and where they have it from. None of them computes.
 SETS_PRICES = {
@@ -33,13 +37,17 @@ SETS_PRICES = {
 }
 # These set fields by name or parse messages, of other kinds; or hold sizes of tensors.
 SETS_OTHER_THINGS = {
+    ("audit/counters.py", "bytes"),
     ("audit/counters.py", "parse"),
     ("audit/measure.py", "_note_machine"),
     ("audit/session.py", "_is_audit"),
+    ("ops/checked_call.py", "bytes"),
     ("ops/implementations.py", "mark"),
     ("perf/calibration/profile.py", "merge"),
     ("perf/calibration/profile.py", "to_text"),
+    ("perf/harness/border.py", "_replaced"),
     ("perf/harness/border.py", "place"),
+    ("perf/harness/known_settings.py", "_attribute"),
     ("perf/harness/records.py", "_set_reading"),
     ("perf/harness/records.py", "set_measurement"),
     ("perf/harness/run.py", "_outcome"),
@@ -47,6 +55,7 @@ SETS_OTHER_THINGS = {
     ("perf/report/facts.py", "summary"),
     ("perf/report/store.py", "summarize"),
     ("perf/roof/profiles.py", "load_profile"),
+    ("perf/runs/framing.py", ""),
     ("perf/runs/json.py", "_read"),
     ("perf/runs/junit.py", "_check_environment"),
     ("perf/runs/junit.py", "_fill_timing"),
@@ -62,12 +71,12 @@ def test_the_sources_are_here():
 
 @pytest.mark.requirement("3.7", "4.2.3")
 def test_no_source_computes_a_price():
-    assert formula_lint.findings(path for path in PERF + AUDIT if path.name not in COUNTERS) == []
+    assert formula_lint.findings(path for path in PERF + AUDIT + TOOLS + DOCS if path not in COUNTERS) == []
 
 
 @pytest.mark.requirement("3.7", "4.2.3")
 def test_prices_are_set_by_the_listed_functions_alone():
-    found = price_writes.writes_in(ROOT, PERF + AUDIT + OPS)
+    found = price_writes.writes_in(ROOT, PERF + AUDIT + OPS + TOOLS + DOCS)
     listed = SETS_PRICES.keys() | SETS_OTHER_THINGS
     assert [write for write in found if (write.file, write.function) not in listed] == []
     assert listed == {(write.file, write.function) for write in found}, "a function that is listed sets nothing"
@@ -77,6 +86,21 @@ def test_a_function_that_sets_a_price_computes_nothing():
     for file, function in SETS_PRICES:
         if function:
             assert price_writes.arithmetic((ROOT / file).read_text(encoding="utf-8"), function) == [], file
+
+
+def test_the_bench_has_its_prices_from_the_op_and_not_from_a_helper():
+    tree = ast.parse((ROOT / "perf" / "harness" / "records.py").read_text(encoding="utf-8"))
+    (function,) = (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "set_price")
+    assignments = sorted(
+        (node for node in ast.walk(function) if isinstance(node, ast.Assign)), key=lambda node: node.lineno
+    )
+    said = [f"{ast.unparse(node.targets[0]).strip('()')} = {ast.unparse(node.value)}" for node in assignments]
+    assert [line for line in said if re.search(r"\b(flops|n?bytes|read_bytes)\b", line.partition(" = ")[0])] == [
+        "flops, nbytes = checks.price_pair(op.ENTRY, 'eval_roofline()', op.eval_roofline())",
+        "record.flops, record.bytes = (flops, nbytes)",
+        "read_bytes = checks.price(op.ENTRY, 'eval_roofline_read_bytes()', op.eval_roofline_read_bytes())",
+        "record.read_bytes = read_bytes",
+    ]
 
 
 # Ways around the first rule, each in a module of perf/.
@@ -97,6 +121,24 @@ EVASIONS = {
     "another object": "source.flops = work\nrecord.flops = source.flops",
     "a tuple": "class Price(NamedTuple):\n    flops: int\n    bytes: int\nprice = Price(2 * m, 4 * n)",
     "a starred target": "record.flops, *rest = counts",
+    "object's own setattr": "object.__setattr__(record, 'flops', work)",
+    "the fields of an object": "vars(record).update(flops=work)",
+    "setattr by another name": "put = setattr\nput(record, 'flops', work)",
+    "an import by another name": "from builtins import setattr as put\nput(record, 'flops', work)",
+    "setattr handed on": "functools.partial(setattr, record, 'flops')(work)",
+    "a message by another name": "Made = benchmark_pb2.BenchmarkRecord\nmade = Made(**fields)",
+    "a message imported by another name": "from x import BenchmarkRecord as Made\nmade = Made(**fields)",
+    "a partial message": "functools.partial(BenchmarkRecord)(**fields)",
+    "a copy with other values": "dataclasses.replace(row, **fields)",
+    "a named tuple's copy": "row._replace(**fields)",
+    "a text": "from google.protobuf.text_format import Parse\nParse(f'flops: {work}', record)",
+    "a program as text": "exec(f'record.flops = {work}')",
+    "an attribute of a class": "class Case:\n    flops = work\nrecord.flops = Case.flops",
+    "a property": "class Case:\n    @property\n    def flops(self):\n        return self.work",
+    "a default": "@dataclasses.dataclass(kw_only=True)\nclass Case:\n    flops: int = dataclasses.field(default_factory=f)",
+    "a tuple by a call": "Price = collections.namedtuple('Price', 'flops bytes')\nprice = Price(work, moved)",
+    "a dataclass by a call": "Price = dataclasses.make_dataclass('Price', ['flops'])\nprice = Price(work)",
+    "a key": "fields.setdefault('flops', work)",
 }
 
 
@@ -108,12 +150,15 @@ def test_an_evasion_is_found(evasion):
 
 def test_arithmetic_in_a_function_that_sets_a_price_is_found():
     assert price_writes.arithmetic("def f(record):\n    record.flops = ask() * 2", "f") == [2]
+    assert price_writes.arithmetic("def f(record):\n    record.bytes = sum(sizes)", "f") == [2]
     assert price_writes.arithmetic("def f(record):\n    text = 'a' + name", "f") == []
 
 
 def test_a_copy_of_a_price_is_no_finding():
     assert list(price_writes.writes("target.flops, target.bytes = source.flops, source.bytes")) == []
     assert list(price_writes.writes("Row(flops=record.flops, bytes=record.bytes)")) == []
+    assert list(price_writes.writes("Record = benchmark_pb2.BenchmarkRecord")) == []
+    assert list(price_writes.writes("@dataclass(kw_only=True)\nclass Call:\n    read_bytes: int | None = None")) == []
 
 
 PLANTED = [

@@ -2,23 +2,35 @@
 
 formula_lint finds arithmetic under a price's name. A formula can stand elsewhere and come in by a local name, a helper, a
 lambda or an unpacked dictionary. It still has to be set: only a few functions may do that, and the test lists them.
-A copy from the same field of another object (`target.flops = source.flops`) sets nothing new and is no finding.
+A copy from the same field of another object (`target.flops = source.flops`) sets nothing new and is no finding. So a
+class that gives its objects such a field is one.
+
+It finds what a colleague may write in good faith. Who means to get around it still can: `getattr(record, "__set" + ...)`,
+descriptors, a run file that is put together as text.
 """
 
 from __future__ import annotations
 
 import ast
 import pathlib
+import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from tileops.tests.layering import formula_lint
 
 FIELDS = frozenset({"flops", "bytes", "read_bytes", "declared_read_bytes"})
-# Messages that hold a price: unpacking into them could set it.
-_MESSAGES = frozenset({"BenchmarkRecord", "Row", "AuditRow"})
+# Messages that hold a price: unpacking into them could set it. Some modules name the first one Record.
+_MESSAGES = frozenset({"BenchmarkRecord", "Record", "Row", "AuditRow"})
 # What makes or fills a message from text or bytes.
 _PARSERS = frozenset({"FromString", "ParseFromString", "MergeFromString", "ParseDict", "Parse", "Merge"})
+# Under another name, or handed on, these could not be seen.
+_SETTERS = frozenset({"setattr", "__setattr__"})
+_HIDDEN = _MESSAGES | _PARSERS | _SETTERS
+# What copies a record with other values, sets a key by name, or makes a class whose fields are set by position.
+_COPIES = frozenset({"replace", "_replace"})
+_KEYS = frozenset({"setitem", "__setitem__", "setdefault"})
+_CLASSES = frozenset({"namedtuple", "NamedTuple", "make_dataclass"})
 
 
 class Write(NamedTuple):
@@ -60,6 +72,12 @@ def _of(node: ast.AST) -> Iterator[tuple[int, str]]:
         value = None if isinstance(node, ast.AugAssign) else node.value
         for target in targets:
             yield from _set_by(target, value)
+        if value is not None and _name(value) in _HIDDEN and not _HIDDEN.issuperset(map(_name, targets)):
+            yield node.lineno, f"another name of {_name(value)}"
+    elif isinstance(node, ast.ImportFrom):
+        for alias in node.names:
+            if alias.name in _HIDDEN and alias.asname is not None and alias.asname not in _HIDDEN:
+                yield node.lineno, f"another name of {alias.name}"
     elif isinstance(node, (ast.For, ast.AsyncFor, ast.comprehension)):
         yield from _set_by(node.target, None)
     elif isinstance(node, (ast.With, ast.AsyncWith)):
@@ -74,6 +92,8 @@ def _of(node: ast.AST) -> Iterator[tuple[int, str]]:
         yield from _call(node)
     elif isinstance(node, ast.ClassDef):
         yield from _fields(node)
+    elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name in FIELDS:
+        yield node.lineno, f"a function {node.name}()"
 
 
 def _set_by(target: ast.expr, value: ast.expr | None) -> Iterator[tuple[int, str]]:
@@ -91,22 +111,40 @@ def _set_by(target: ast.expr, value: ast.expr | None) -> Iterator[tuple[int, str
 
 
 def _call(node: ast.Call) -> Iterator[tuple[int, str]]:
-    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    name = _name(node.func)
+    handed = _HIDDEN.intersection(map(_name, node.args))
     for keyword in node.keywords:
         if keyword.arg in FIELDS and not _is_copy(keyword.arg, keyword.value):
             yield keyword.value.lineno, f"an argument {keyword.arg}="
-        if keyword.arg is None and name in _MESSAGES:
+        if keyword.arg is None and name in _MESSAGES | _COPIES:
             yield node.lineno, f"an unpacked dictionary in {name}()"
-    if name in ("setattr", "__setattr__"):
+    if handed and (name == "partial" or handed & _SETTERS):
+        yield node.lineno, f"{min(handed)} is handed on"
+    if name in _SETTERS:
         named = node.args[-2] if len(node.args) > 1 else None
         if not isinstance(named, ast.Constant) or named.value in FIELDS:
             yield node.lineno, "setattr"
-    elif name in _PARSERS and isinstance(node.func, ast.Attribute):
+    elif name in _PARSERS or (isinstance(node.func, ast.Name) and name in ("exec", "eval")):
         yield node.lineno, f"{name}()"
+    elif name in _KEYS and FIELDS.intersection(_texts(node)):
+        yield node.lineno, f"{name}() of a price"
+    elif name in _CLASSES and FIELDS.intersection(_texts(node)):
+        yield node.lineno, f"{name}() with fields that are set by position"
+
+
+def _name(node: ast.AST) -> str:
+    """The last name of a dotted name; "" of anything else."""
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def _texts(node: ast.Call) -> set[str]:
+    """The words of the texts in a call's arguments."""
+    texts = (part.value for part in ast.walk(node) if isinstance(part, ast.Constant) and isinstance(part.value, str))
+    return {word for text in texts for word in re.split(r"[\s,]+", text)}
 
 
 def _fields(node: ast.ClassDef) -> Iterator[tuple[int, str]]:
-    """A class whose fields are set by position would hide their names from all of the above."""
+    """A class that sets a price itself, or whose fields are set by position, which hides their names from all above."""
     by_name = any(
         isinstance(decorator, ast.Call) and any(word.arg == "kw_only" for word in decorator.keywords)
         for decorator in node.decorator_list
@@ -114,6 +152,14 @@ def _fields(node: ast.ClassDef) -> Iterator[tuple[int, str]]:
     for statement in node.body:
         if isinstance(statement, ast.AnnAssign) and getattr(statement.target, "id", "") in FIELDS and not by_name:
             yield statement.lineno, f"a field {statement.target.id} that is set by position"
+        if isinstance(statement, (ast.Assign, ast.AnnAssign)) and not _is_none(statement.value):
+            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+            if FIELDS.intersection(map(_name, targets)):
+                yield statement.lineno, "a price that a class holds"
+
+
+def _is_none(value: ast.expr | None) -> bool:
+    return value is None or (isinstance(value, ast.Constant) and value.value is None)
 
 
 def _is_copy(field: str, value: ast.expr | None) -> bool:
@@ -122,11 +168,11 @@ def _is_copy(field: str, value: ast.expr | None) -> bool:
 
 
 def arithmetic(source: str, function: str) -> list[int]:
-    """Returns the lines of the arithmetic and of the functions without a name in a function of a source."""
+    """Returns the lines of what computes in a function of a source: arithmetic, sums, functions without a name."""
     return [
         node.lineno
         for found in ast.walk(ast.parse(source))
         if isinstance(found, (ast.FunctionDef, ast.AsyncFunctionDef)) and found.name == function
         for node in ast.walk(found)
-        if isinstance(node, (ast.AugAssign, ast.Lambda)) or formula_lint.is_arithmetic(node)
+        if isinstance(node, (ast.AugAssign, ast.Lambda)) or formula_lint.computes(node)
     ]
