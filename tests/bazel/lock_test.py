@@ -1,42 +1,41 @@
 """lock.bzl is what lock.py made of requirements.in, and every name in there has a label."""
 
+import collections
 import pathlib
 import re
+import types
 
 PIP = pathlib.Path("bazel/pip")
-REQUIRED = dict(re.findall(r"^([\w-]+)==(\S+)$", (PIP / "requirements.in").read_text(), re.MULTILINE))
-LOCK = (PIP / "lock.bzl").read_text()
-
-
-def entries(table: str) -> list[tuple[str, str, str]]:
-    """(name, version, the rest of its lines) of each distribution in a table of lock.bzl."""
-    text = re.search(rf"^{table} = {{\n(.*?)^}}", LOCK, re.DOTALL | re.MULTILINE).group(1)
-    return re.findall(r'"([\w-]+)": struct\(\n\s+version = "([^"]+)",\n(.*?)\n    \),', text, re.DOTALL)
-
-
-DISTRIBUTIONS = entries("DISTRIBUTIONS")
+REQUIREMENTS = [line.partition("#")[0].strip() for line in (PIP / "requirements.in").read_text().splitlines()]
+REQUIRED = dict(line.split("==") for line in REQUIREMENTS if line)  # another form of requirement is an error
+# Starlark, and Python as well: no entry can be overlooked for its form.
+LOCK: dict = {}
+exec((PIP / "lock.bzl").read_text(), {"struct": types.SimpleNamespace}, LOCK)
+DISTRIBUTIONS, CUDA_DISTRIBUTIONS = LOCK["DISTRIBUTIONS"], LOCK["CUDA_DISTRIBUTIONS"]
 
 
 def test_versions_are_those_required():
-    locked = {name: version for name, version, _ in DISTRIBUTIONS}
-    assert {name: locked.get(name) for name in REQUIRED} == REQUIRED
+    assert {name: DISTRIBUTIONS[name].version for name in REQUIRED} == REQUIRED
 
 
-def test_everything_has_hashes():
-    everything = DISTRIBUTIONS + entries("CUDA_DISTRIBUTIONS")
-    assert [name for name, _, entry in everything if not re.search(r'"[0-9a-f]{64}"', entry)] == []
+def test_everything_has_hashes_of_its_own():
+    everything = [*DISTRIBUTIONS.items(), *CUDA_DISTRIBUTIONS.items()]
+    assert len(everything) > 30
+    owners = collections.defaultdict(set)
+    for name, locked in everything:
+        assert locked.sha256 and all(re.fullmatch("[0-9a-f]{64}", one) for one in locked.sha256), name
+        for one in locked.sha256:
+            owners[one].add((name, locked.version))
+    assert [found for found in owners.values() if len(found) > 1] == []
 
 
 def test_torch_has_a_hash_for_each_python_and_machine():
-    torch = next(entry for name, _, entry in DISTRIBUTIONS if name == "torch")
-    assert len(re.findall(r'"[0-9a-f]{64}"', torch)) >= 6
+    assert len(set(DISTRIBUTIONS["torch"].sha256)) >= 2 * len(LOCK["PYTHON_MINORS"])
 
 
 def test_dependencies_are_locked_too():
-    names = {name for name, *_ in DISTRIBUTIONS}
-    for name, _, entry in DISTRIBUTIONS:
-        deps = re.search(r"deps = \[(.*?)\]", entry, re.DOTALL).group(1)
-        assert set(re.findall(r'"([\w-]+)"', deps)) <= names, name
+    for name, locked in DISTRIBUTIONS.items():
+        assert set(locked.deps) <= DISTRIBUTIONS.keys(), name
 
 
 def test_every_requirement_has_a_label():
