@@ -90,6 +90,23 @@ def test_a_claim_of_reads_that_were_not_made_fails_with_status_1(audit):
     assert "0.5000 of the declared" in out and "1 of 1 rows fail" in err
 
 
+@pytest.mark.requirement("4.5.7")
+def test_a_planted_exception_is_evaluated_by_the_process_that_made_the_call(audit, tmp_path):
+    planted = tmp_path / "planted.py"
+    planted.write_text(
+        "from tileops.audit import exceptions\n"
+        "one = exceptions.ReadException(op='ScaleFwdOp', when='N < 100', reason='planted')\n"
+        "exceptions.EXCEPTIONS = (one,)\n"
+    )
+    flags = (*ROW, f"--plugin={planted}", "--save_csv=counters.txt")
+    status, out, _, report = audit(*flags, fake={"read": READ // 2, "write": 0})
+    assert (status, report.rows[0].verdict) == (0, audit_pb2.VERDICT_EXEMPT), out
+    assert (report.rows[0].exemption_condition, list(report.rows[0].premises)) == ("N < 100", [0])
+    assert '"conditions": {"N < 100": true}' in (tmp_path / "counters.txt").read_text()
+    # Without the exception the saved counters fail: what the call met exempts nothing by itself.
+    assert audit("--from_csv=counters.txt")[0] == 1
+
+
 def test_json_has_the_rows_by_verdict_name(audit, tmp_path):
     status, out, _, _ = audit(*ROW, "--format=json", f"--out={tmp_path}/audit.json", fake={"read": READ, "write": 0})
     assert (status, out) == (0, "")
