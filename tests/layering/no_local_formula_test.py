@@ -88,6 +88,24 @@ def test_a_function_that_sets_a_price_computes_nothing():
             assert price_writes.arithmetic((ROOT / file).read_text(encoding="utf-8"), function) == [], file
 
 
+def test_what_records_and_reports_imports_no_formula():
+    sources = PERF + AUDIT + TOOLS + DOCS
+    assert [path for path in sources if price_writes.imports_of_formulas(path.read_text(encoding="utf-8"))] == []
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        "import tileops.perf.formulas as work",
+        "from tileops.perf import formulas",
+        "def f():\n    from tileops.perf.formulas.moe import moe_permute_nopad_roofline",
+    ],
+)
+def test_an_import_of_a_formula_is_found(planted):
+    assert price_writes.imports_of_formulas(planted)
+    assert not price_writes.imports_of_formulas("from tileops.perf import paths")
+
+
 def test_the_bench_has_its_prices_from_the_op_and_not_from_a_helper():
     tree = ast.parse((ROOT / "perf" / "harness" / "records.py").read_text(encoding="utf-8"))
     (function,) = (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "set_price")

@@ -21,7 +21,7 @@ from tileops.tests.layering import formula_lint
 
 FIELDS = frozenset({"flops", "bytes", "read_bytes", "declared_read_bytes"})
 # Messages that hold a price: unpacking into them could set it. Some modules name the first one Record.
-_MESSAGES = frozenset({"BenchmarkRecord", "Record", "Row", "AuditRow"})
+_MESSAGES = frozenset({"BenchmarkRecord", "Record", "Row", "AuditRow", "DeclaredCall"})
 # What makes or fills a message from text or bytes.
 _PARSERS = frozenset({"FromString", "ParseFromString", "MergeFromString", "ParseDict", "Parse", "Merge"})
 # Under another name, or handed on, these could not be seen.
@@ -31,6 +31,7 @@ _HIDDEN = _MESSAGES | _PARSERS | _SETTERS
 _COPIES = frozenset({"replace", "_replace"})
 _KEYS = frozenset({"setitem", "__setitem__", "setdefault"})
 _CLASSES = frozenset({"namedtuple", "NamedTuple", "make_dataclass"})
+_FORMULAS = "tileops.perf.formulas"
 
 
 class Write(NamedTuple):
@@ -165,6 +166,19 @@ def _is_none(value: ast.expr | None) -> bool:
 def _is_copy(field: str, value: ast.expr | None) -> bool:
     """Whether a value is the same field of another object."""
     return isinstance(value, ast.Attribute) and value.attr == field
+
+
+def imports_of_formulas(source: str) -> list[int]:
+    """Returns the lines of a source that import the formulas in Python."""
+    package, _, name = _FORMULAS.rpartition(".")
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            names = [alias.name for alias in node.names]
+            origin = node.module or "" if isinstance(node, ast.ImportFrom) else ""
+            if any(each.startswith(_FORMULAS) for each in (origin, *names)) or (origin == package and name in names):
+                found.append(node.lineno)
+    return found
 
 
 def arithmetic(source: str, function: str) -> list[int]:
