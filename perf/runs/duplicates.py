@@ -90,7 +90,7 @@ def records(reader: runfile.RunReader, choice: str | None = None) -> Iterator[be
         if number not in left_out:
             yield record
     if left_out:
-        what = f"{words.counted(len(left_out), 'record')} of rows that were measured twice left out"
+        what = f"{words.counted(len(left_out), 'record')} of rows that were measured twice are left out"
         reader.problems.append(runfile.Problem(None, f"{what} (--duplicates={choice})"))
 
 

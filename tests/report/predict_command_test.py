@@ -51,4 +51,4 @@ def test_every_row_has_a_bound_and_no_time():
     assert len(bounded) == len(document["rows"]) > 50
     assert all(row["actual_time_s"] is None for row in document["rows"])
     unsure = predict("--op=GemmFwdOp")
-    assert unsure.returncode == 2 and "say with --profile" in unsure.stderr
+    assert unsure.returncode == 2 and "name the GPU to predict for with --profile" in unsure.stderr
