@@ -40,7 +40,7 @@ def _has_scores(call: CheckedCall) -> bool:
     return 0 not in (*call.tensors["q"].shape, call.indices["S_kv"])
 
 
-class GroupedQueryAttentionFwdOp(generated.GroupedQueryAttentionFwdOp):
+class GQADenseFwdOp(generated.GQADenseFwdOp):
     """softmax(q k^T / sqrt(D)) v, each key and value head serving H / H_kv query heads.
 
     A causal mask is aligned at the bottom right: query i sees keys up to i + S_kv - S. Without keys, o is 0.

@@ -117,23 +117,23 @@ class NanToNumFwdOp(generated.NanToNumFwdOp, TableOp):
 # ---- activations
 
 
-class ReluFwdOp(generated.ReluFwdOp, TableOp):
+class ReLUFwdOp(generated.ReLUFwdOp, TableOp):
     """max(input, 0)."""
 
 
-class LeakyReluFwdOp(generated.LeakyReluFwdOp, TableOp):
+class LeakyReLUFwdOp(generated.LeakyReLUFwdOp, TableOp):
     """input, times the slope where it is negative."""
 
 
-class EluFwdOp(generated.EluFwdOp, TableOp):
+class ELUFwdOp(generated.ELUFwdOp, TableOp):
     """input, and alpha (e ** input - 1) where it is negative."""
 
 
-class SeluFwdOp(generated.SeluFwdOp, TableOp):
+class SELUFwdOp(generated.SELUFwdOp, TableOp):
     """The scaled exponential unit: elu with its fixed alpha and scale."""
 
 
-class SiluFwdOp(generated.SiluFwdOp, TableOp):
+class SiLUFwdOp(generated.SiLUFwdOp, TableOp):
     """input * sigmoid(input)."""
 
 
@@ -141,7 +141,7 @@ class MishFwdOp(generated.MishFwdOp, TableOp):
     """input * tanh(log(1 + e ** input))."""
 
 
-class GeluFwdOp(generated.GeluFwdOp, TableOp):
+class GELUFwdOp(generated.GELUFwdOp, TableOp):
     """input times the normal distribution up to it, or its approximation by tanh."""
 
 
@@ -200,7 +200,7 @@ class MinimumFwdOp(generated.MinimumFwdOp, TableOp):
     """The lesser of the two; NaN where either is."""
 
 
-class LerpFwdOp(generated.LerpFwdOp, TableOp):
+class LerpScalarFwdOp(generated.LerpScalarFwdOp, TableOp):
     """input + weight * (end - input)."""
 
 
@@ -258,7 +258,7 @@ class WhereFwdOp(generated.WhereFwdOp, TableOp):
     """input where the condition holds, other elsewhere."""
 
 
-class MaskedFillFwdOp(generated.MaskedFillFwdOp, TableOp):
+class MaskedFillTensorFwdOp(generated.MaskedFillTensorFwdOp, TableOp):
     """input, and the value where the mask holds."""
 
 
@@ -270,11 +270,11 @@ class LerpTensorFwdOp(generated.LerpTensorFwdOp, TableOp):
     """input + weight * (end - input)."""
 
 
-class PreluFwdOp(generated.PreluFwdOp, TableOp):
+class PReLUFwdOp(generated.PReLUFwdOp, TableOp):
     """input, times the slope of its channel where it is negative."""
 
 
-class ClampFwdOp(generated.ClampFwdOp, TableOp):
+class ClampTensorFwdOp(generated.ClampTensorFwdOp, TableOp):
     """input between bounds that are tensors."""
 
 
@@ -285,11 +285,11 @@ class ClampScalarFwdOp(generated.ClampScalarFwdOp, TableOp):
 # ---- gated
 
 
-class SiluAndMulFwdOp(generated.SiluAndMulFwdOp, GatedOp):
+class SiLUAndMulFwdOp(generated.SiLUAndMulFwdOp, GatedOp):
     """silu(x[..., :N]) * x[..., N:]."""
 
 
-class GeluAndMulFwdOp(generated.GeluAndMulFwdOp, GatedOp):
+class GELUAndMulFwdOp(generated.GELUAndMulFwdOp, GatedOp):
     """gelu(x[..., :N]) * x[..., N:]."""
 
 

@@ -1,6 +1,6 @@
 """Rows that one run file says were measured twice with success: refused, or chosen among as the user says.
 
-Example: records 3 and 9 of a file are both of SiluFwdOp, case a, by triton, and both
+Example: records 3 and 9 of a file are both of SiLUFwdOp, case a, by triton, and both
 STATUS_OK. Which of them counts would decide what a report says of the row, so readers
 refuse the file and name both places; with --duplicates=fastest the faster one counts.
 

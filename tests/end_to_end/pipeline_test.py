@@ -73,10 +73,10 @@ def _report_at_prices_of(run, tmp_path: pathlib.Path, flags: tuple[str, ...]) ->
 @pytest.mark.parametrize(
     ("file", "op", "old", "new"),
     [
-        ("gemm", "GemmFwdOp", '"2 * M * N * K"', '"4 * M * N * K"'),
+        ("gemm", "GEMMFwdOp", '"2 * M * N * K"', '"4 * M * N * K"'),
         (
             "elementwise_gated",
-            "SiluAndMulFwdOp",
+            "SiLUAndMulFwdOp",
             'flops: "6 * prod(B) * N"',
             'flops: "6 * prod(B) * N"\n    bytes: "2 * (bytes(x) + bytes(output))"',
         ),
@@ -102,4 +102,4 @@ def test_a_defect_of_a_manifest_stops_the_bench_with_file_and_line(run, tmp_path
     assert bench.returncode == 2
     lines = (tmp_path / "spec" / "gemm.yaml").read_text().splitlines()
     line = next(number for number, text in enumerate(lines, 1) if "N * Q" in text)
-    assert f"gemm.yaml:{line}: GemmFwdOp: roofline.flops: unknown name 'Q'" in bench.stderr
+    assert f"gemm.yaml:{line}: GEMMFwdOp: roofline.flops: unknown name 'Q'" in bench.stderr

@@ -172,7 +172,7 @@ def test_what_pytorch_replaces_itself_is_no_change():
 import torch
 from tileops.ops import catalogue
 from tileops.perf.harness import fingerprint as bench_integrity, worker as bench_worker
-from tileops.ops.families import normalization
+from tileops.ops.families import norm
 guard = bench_integrity.Guard(catalogue.load().values())
 before = len(vars(normalization))
 torch.compile(normalization._rms_norm, backend="eager")(torch.ones(3, 4), torch.ones(4), (4,), 1e-6)

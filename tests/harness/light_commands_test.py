@@ -65,7 +65,7 @@ def test_help_and_wrong_flags_import_no_torch(command):
 @pytest.mark.parametrize(
     ("command", "flags", "said"),
     [
-        ("perf.bench", ["--op=Gemm"], "--op=Gemm fits no op; the nearest are GemmFwdOp, "),
+        ("perf.bench", ["--op=GEMM"], "--op=GEMM fits no op; the nearest are GEMMFwdOp, "),
         ("perf.bench", ["--family=gem"], "--family=gem fits no family; there are: attention, "),
         ("perf.bench", ["--label=nowhere", "--list"], "--label=nowhere fits no label; the nearest are "),
         (
@@ -82,19 +82,19 @@ def test_help_and_wrong_flags_import_no_torch(command):
         ("perf.calibrate", ["--base=H2OO"], "no profile of that name: 'H2OO' (the nearest are "),
         ("perf.clock_study", [], "--study=flush or --study=replay is wanted"),
         ("perf.clock_study", ["--study=flush", "--device=cpu"], "--device=cpu: cuda or cuda:N is wanted"),
-        ("perf.roofline", ["--op=Gem"], "of --op the nearest are GemmFwdOp, "),
+        ("perf.roofline", ["--op=Gem"], "of --op the nearest are GEMMFwdOp, "),
         ("perf.roofline", ["--profile=H2OO"], "no profile of that name: 'H2OO' (the nearest are "),
-        ("audit.bytes", ["--op=Gemm"], "--op=Gemm fits no op; the nearest are GemmFwdOp, "),
+        ("audit.bytes", ["--op=GEMM"], "--op=GEMM fits no op; the nearest are GEMMFwdOp, "),
         (
             "audit.bytes",
-            ["--op=Gemm*", "--case=nowhere"],
+            ["--op=GEMM*", "--case=nowhere"],
             "--case=nowhere fits none of the selected rows; the nearest are ",
         ),
         ("audit.bytes", ["--device=cpu"], "--device=cpu: "),
-        ("ops.conformance.conformance", ["--op=Gemm"], "no entry matches 'Gemm'; the nearest are GemmFwdOp, "),
-        ("codegen.explain", ["--op=Gemm"], "no op 'Gemm'; the nearest are GemmFwdOp, "),
+        ("ops.conformance.conformance", ["--op=GEMM"], "no entry matches 'GEMM'; the nearest are GEMMFwdOp, "),
+        ("codegen.explain", ["--op=GEMM"], "no op 'GEMM'; the nearest are GEMMFwdOp, "),
         ("codegen.emit", ["--family=gem", "--out=x.py"], "no family 'gem'; there are: attention, "),
-        ("codegen.validate", ["--op=Gemm"], "--op=Gemm fits no op; the nearest are GemmFwdOp, "),
+        ("codegen.validate", ["--op=GEMM"], "--op=GEMM fits no op; the nearest are GEMMFwdOp, "),
     ],
 )
 def test_usage_errors_import_no_torch_and_take_one_line(command, flags, said):
@@ -127,17 +127,17 @@ def test_the_list_is_what_the_ops_themselves_say():
 def test_the_index_has_the_prices_that_parts_are_made_by():
     for name, op in row_index.load().items():
         assert all(case.bytes > 0 for case in op.CASES), name
-    silu = row_index.load()["SiluAndMulFwdOp"].CASES[0]
+    silu = row_index.load()["SiLUAndMulFwdOp"].CASES[0]
     assert silu.flops % 6 == 0 and silu.input_bytes + silu.input_bytes // 2 == silu.bytes  # 2N in, N out
 
 
 def test_names_are_all_told_where_they_are_few_and_the_nearest_where_they_are_many():
     assert nearest.instead("x", [], "CMD") == "there are: none"
     assert nearest.instead("x", ["b", "a"], "CMD") == "there are: a, b"
-    many = [f"{word}FwdOp" for word in "Abs Add Gemm GroupedGemm Mul Relu Silu Sub Tanh".split()]
+    many = [f"{word}FwdOp" for word in "Abs Add GEMM GroupedGEMM Mul ReLU SiLU Sub Tanh".split()]
     assert (
         nearest.instead("gemm*", many, "CMD")
-        == "the nearest are GemmFwdOp, GroupedGemmFwdOp, MulFwdOp; CMD lists all 9"
+        == "the nearest are GEMMFwdOp, GroupedGEMMFwdOp, MulFwdOp; CMD lists all 9"
     )
-    assert nearest.instead("Sliu", many, "CMD").startswith("the nearest are SiluFwdOp, ")
+    assert nearest.instead("Sliu", many, "CMD").startswith("the nearest are SiLUFwdOp, ")
     assert nearest.rows(spec_dir=["my ops"], plugin=["a.py"]) == f"{nearest.ROWS} '--spec_dir=my ops' --plugin=a.py"

@@ -55,8 +55,8 @@ ROWS = [
         ("BatchNormFwdOp", "resnet50-stage3-train", _ALL, _TRAINING),
         ("BatchNormFwdOp", "resnet50-fc", _ALL, {}),
         ("SumFwdOp", "hidden-state-reduce", _ALL, {"x": (16, 2048)}),
-        ("GroupedQueryAttentionFwdOp", "llama-8b-short", _16, _QKV),
-        ("GemmFwdOp", "square-1k-nn", ("bfloat16",), {"a": (64, 256), "b": (256, 128)}),
+        ("GQADenseFwdOp", "llama-8b-short", _16, _QKV),
+        ("GEMMFwdOp", "square-1k-nn", ("bfloat16",), {"a": (64, 256), "b": (256, 128)}),
         ("ExpFwdOp", "elementwise-4K", ("float32",), {}),
     )
     for dtype in dtypes

@@ -10,7 +10,7 @@ import torch
 from tileops.ops.kernels.attention import forward
 from tileops.ops.kernels.gemm import skinny
 from tileops.ops.kernels.moe import permute
-from tileops.ops.kernels.normalization import batch_norm, batch_norm_training, rms_norm
+from tileops.ops.kernels.norm import batch_norm, batch_norm_training, rms_norm
 from tileops.ops.kernels.reduction import sums
 from tileops.tests.ops.compiling import assert_wide, compiled, empty  # noqa: F401  # a fixture is found by its name
 

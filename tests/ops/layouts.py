@@ -23,20 +23,20 @@ OPS: dict[str, type[Op]] = catalogue.load()
 ONE_PER_FAMILY = (
     "SinFwdOp",
     "RemainderFwdOp",
-    "SiluAndMulFwdOp",
+    "SiLUAndMulFwdOp",
     "SinusoidalFwdOp",
     "DropoutFwdOp",
     "SumFwdOp",
     "RMSNormFwdOp",
     "BatchNormFwdOp",
-    "GemmFwdOp",
-    "GroupedQueryAttentionFwdOp",
+    "GEMMFwdOp",
+    "GQADenseFwdOp",
     "MoePermuteNopadFwdOp",
 )
 # Where the kernels of this process run; on the CPU the interpreter runs them.
 HERE = "cuda" if torch.cuda.is_available() else "cpu"
 WITHOUT_INPUTS = ("AlibiFwdOp", "SinusoidalFwdOp")
-PRODUCTS = ("GemmFwdOp", "GroupedQueryAttentionFwdOp")
+PRODUCTS = ("GEMMFwdOp", "GQADenseFwdOp")
 _NEED_AXES = (*PRODUCTS, *GATED, "RMSNormFwdOp", "BatchNormFwdOp", "MoePermuteNopadFwdOp")
 FLOATS = (torch.float16, torch.bfloat16, torch.float32)
 # Enough for inputs of which one alone lies otherwise: how operands meet is the same in every dtype.
@@ -314,7 +314,7 @@ _BUILDERS: dict[str, Callable[[str], Iterator[Case]]] = {
     "SumFwdOp": _sum,
     "RMSNormFwdOp": _rms_norm,
     "BatchNormFwdOp": _batch_norm,
-    "GemmFwdOp": _gemm,
-    "GroupedQueryAttentionFwdOp": _attention,
+    "GEMMFwdOp": _gemm,
+    "GQADenseFwdOp": _attention,
     "MoePermuteNopadFwdOp": _moe,
 }

@@ -12,9 +12,9 @@ import torch.nn.functional as F
 from tileops.ops.families import position_ops
 from tileops.ops.families.elementwise import (
     AlibiFwdOp,
-    GeluAndMulFwdOp,
+    GELUAndMulFwdOp,
     GeluTanhAndMulFwdOp,
-    SiluAndMulFwdOp,
+    SiLUAndMulFwdOp,
     SinusoidalFwdOp,
 )
 from tileops.ops.families.regularization import DropoutFwdOp
@@ -77,8 +77,8 @@ def test_sinusoidal_far_out_keeps_float32_accuracy():
 @pytest.mark.parametrize(
     "op, activation",
     [
-        (SiluAndMulFwdOp, F.silu),
-        (GeluAndMulFwdOp, F.gelu),
+        (SiLUAndMulFwdOp, F.silu),
+        (GELUAndMulFwdOp, F.gelu),
         (GeluTanhAndMulFwdOp, lambda x: F.gelu(x, approximate="tanh")),
     ],
 )
@@ -92,14 +92,14 @@ def test_gated_of_a_view():
     x = torch.randn(129, 6)[:, ::2].repeat(1, 2).T.contiguous().T
     assert not x.is_contiguous()
     gate, up = x.double().chunk(2, dim=-1)
-    assert_near(SiluAndMulFwdOp(target="triton")(x), F.silu(gate) * up)
+    assert_near(SiLUAndMulFwdOp(target="triton")(x), F.silu(gate) * up)
 
 
 def test_float64_is_gated_in_float64_by_the_reference():
     x = torch.randn(3, 8, dtype=torch.float64)
     gate, up = x.chunk(2, dim=-1)
-    assert torch.equal(GeluAndMulFwdOp()(x), F.gelu(gate) * up)
-    assert "triton" not in GeluAndMulFwdOp().serving(GeluAndMulFwdOp().check(x))
+    assert torch.equal(GELUAndMulFwdOp()(x), F.gelu(gate) * up)
+    assert "triton" not in GELUAndMulFwdOp().serving(GELUAndMulFwdOp().check(x))
 
 
 # ---- dropout

@@ -18,10 +18,10 @@ _UNSIGNED = "an unsigned integer holds -2 no more than -1"
 LISTED: dict[tuple[str, str, str], str] = {
     **{
         (op, "eval_roofline", "_flops = _primitives.prod(S) if _primitives.representable(-2, T) else 0"): _UNSIGNED
-        for op in ("AbsFwdOp", "ReluFwdOp")
+        for op in ("AbsFwdOp", "ReLUFwdOp")
     },
     (
-        "GroupedQueryAttentionFwdOp",
+        "GQADenseFwdOp",
         "gqa_fwd_read_bytes",
         "if 0 in (*call.tensors['q'].shape[:4], call.tensors['k'].shape[1]):",
     ): "heads of no width hold no bytes, read or not",

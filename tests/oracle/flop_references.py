@@ -74,7 +74,7 @@ def total(params: dict[str, Any], x: torch.Tensor) -> torch.Tensor:
 
 REFERENCES: dict[str, Reference] = {
     **flop_elementwise.REFERENCES,
-    "GemmFwdOp": gemm,
+    "GEMMFwdOp": gemm,
     "RMSNormFwdOp": rms_norm,
     "BatchNormFwdOp": batch_norm,
     "SumFwdOp": total,

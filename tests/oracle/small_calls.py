@@ -33,7 +33,7 @@ _SHAPES: dict[str, list[tuple[dict[str, Any], list[tuple[int, ...] | None]]]] = 
         ({"training": False}, [()]),
         ({"p": 0.75, "seed": 1}, [()]),
     ],
-    "GemmFwdOp": [
+    "GEMMFwdOp": [
         ({"trans_a": a, "trans_b": b}, [(5, 3) if a else (3, 5), (7, 5) if b else (5, 7)])
         for a, b in itertools.product((False, True), repeat=2)
     ],
@@ -71,18 +71,18 @@ _ELEMENTWISE_SHAPES = {
 }
 # Of those whose operands do not broadcast freely.
 _OWN_SHAPES = {
-    "PreluFwdOp": [[(2, 3, 5), (3,)], [(4,), (1,)], [(), (1,)], [(2, 2), ()]],
-    "MaskedFillFwdOp": [[(4, 1), (1, 3), ()], [(5,), (2, 1), ()], [(), (3,), ()]],
-    "ClampFwdOp": [[(3, 5)] * 3, [(7,)] * 3, [()] * 3],
+    "PReLUFwdOp": [[(2, 3, 5), (3,)], [(4,), (1,)], [(), (1,)], [(2, 2), ()]],
+    "MaskedFillTensorFwdOp": [[(4, 1), (1, 3), ()], [(5,), (2, 1), ()], [(), (3,), ()]],
+    "ClampTensorFwdOp": [[(3, 5)] * 3, [(7,)] * 3, [()] * 3],
 }
 
 # Parameters of elementwise ops beside those that their rows write: numbers that decide a price, on either side of what
 # the price asks for.
 _FURTHER_PARAMS: dict[str, list[dict[str, Any]]] = {
     **{op: [{"alpha": alpha} for alpha in (-1, -0.5, 0, 1.0, 2, 3.5)] for op in ("AddFwdOp", "SubFwdOp")},
-    "EluFwdOp": [{"alpha": alpha} for alpha in (-1.0, 0.0, 2.0)],
-    "LeakyReluFwdOp": [{"negative_slope": slope} for slope in (-0.5, 0.0, 1.0, 2.0)],
-    "LerpFwdOp": [{"weight": weight} for weight in (-0.5, 0.0, 1.0, 2.0)],
+    "ELUFwdOp": [{"alpha": alpha} for alpha in (-1.0, 0.0, 2.0)],
+    "LeakyReLUFwdOp": [{"negative_slope": slope} for slope in (-0.5, 0.0, 1.0, 2.0)],
+    "LerpScalarFwdOp": [{"weight": weight} for weight in (-0.5, 0.0, 1.0, 2.0)],
     "RoundFwdOp": [{"decimals": decimals} for decimals in (-2, -1, 3)],
     "SoftplusFwdOp": [{"beta": beta} for beta in (-1.0, 0.5, 3.0)],
 }

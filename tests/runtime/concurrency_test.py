@@ -32,7 +32,7 @@ def in_threads(work, count=_THREADS):
 
 def test_each_thread_prices_its_own_calls_of_shared_ops():
     # Triton kernels may serve a CPU under an interpreter, which is not made for threads.
-    gemm, total = OPS["GemmFwdOp"](target="torch"), OPS["SumFwdOp"](0, target="torch")
+    gemm, total = OPS["GEMMFwdOp"](target="torch"), OPS["SumFwdOp"](0, target="torch")
 
     def work(number):
         size, found = number + 1, []

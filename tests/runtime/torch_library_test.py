@@ -24,9 +24,9 @@ _LARGEST_ROW = 1 << 20  # bytes of inputs and outputs
 # Calls of the ops whose smallest row is larger: (parameters, inputs).
 SMALL = {
     "AddFwdOp": ({"alpha": 2}, lambda: (randn(3, 1, dtype=torch.float16), randn(1, 4, dtype=torch.float16))),
-    "GemmFwdOp": ({}, lambda: (randn(8, 16, dtype=torch.float16), randn(4, 16, dtype=torch.float16))),
+    "GEMMFwdOp": ({}, lambda: (randn(8, 16, dtype=torch.float16), randn(4, 16, dtype=torch.float16))),
     "SumFwdOp": ({"dim": [0, -1], "keepdim": True}, lambda: (randn(3, 4, 5),)),
-    "GroupedQueryAttentionFwdOp": ({}, lambda: [randn(1, 5, n, 8, dtype=torch.float16) for n in (4, 2, 2)]),
+    "GQADenseFwdOp": ({}, lambda: [randn(1, 5, n, 8, dtype=torch.float16) for n in (4, 2, 2)]),
 }
 
 
@@ -253,7 +253,7 @@ def test_a_construction_time_tensor_is_an_input_of_the_graph():
 
 
 def test_one_graph_serves_all_sizes():
-    op, ran = OPS["GemmFwdOp"](), []
+    op, ran = OPS["GEMMFwdOp"](), []
 
     def backend(graph, example_inputs):
         ran.append(graph)
@@ -295,16 +295,16 @@ def test_export_keeps_the_operator(strict):
 
 
 def test_ops_called_directly_through_their_operator_are_checked():
-    op = OPS["GemmFwdOp"]()
+    op = OPS["GEMMFwdOp"]()
     with pytest.raises(OpCallError, match="axis 1 of 'b' is declared 'K'"):
         library.operator(type(op))(op.handle, randn(2, 3, dtype=torch.float16), randn(5, 4, dtype=torch.float16))
 
 
 @pytest.mark.parametrize(("dynamic", "size"), [(False, "3"), (True, "s")])
 def test_a_call_that_does_not_fit_says_so_while_it_is_traced(dynamic, size):
-    op = OPS["GemmFwdOp"]()
+    op = OPS["GEMMFwdOp"]()
     function = torch.compile(lambda a, b: op(a, b), fullgraph=True, backend="eager", dynamic=dynamic)
-    with pytest.raises(Exception, match=f"GemmFwdOp: axis 1 of 'b' is declared 'K', which is {size}"):
+    with pytest.raises(Exception, match=f"GEMMFwdOp: axis 1 of 'b' is declared 'K', which is {size}"):
         function(randn(2, 3, dtype=torch.float16), randn(5, 4, dtype=torch.float16))
 
 

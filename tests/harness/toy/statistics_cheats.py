@@ -191,24 +191,24 @@ def _attention(call, q, k, v, finish):
     return finish(weights, value).transpose(1, 2).to(q.dtype).contiguous()
 
 
-@_implements("GroupedQueryAttentionFwdOp")
+@_implements("GQADenseFwdOp")
 def _no_normalizer(op, call, q, k, v):
     return _attention(call, q, k, v, lambda weights, value: weights @ value)
 
 
-@_implements("GroupedQueryAttentionFwdOp")
+@_implements("GQADenseFwdOp")
 def _one_normalizer_for_all_rows(op, call, q, k, v):
     total = lambda weights: weights.sum(dim=-1, keepdim=True)  # noqa: E731
     return _attention(call, q, k, v, lambda weights, value: weights @ value / total(weights).mean(dim=-2, keepdim=True))
 
 
-@_implements("GroupedQueryAttentionFwdOp")
+@_implements("GQADenseFwdOp")
 def _normalizer_of_half_the_keys(op, call, q, k, v):
     half = lambda weights: 2 * weights[..., ::2].sum(dim=-1, keepdim=True)  # noqa: E731
     return _attention(call, q, k, v, lambda weights, value: weights @ value / half(weights).clamp_min(1e-3))
 
 
-@_implements("GroupedQueryAttentionFwdOp")
+@_implements("GQADenseFwdOp")
 def honest_rounds_the_weights(op, call, q, k, v):
     """Multiplies in the dtype, as tensor cores do, and divides by the sum of what was not rounded."""
     return _attention(
@@ -219,13 +219,13 @@ def honest_rounds_the_weights(op, call, q, k, v):
 # ---- precision and bias
 
 
-@_implements("GemmFwdOp")
+@_implements("GEMMFwdOp")
 def _two_per_mille_too_large(op, call, a, b):
     left, right = (a.T if call.params["trans_a"] else a), (b.T if call.params["trans_b"] else b)
     return (1.002 * (left.float() @ right.float())).to(a.dtype)
 
 
-@_implements("GemmFwdOp")
+@_implements("GEMMFwdOp")
 def honest_rounds_parts(op, call, a, b):
     left, right = (a.T if call.params["trans_a"] else a), (b.T if call.params["trans_b"] else b)
     first, *others = (x @ y for x, y in zip(left.chunk(4, dim=1), right.chunk(4, dim=0), strict=True))

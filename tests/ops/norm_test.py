@@ -4,8 +4,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tileops.ops.families.normalization import BatchNormFwdOp, RMSNormFwdOp
-from tileops.ops.kernels.normalization import batch_norm_training
+from tileops.ops.families.norm import BatchNormFwdOp, RMSNormFwdOp
+from tileops.ops.kernels.norm import batch_norm_training
 from tileops.tests.ops.comparing import DTYPES, assert_near
 
 TARGETS = ["torch", "triton"]

@@ -1,4 +1,4 @@
-"""Public ops of the family normalization and their implementations."""
+"""Public ops of the family norm and their implementations."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch.nn.functional as F
 
 from tileops.ops.checked_call import CheckedCall
 from tileops.ops.families.compiled import Compiled
-from tileops.ops.generated import normalization as generated
+from tileops.ops.generated import norm as generated
 from tileops.ops.implementations import implementation, on_cuda
 from tileops.ops.kernels.support import triton_serves
 from tileops.ops.samples import Groups, Spread, Variances, Weights
@@ -55,7 +55,7 @@ class RMSNormFwdOp(generated.RMSNormFwdOp):
 
     @implementation("triton", when=_rms_norm_kernel_serves)
     def _triton(self, call: CheckedCall, x: torch.Tensor, weight: torch.Tensor | None) -> torch.Tensor:
-        from tileops.ops.kernels.normalization import rms_norm as kernels  # Triton is imported when first used
+        from tileops.ops.kernels.norm import rms_norm as kernels  # Triton is imported when first used
 
         return kernels.rms_norm(x, weight, math.prod(call.params["normalized_shape"]), call.params["eps"])
 
@@ -125,7 +125,7 @@ class BatchNormFwdOp(generated.BatchNormFwdOp):
         weight: torch.Tensor | None,
         bias: torch.Tensor | None,
     ) -> torch.Tensor:
-        from tileops.ops.kernels.normalization import batch_norm, batch_norm_training
+        from tileops.ops.kernels.norm import batch_norm, batch_norm_training
 
         momentum, eps = call.params["momentum"], call.params["eps"]
         if call.params["training"]:

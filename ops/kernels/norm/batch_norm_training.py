@@ -15,7 +15,7 @@ import torch
 import triton
 import triton.language as tl
 
-from tileops.ops.kernels.normalization.batch_norm import batch_norm_inference, sizes
+from tileops.ops.kernels.norm.batch_norm import batch_norm_inference, sizes
 from tileops.ops.kernels.support import MULTIPROCESSORS, ceil_div, column_tile, on_device, power_of_two, vector_unit
 
 # Elements of a channel up to which one program holds it.
