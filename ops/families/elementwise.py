@@ -290,11 +290,7 @@ class SiLUAndMulFwdOp(generated.SiLUAndMulFwdOp, GatedOp):
 
 
 class GELUAndMulFwdOp(generated.GELUAndMulFwdOp, GatedOp):
-    """gelu(x[..., :N]) * x[..., N:]."""
-
-
-class GeluTanhAndMulFwdOp(generated.GeluTanhAndMulFwdOp, GatedOp):
-    """gelu(x[..., :N]) * x[..., N:], gelu approximated by tanh."""
+    """gelu(x[..., :N]) * x[..., N:], gelu or its approximation by tanh."""
 
 
 # ---- positions

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 
 from tileops.ops.checked_call import CheckedCall
 from tileops.ops.families.compiled import Compiled
 from tileops.ops.implementations import implementation, on_cuda
-from tileops.ops.kernels.elementwise.table import GATED, HALF
+from tileops.ops.kernels.elementwise.table import GATED, HALF, chosen
 from tileops.ops.kernels.support import triton_serves
 from tileops.ops.op import Op
 
 
-def _gated(x: torch.Tensor, op: str) -> torch.Tensor:
+def _gated(x: torch.Tensor, op: str, params: tuple[tuple[str, Any], ...]) -> torch.Tensor:
     """The activation of the first half times the second, in float32 at least, rounded once; contiguous."""
     wide = torch.promote_types(x.dtype, torch.float32)
     gate, up = x.to(wide).chunk(2, dim=-1)
-    return (GATED[op].activation(gate) * up).to(x.dtype).contiguous()
+    return (GATED[op].reference(gate, **dict(params)) * up).to(x.dtype).contiguous()
 
 
 _compiled = Compiled(_gated)
@@ -37,17 +38,17 @@ class GatedOp(Op):
 
     @implementation("torch")
     def _torch(self, call: CheckedCall, x: torch.Tensor) -> torch.Tensor:
-        return _gated(x, self.ENTRY)
+        return _gated(x, self.ENTRY, tuple(call.params.items()))
 
     @implementation("torch_compile", when=on_cuda)
     def _torch_compile(self, call: CheckedCall, x: torch.Tensor) -> torch.Tensor:
-        return _compiled(x, self.ENTRY)
+        return _compiled(x, self.ENTRY, tuple(call.params.items()))
 
     @implementation("triton", when=_kernel_serves)
     def _triton(self, call: CheckedCall, x: torch.Tensor) -> torch.Tensor:
         from tileops.ops.kernels.elementwise import pointwise as kernels  # Triton is imported when first used
 
-        function = GATED[self.ENTRY].scalar
+        function = chosen(GATED[self.ENTRY].scalar, call.params, call.inputs)
         return kernels.gated(function + "_half" if x.dtype.itemsize == 2 and function in HALF else function, x)
 
     def roof_key(self) -> str:

@@ -113,8 +113,8 @@ def test_dropout(compiled):
 
 
 def test_gated(compiled):
-    for gate in table.GATED.values():
-        pointwise.gated(gate.scalar, empty(2048, 28672))
-        pointwise.gated(gate.scalar, empty(1, 28672))
+    for function in ("silu", "gelu", "gelu_tanh"):
+        pointwise.gated(function, empty(2048, 28672))
+        pointwise.gated(function, empty(1, 28672))
     for ptx in compiled["_gated"]:
         assert_wide(ptx)

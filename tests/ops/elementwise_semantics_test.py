@@ -212,7 +212,7 @@ _LAYOUTS = {
 
 
 @pytest.mark.parametrize("layout", _LAYOUTS)
-@pytest.mark.parametrize("op", [*TABLE, "SiLUAndMulFwdOp", "GELUAndMulFwdOp", "GeluTanhAndMulFwdOp", "DropoutFwdOp"])
+@pytest.mark.parametrize("op", [*TABLE, "SiLUAndMulFwdOp", "GELUAndMulFwdOp", "DropoutFwdOp"])
 def test_a_result_is_contiguous_whoever_computes_it_and_on_meta(op, layout):
     if "AndMul" in op and layout == "channels_last":
         pytest.skip("a gated op halves the last axis, here of 5")

@@ -167,9 +167,9 @@ def fill_scalar(params: Params, input: torch.Tensor, mask: torch.Tensor) -> torc
     return torch.masked_fill(input, mask, params["value"])
 
 
-def _gated(activation: Callable[..., torch.Tensor], settings: Params, params: Params, x: torch.Tensor) -> torch.Tensor:
+def _gated(activation: Callable[..., torch.Tensor], params: Params, x: torch.Tensor) -> torch.Tensor:
     gate, up = (x.float() if x.dtype.itemsize == 2 else x).split(x.shape[-1] // 2, dim=-1)
-    return (activation(settings, gate) * up).to(x.dtype)
+    return (activation(params, gate) * up).to(x.dtype)
 
 
 def silu(params: Params, input: torch.Tensor) -> torch.Tensor:
@@ -304,9 +304,8 @@ _WRITTEN_OUT: dict[str, Reference] = {
     "PReLUFwdOp": prelu,
     "ClampTensorFwdOp": clamp,
     "ClampScalarFwdOp": clamp_scalar,
-    "SiLUAndMulFwdOp": functools.partial(_gated, silu, {}),
-    "GELUAndMulFwdOp": functools.partial(_gated, gelu, {"approximate": "none"}),
-    "GeluTanhAndMulFwdOp": functools.partial(_gated, gelu, {"approximate": "tanh"}),
+    "SiLUAndMulFwdOp": functools.partial(_gated, silu),
+    "GELUAndMulFwdOp": functools.partial(_gated, gelu),
     "AlibiFwdOp": alibi,
     "SinusoidalFwdOp": sinusoidal,
     "DropoutFwdOp": dropout,

@@ -14,10 +14,12 @@ from tileops.tests.oracle.small_call import SmallCall
 
 # (parameters, shapes of the inputs) by op.
 _SHAPES: dict[str, list[tuple[dict[str, Any], list[tuple[int, ...] | None]]]] = {
-    **{
-        f"{name}AndMulFwdOp": [({}, [(3, 5, 14)]), ({}, [(4,)]), ({}, [(2, 6)])]
-        for name in ("Silu", "Gelu", "GeluTanh")
-    },
+    "SiLUAndMulFwdOp": [({}, [(3, 5, 14)]), ({}, [(4,)]), ({}, [(2, 6)])],
+    "GELUAndMulFwdOp": [
+        ({"approximate": approximate}, [shape])
+        for approximate in ("none", "tanh")
+        for shape in ((3, 5, 14), (4,), (2, 6))
+    ],
     "AlibiFwdOp": [
         ({"seq_len": length, "num_heads": heads, "dtype": "float32"}, [])
         for length, heads in ((3, 5), (1, 8), (4, 1), (1, 1), (0, 2), (2, 0))

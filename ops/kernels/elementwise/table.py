@@ -329,16 +329,8 @@ TABLE: dict[str, Formula] = {**UNARY, **ACTIVATIONS, **BINARY, **TERNARY}
 # ---- gated
 
 
-@dataclasses.dataclass(frozen=True)
-class Gate:
-    """An activation of one half of a row, times the other half: the PyTorch function, and the scalar function."""
-
-    activation: Callable[[torch.Tensor], torch.Tensor]
-    scalar: str
-
-
-GATED: dict[str, Gate] = {
-    "SiLUAndMulFwdOp": Gate(F.silu, "silu"),
-    "GELUAndMulFwdOp": Gate(functools.partial(_gelu, approximate="none"), "gelu"),
-    "GeluTanhAndMulFwdOp": Gate(functools.partial(_gelu, approximate="tanh"), "gelu_tanh"),
+# The activation of one half of a row, which the other half is multiplied by.
+GATED: dict[str, Formula] = {
+    "SiLUAndMulFwdOp": ACTIVATIONS["SiLUFwdOp"],
+    "GELUAndMulFwdOp": ACTIVATIONS["GELUFwdOp"],
 }
