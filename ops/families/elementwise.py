@@ -6,6 +6,7 @@ in manifest/spec/elementwise*.yaml.
 
 from __future__ import annotations
 
+from tileops.ops.families.dropout_op import DropoutOp
 from tileops.ops.families.gated_op import GatedOp
 from tileops.ops.families.position_ops import AlibiOp, SinusoidalOp
 from tileops.ops.families.table_op import TableOp
@@ -302,3 +303,13 @@ class AlibiFwdOp(generated.AlibiFwdOp, AlibiOp):
 
 class SinusoidalFwdOp(generated.SinusoidalFwdOp, SinusoidalOp):
     """The sines and cosines of each position at d_model / 2 frequencies."""
+
+
+# ---- dropout
+
+
+class DropoutFwdOp(generated.DropoutFwdOp, DropoutOp):
+    """input with a share p of its elements set to 0, the others scaled by 1 / (1 - p); a copy of it outside training.
+
+    Contiguous.
+    """

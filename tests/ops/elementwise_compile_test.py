@@ -7,8 +7,7 @@ import re
 import pytest
 import torch
 
-from tileops.ops.kernels.elementwise import pointwise, positions, table
-from tileops.ops.kernels.regularization import dropout
+from tileops.ops.kernels.elementwise import dropout, pointwise, positions, table
 from tileops.tests.ops.compiling import assert_wide, compiled, empty  # noqa: F401  # a fixture is found by its name
 from tileops.tests.ops.elementwise_calls import CLASSES, signatures
 

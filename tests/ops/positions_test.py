@@ -11,14 +11,8 @@ import torch
 import torch.nn.functional as F
 
 from tileops.ops.families import position_ops
-from tileops.ops.families.elementwise import (
-    AlibiFwdOp,
-    GELUAndMulFwdOp,
-    SiLUAndMulFwdOp,
-    SinusoidalFwdOp,
-)
-from tileops.ops.families.regularization import DropoutFwdOp
-from tileops.ops.kernels.regularization import philox
+from tileops.ops.families.elementwise import AlibiFwdOp, DropoutFwdOp, GELUAndMulFwdOp, SiLUAndMulFwdOp, SinusoidalFwdOp
+from tileops.ops.kernels.elementwise import philox
 from tileops.tests.ops.comparing import DTYPES, assert_near
 
 TARGETS = ["torch", "triton"]
@@ -79,10 +73,7 @@ def test_sinusoidal_far_out_keeps_float32_accuracy():
     [
         (SiLUAndMulFwdOp, F.silu),
         (GELUAndMulFwdOp, F.gelu),
-        (
-            functools.partial(GELUAndMulFwdOp, approximate="tanh"),
-            functools.partial(F.gelu, approximate="tanh"),
-        ),
+        (functools.partial(GELUAndMulFwdOp, approximate="tanh"), functools.partial(F.gelu, approximate="tanh")),
     ],
 )
 def test_gated(op, activation, shape, dtype, target):

@@ -330,7 +330,4 @@ TABLE: dict[str, Formula] = {**UNARY, **ACTIVATIONS, **BINARY, **TERNARY}
 
 
 # The activation of one half of a row, which the other half is multiplied by.
-GATED: dict[str, Formula] = {
-    "SiLUAndMulFwdOp": ACTIVATIONS["SiLUFwdOp"],
-    "GELUAndMulFwdOp": ACTIVATIONS["GELUFwdOp"],
-}
+GATED: dict[str, Formula] = {"SiLUAndMulFwdOp": ACTIVATIONS["SiLUFwdOp"], "GELUAndMulFwdOp": ACTIVATIONS["GELUFwdOp"]}
