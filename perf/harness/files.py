@@ -15,6 +15,7 @@ from tileops.perf.harness.rows import Shard
 from tileops.perf.runs import json as run_json
 from tileops.perf.runs import lock as run_lock
 from tileops.perf.runs import reader as runfile
+from tileops.perf.runs import renames
 from tileops.perf.runs import writer as run_writer
 from tileops.proto import benchmark_pb2
 from tileops.tools.cli import command
@@ -83,10 +84,11 @@ def recorded(opened: run_writer.RunWriter) -> dict[Key, int]:
     """Status of each record that the file already holds; of several with one key the newest counts, as for readers."""
     if not opened.counts.records:
         return {}
-    return {
-        (found.op, found.case_id, found.implementation): found.status
-        for found in runfile.read_run(opened.path).records()
-    }
+    reader = runfile.read_run(opened.path)
+    outcomes = {(found.op, found.case_id, found.implementation): found.status for found in reader.records()}
+    if reader.renamed:
+        command.say(f"{opened.path}: {renames.counted(reader.renamed)}")
+    return outcomes
 
 
 def served(path: pathlib.Path, rows: Container[tuple[str, str]]) -> set[tuple[str, str]]:

@@ -12,7 +12,7 @@ import os
 import pathlib
 from collections.abc import Iterator
 
-from tileops.perf.runs import framing, scan
+from tileops.perf.runs import framing, renames, scan
 from tileops.perf.runs.scan import RunFileError
 from tileops.proto import benchmark_pb2
 
@@ -61,24 +61,30 @@ class RunReader:
       footer: Its footer. None before the entries were read to the end, and where
         the run was interrupted.
       problems: What was wrong, complete once the entries were read to the end.
+      renamed: Records read so far that had other names. A count.
+
+    Records have today's names: those that earlier versions gave them are read through
+    `renames`, and counted as a problem.
 
     Every iteration reads the file anew; what can be read once alone, a pipe, is
     kept in memory.
     """
 
-    def __init__(self, path: pathlib.Path, is_json: bool | None = None):
+    def __init__(self, path: pathlib.Path, is_json: bool | None = None, as_written: bool = False):
         """Opens the file and reads its header.
 
         Args:
           path: The file.
           is_json: Whether it is JSON lines, whatever its name. Default: what its
             name or else its content says.
+          as_written: Leave the names of records as they are in the file.
 
         Raises:
           RunFileError: The file cannot be opened, or holds no entry at all.
         """
         self.path = path
         self._is_json = is_json
+        self._names = None if as_written else renames.load()
         self._piped = scan.read_pipe(path)
         self.header = benchmark_pb2.RunHeader()
         self.has_header = False
@@ -98,6 +104,7 @@ class RunReader:
         self.footer = None
         self.problems = []
         self._count = 0
+        self.renamed = 0
         end = 0
         is_first = True
         pieces = (
@@ -114,6 +121,7 @@ class RunReader:
                 self._report(piece.start, piece.note)
             kind = piece.entry.WhichOneof("entry")
             if kind == "header" and piece.start > 0:
+                self._report_renamed()
                 self._report(piece.start, "a second header: what follows belongs to another run and is not read")
                 return
             if self.footer is not None:
@@ -126,11 +134,14 @@ class RunReader:
             is_first = False
             if kind == "record":
                 self._count += 1
+                if self._names is not None:
+                    self.renamed += self._names.rename(piece.entry.record)
             elif kind == "footer":
                 self.footer = piece.entry.footer
                 self._check_time(piece.start, self.footer, "finished_at")
                 self._check_count(piece.start)
             yield piece.start, piece.entry
+        self._report_renamed()
         if self.footer is None and end:
             self._report(end, f"no footer: the run was interrupted after {records_counted(self._count)}")
 
@@ -153,11 +164,17 @@ class RunReader:
         """How many records the footer counts that could not be read, once the file was read to its end."""
         return 0 if self.footer is None else max(self.footer.records - self._count, 0)
 
+    def _report_renamed(self) -> None:
+        if self.renamed:
+            self.problems.append(Problem(None, renames.counted(self.renamed)))
+
     def _report(self, offset: int, message: str, remedy: str = "") -> None:
         self.problems.append(Problem(offset, message, remedy))
 
     def _take_header(self, header: benchmark_pb2.RunHeader) -> None:
         self.header, self.has_header = header, True
+        if not renames.applies(header):
+            self._names = None
         self._check_time(0, header, "started_at")
         if header.schema_version > SCHEMA_VERSION:
             self._report(
