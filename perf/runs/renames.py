@@ -96,6 +96,16 @@ class Renames:
         known = self.ops.get(op)
         return (op, case_id) if known is None else (known.name, known.case(case_id)[0])
 
+    def label(self, op: str, label: str, dtype: str) -> tuple[str, str]:
+        """Returns op and label of today, of cases in which all operands have the dtype."""
+        known = self.ops.get(op)
+        if known is None:
+            return op, label
+        moved = [
+            new for old, (_, new) in known.cases.items() if set(old.removeprefix(f"{label}-").split("-")) == {dtype}
+        ]
+        return known.name, moved[0] if moved else known.labels.get(label, label)
+
     def rename(self, record: benchmark_pb2.BenchmarkRecord) -> bool:
         """Gives a record today's names; returns whether it had others."""
         was = _key(record), record.family
@@ -118,9 +128,9 @@ def applies(header: benchmark_pb2.RunHeader) -> bool:
     return not any(plugin.name.startswith(_OTHER_ENTRIES) for plugin in header.plugins)
 
 
-def counted(count: int) -> str:
-    """Returns in words that so many records were read under today's names."""
-    return f"{words.counted(count, 'record')} with names of an earlier version, read as today's ({'/'.join(_FILE)})"
+def counted(count: int, noun: str = "record") -> str:
+    """Returns in words that so many records, or what `noun` calls them, were read under today's names."""
+    return f"{words.counted(count, noun)} with names of an earlier version, read as today's ({'/'.join(_FILE)})"
 
 
 class Renaming:
