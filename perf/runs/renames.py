@@ -2,18 +2,18 @@
 
 A table per op, under the name that the op had (for an op that keeps its name: that name):
 
-    [ops.GeluTanhAndMulFwdOp]
-    name = "GELUAndMulFwdOp"              # left out if the op keeps its name
+    [ops.OldFwdOp]
+    name = "NewFwdOp"                     # left out if the op keeps its name
     sets = {approximate = "tanh"}         # parameters of today's op that were not parameters then, as text
     tensors = {x = "input"}
     indices = {B = "M"}                   # indices and dtype indices
     params = {dtype = "out_dtype"}
 
     [ops.GeluTanhAndMulFwdOp.labels]      # of every case of a label; its id keeps what follows the label
-    "ffn-gelu-tanh-4K" = "decode-4-tanh"
+    prefill = "llama-8b-prefill"
 
     [ops.GeluTanhAndMulFwdOp.cases]       # of one case; goes before its label's
-    "ffn-gelu-tanh-4K-float64" = {case_id = "small-tanh-float64", label = "small-tanh"}
+    prefill-float64 = {case_id = "small-float64", label = "small"}
 
 `[families]` renames families, of whatever op. Values are kept as they were recorded. The map changes nothing when it is
 applied a second time.
