@@ -9,10 +9,10 @@ A table per op, under the name that the op had (for an op that keeps its name: t
     indices = {B = "M"}                   # indices and dtype indices
     params = {dtype = "out_dtype"}
 
-    [ops.GeluTanhAndMulFwdOp.labels]      # of every case of a label; its id keeps what follows the label
+    [ops.OldFwdOp.labels]                 # of every case of a label; its id keeps what follows the label
     prefill = "llama-8b-prefill"
 
-    [ops.GeluTanhAndMulFwdOp.cases]       # of one case; goes before its label's
+    [ops.OldFwdOp.cases]                  # of one case; goes before its label's
     prefill-float64 = {case_id = "small-float64", label = "small"}
 
 `[families]` renames families, of whatever op. Values are kept as they were recorded. The map changes nothing when it is
