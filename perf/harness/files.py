@@ -85,7 +85,9 @@ def recorded(opened: run_writer.RunWriter) -> dict[Key, int]:
     if not opened.counts.records:
         return {}
     reader = runfile.read_run(opened.path)
-    outcomes = {(found.op, found.case_id, found.implementation): found.status for found in reader.records()}
+    outcomes: dict[Key, int] = {
+        (found.op, found.case_id, found.implementation): found.status for found in reader.records()
+    }
     if reader.renamed:
         command.say(f"{opened.path}: {renames.counted(reader.renamed)}")
     return outcomes

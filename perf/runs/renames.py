@@ -61,18 +61,18 @@ class OpRenames:
     labels: Mapping[str, str]
     cases: Mapping[str, tuple[str, str]]
 
-    def case(self, case_id: str, label: str | None = None) -> tuple[str, str | None]:
+    def case(self, case_id: str, label: str = "") -> tuple[str, str]:
         """Returns a case's id and label of today.
 
         Args:
           case_id: As it was.
-          label: As it was; None if it is not known, and then the longest label that the id begins with is it.
+          label: As it was; "" if it is not known, and then the longest label that the id begins with is it.
         """
         if case_id in self.cases:
             return self.cases[case_id]
-        if label is None:
+        if not label:
             begins = [old for old in self.labels if case_id == old or case_id.startswith(f"{old}-")]
-            label = max(begins, key=len, default=None)
+            label = max(begins, key=len, default="")
         if label not in self.labels:
             return case_id, label
         new = self.labels[label]
@@ -114,10 +114,9 @@ class Renames:
         changed = False
         if known is not None:
             record.op = known.name
-            record.case_id, label = known.case(record.case_id, record.label or None)
-            record.label = label or ""
-            changed = _rename_keys(record.bindings, known.indices | known.params)
-            changed |= _rename_keys(record.dtypes, known.tensors | known.indices)
+            record.case_id, record.label = known.case(record.case_id, record.label)
+            changed = _rename_keys(record.bindings, {**known.indices, **known.params})
+            changed |= _rename_keys(record.dtypes, {**known.tensors, **known.indices})
             for name, value in known.sets.items():
                 record.bindings[name] = value
         return changed or was != (_key(record), record.family)
