@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from tileops.perf.report import runs
 from tileops.perf.runs import reader as runfile
 from tileops.perf.runs import renames
 from tileops.perf.runs import writer as run_writer
@@ -17,6 +18,7 @@ NAMES = renames.load()
 # The builders' op under its old name, which no file but the map spells.
 (OLD,) = (old for old, known in NAMES.ops.items() if known.name == "SiLUFwdOp")
 (FAMILY,) = (old for old, new in NAMES.families.items() if new == "norm")
+RECORDED = runs.run_paths([])
 SAID = "of an earlier version, read as today's (perf/runs/renames.toml)"
 
 MAP = """
@@ -176,6 +178,12 @@ def test_a_reader_gives_todays_names_and_counts_the_others(tmp_path):
     assert list(map(str, reader.problems)) == [f"2 records with names {SAID}"] and reader.renamed == 2
     assert [found.op for found in reader.records()][0] == "SiLUFwdOp" and reader.renamed == 2
     assert written(reader.path)[0][0] == OLD
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=[path.name for path in RECORDED])
+def test_recorded_runs_have_todays_names(path):
+    reader = runfile.read_run(path)
+    assert list(reader.records()) and reader.renamed == 0
 
 
 def test_records_converts_what_the_map_names_keeps_the_rest_and_counts_both(tmp_path):
