@@ -42,7 +42,7 @@ DEVICE = "cpu"
 
 @dataclasses.dataclass(frozen=True)
 class Text:
-    """Non-empty text; of a pattern or among choices where it has such."""
+    """Non-empty text; of a pattern or among choices where it has such, of either where it has both."""
 
     pattern: re.Pattern[str] | None = None
     choices: tuple[str, ...] = ()
@@ -171,6 +171,7 @@ class Field:
 
 
 _DTYPES = Members(Text(choices=tuple(BITS)))
+_ROW_DTYPES = Members(Text(NAME, choices=tuple(BITS)))
 _DTYPE = Formula()
 
 PARAM = Form(
@@ -266,7 +267,10 @@ ROW = Form(
     {
         "label": Field(Text(LABEL), "Names the row; with the dtypes it is the case id.", True),
         "some": Field(Items(Text()), "The optional tensors that the call passes."),
-        "dtype_cases": Field(Items(_DTYPES), "One assignment of the dtype indices for each case."),
+        "dtype_cases": Field(
+            Items(_ROW_DTYPES),
+            "One assignment of the dtype indices for each case: a dtype, or the index whose dtype is taken.",
+        ),
     },
     open=True,
 )

@@ -96,7 +96,9 @@ class _Instance:
         self._entry = entry
         self._signature = entry.signature
         self._row = row
-        self._dtypes = dtypes
+        self._written_dtypes = dtypes
+        # `U: T` gives U the dtype that the same case gives T.
+        self._dtypes = {name: dtypes.get(dtype, dtype) for name, dtype in dtypes.items()}
         self.faults: list[RefusedError] = []
         self._bound = RowValues(entry, self._case_id())
 
@@ -157,8 +159,11 @@ class _Instance:
         return {name: self._dtypes[name] for name in self._signature.forall if name in self._dtypes}
 
     def _case_id(self) -> str:
-        named = [str(value) for name, value in self._written().items() if _is_dtype(self._signature.params[name].kind)]
-        return "-".join([self._row.label, *self._ordered().values(), *named])
+        """The label, the dtypes that the case writes, and those of the dtype parameters, whether written or defaults."""
+        dtypes = [dtype for name, dtype in self._ordered().items() if self._written_dtypes[name] == dtype]
+        params = {name: param.default for name, param in self._signature.params.items() if _is_dtype(param.kind)}
+        params |= {name: value for name, value in self._row.bindings.items() if name in params}
+        return "-".join([self._row.label, *dtypes, *(str(dtype) for dtype in params.values() if dtype is not None)])
 
     def _as_case(self, written: dict[str, Any], constants, inputs, outputs) -> Case:
         return Case(
