@@ -37,20 +37,22 @@ class DropoutOp(Op):
 
     @implementation("torch")
     def _torch(self, call: CheckedCall, input: torch.Tensor) -> torch.Tensor:
-        p = call.params["p"]
+        p, is_in_place = call.params["p"], call.params["inplace"]
         if not call.params["training"] or p == 0:
-            return input.clone(memory_format=torch.contiguous_format)
+            return input if is_in_place else input.clone(memory_format=torch.contiguous_format)
         is_kept = philox.words(call.params["seed"], input.numel(), input.device) >= _threshold(p)
         wide = torch.promote_types(input.dtype, torch.float32)
         factors = is_kept.view(input.shape).to(wide) * _scale(p)
-        return (input.to(wide) * factors).to(input.dtype).contiguous()
+        result = (input.to(wide) * factors).to(input.dtype)
+        return input.copy_(result) if is_in_place else result.contiguous()
 
     @implementation("triton", when=_kernel_serves)
     def _triton(self, call: CheckedCall, input: torch.Tensor) -> torch.Tensor:
         from tileops.ops.kernels.elementwise import dropout as kernels  # Triton is imported when first used
 
         p = call.params["p"]
-        return kernels.dropout(input, call.params["seed"], _threshold(p), _scale(p))
+        out = input if call.params["inplace"] else torch.empty(input.shape, dtype=input.dtype, device=input.device)
+        return kernels.dropout(input, call.params["seed"], _threshold(p), _scale(p), out)
 
     def roof_key(self) -> str:
         """The cores that compute in float32, or in float64 where the input is of it."""

@@ -287,11 +287,11 @@ class ClampScalarFwdOp(generated.ClampScalarFwdOp, TableOp):
 
 
 class SiLUAndMulFwdOp(generated.SiLUAndMulFwdOp, GatedOp):
-    """silu(x[..., :N]) * x[..., N:]."""
+    """silu(input[..., :N]) * input[..., N:]."""
 
 
 class GELUAndMulFwdOp(generated.GELUAndMulFwdOp, GatedOp):
-    """gelu(x[..., :N]) * x[..., N:], gelu or its approximation by tanh."""
+    """gelu(input[..., :N]) * input[..., N:], gelu or its approximation by tanh."""
 
 
 # ---- positions
