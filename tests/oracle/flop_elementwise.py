@@ -179,26 +179,26 @@ def silu(params: Params, input: torch.Tensor) -> torch.Tensor:
 def alibi(params: Params) -> torch.Tensor:
     heads = params["num_heads"]
     if heads == 0 or params["seq_len"] == 0:
-        return torch.empty((heads, params["seq_len"], params["seq_len"]), dtype=getattr(torch, params["dtype"]))
+        return torch.empty((heads, params["seq_len"], params["seq_len"]), dtype=getattr(torch, params["out_dtype"]))
     leading = 2 ** (heads.bit_length() - 1)
     exponents = [-8.0 * (head + 1) / leading for head in range(leading)]
     exponents += [-8.0 * (2 * head + 1) / (2 * leading) for head in range(heads - leading)]
     slopes = torch.neg(torch.pow(2.0, _listed(exponents)))
     positions = torch.arange(params["seq_len"], dtype=torch.float32)
     distance = torch.abs(positions.view(-1, 1) - positions.view(1, -1))
-    return (slopes.view(-1, 1, 1) * distance).to(getattr(torch, params["dtype"]))
+    return (slopes.view(-1, 1, 1) * distance).to(getattr(torch, params["out_dtype"]))
 
 
 def sinusoidal(params: Params) -> torch.Tensor:
     length, width = params["seq_len"], params["d_model"]
     if length == 0:
-        return torch.empty((length, width), dtype=getattr(torch, params["dtype"]))
+        return torch.empty((length, width), dtype=getattr(torch, params["out_dtype"]))
     frequencies = torch.pow(10000.0, _listed([-2.0 * place / width for place in range((width + 1) // 2)]))
     angles = torch.arange(length, dtype=torch.float64).view(-1, 1) * frequencies
     sines, cosines = torch.sin(angles), torch.cos(angles[:, : width // 2])
     # Column c of the result is column c // 2 of the sines, or of the cosines that stand behind them.
     order = [place // 2 + (width + 1) // 2 * (place % 2) for place in range(width)]
-    return torch.cat([sines, cosines], dim=1)[:, _listed(order)].to(getattr(torch, params["dtype"]))
+    return torch.cat([sines, cosines], dim=1)[:, _listed(order)].to(getattr(torch, params["out_dtype"]))
 
 
 def _listed(numbers: list[float] | list[int]) -> torch.Tensor:

@@ -21,11 +21,11 @@ _SHAPES: dict[str, list[tuple[dict[str, Any], list[tuple[int, ...] | None]]]] = 
         for shape in ((3, 5, 14), (4,), (2, 6))
     ],
     "AlibiFwdOp": [
-        ({"seq_len": length, "num_heads": heads, "dtype": "float32"}, [])
+        ({"seq_len": length, "num_heads": heads, "out_dtype": "float32"}, [])
         for length, heads in ((3, 5), (1, 8), (4, 1), (1, 1), (0, 2), (2, 0))
     ],
     "SinusoidalFwdOp": [
-        ({"seq_len": length, "d_model": width, "dtype": "float32"}, [])
+        ({"seq_len": length, "d_model": width, "out_dtype": "float32"}, [])
         for length, width in ((3, 5), (1, 8), (4, 1), (0, 2), (2, 0))
     ],
     "DropoutFwdOp": [
@@ -44,10 +44,11 @@ _SHAPES: dict[str, list[tuple[dict[str, Any], list[tuple[int, ...] | None]]]] = 
         ({"normalized_shape": (2, 7)}, [(5, 3, 2, 7), None]),
     ],
     "BatchNormFwdOp": [
-        ({"training": training}, [(3, 2, *spatial), (2,), (2,), weight, bias])
-        for training, spatial, weight, bias in itertools.product(
-            (False, True), ((5, 7), ()), ((2,), None), ((2,), None)
+        ({"training": training}, [(3, 2, *spatial), running, running, weight, bias])
+        for training, running, spatial, weight, bias in itertools.product(
+            (False, True), ((2,), None), ((5, 7), ()), ((2,), None), ((2,), None)
         )
+        if training or running
     ],
     "SumFwdOp": [
         ({"dim": -1}, [(3, 4)]),
