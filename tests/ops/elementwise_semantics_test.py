@@ -301,16 +301,16 @@ def test_an_operand_without_axes_makes_no_wider_roof():
 @pytest.mark.parametrize("p", [0.1, 0.3, 0.5])
 def test_what_dropout_keeps_is_scaled_before_it_is_rounded(dtype, p):
     x = torch.randn(3000).to(dtype)
-    kept = OPS["DropoutFwdOp"](p, 5, target="torch")(x)
+    kept = OPS["DropoutFwdOp"](p, seed=5, target="torch")(x)
     exact = (x.double() / (1 - p)).to(dtype).where(kept != 0, 0)
     torch.testing.assert_close(
         kept, exact, rtol=torch.finfo(dtype).eps * (0.01 if dtype != torch.float32 else 1), atol=0
     )
     if dtype != torch.bfloat16:  # which the interpreter rounds towards zero
-        assert torch.equal(OPS["DropoutFwdOp"](p, 5, target="triton")(x), kept)
+        assert torch.equal(OPS["DropoutFwdOp"](p, seed=5, target="triton")(x), kept)
 
 
 def test_dropout_of_float64_is_scaled_in_float64():
     x = torch.randn(3000, dtype=torch.float64)
-    kept = OPS["DropoutFwdOp"](0.1, 5)(x)
+    kept = OPS["DropoutFwdOp"](0.1, seed=5)(x)
     torch.testing.assert_close(kept, (x / 0.9).where(kept != 0, 0), rtol=1e-15, atol=0)

@@ -135,8 +135,8 @@ def test_counters_and_keys_beyond_32_bits_take_their_second_words():
 @pytest.mark.parametrize("p, seed", [(0.5, 0), (0.1, 2**40 + 1), (1.0, 3)])
 def test_the_dropout_kernel_drops_what_the_reference_drops(shape, dtype, p, seed):
     x = torch.randn(shape).add(3.0).to(dtype)
-    expected = DropoutFwdOp(p, seed, target="torch")(x)
-    found = DropoutFwdOp(p, seed, target="triton")(x)
+    expected = DropoutFwdOp(p, seed=seed, target="torch")(x)
+    found = DropoutFwdOp(p, seed=seed, target="triton")(x)
     assert torch.equal(found == 0, expected == 0)
     assert_near(found, torch.where(expected == 0, 0.0, x.double() / (1 - p if p < 1 else 1)))
 
@@ -145,7 +145,7 @@ def test_the_dropout_kernel_drops_what_the_reference_drops(shape, dtype, p, seed
 def test_dropout_keeps_the_share_and_the_expected_value(target):
     x = torch.ones(8192)
     for p in (0.1, 0.5):
-        found = DropoutFwdOp(p, 1, target=target)(x)
+        found = DropoutFwdOp(p, seed=1, target=target)(x)
         assert (found == 0).float().mean().sub(p).abs() < 0.02
         assert found.mean().sub(1).abs() < 0.05
 
@@ -161,6 +161,17 @@ def test_dropout_that_drops_nothing_is_a_copy(params):
     x = torch.randn(5, 7)
     found = DropoutFwdOp(**params)(x)
     assert torch.equal(found, x) and found.data_ptr() != x.data_ptr()
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("params", [{}, {"p": 1.0}, {"p": 0.0}, {"training": False}])
+def test_dropout_in_place_returns_its_input(params, target):
+    if target == "triton" and (params.get("p") == 0.0 or not params.get("training", True)):
+        pytest.skip("left to the reference")
+    for x in (torch.randn(64, 33), torch.randn(33, 64).T):
+        expected = DropoutFwdOp(**params, target="torch")(x)
+        assert DropoutFwdOp(**params, inplace=True, target=target)(x) is x
+        assert torch.equal(x, expected)
 
 
 @pytest.mark.parametrize("target", TARGETS)

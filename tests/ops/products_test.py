@@ -4,6 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from tileops.ops.errors import OpError
 from tileops.ops.families.attention import GQADenseFwdOp
 from tileops.ops.families.gemm import GEMMFwdOp
 from tileops.ops.kernels.gemm import skinny as kernels
@@ -129,8 +130,21 @@ def test_attention_without_keys_gives_zeros():
     assert not GQADenseFwdOp(is_causal=False, target="torch")(q, k, k).any()
 
 
+@pytest.mark.parametrize("target", ["torch", "triton"])
+def test_attention_scales_scores_by_sm_scale(target):
+    q, k, v = (torch.randn(1, 9, 2, 16).half() for _ in range(3))
+    exact = F.scaled_dot_product_attention(*(tensor.transpose(1, 2).double() for tensor in (q, k, v)), scale=0.7)
+    assert_near(GQADenseFwdOp(sm_scale=0.7, target=target)(q, k, v), exact.transpose(1, 2))
+
+
+@pytest.mark.parametrize("scale", [0.0, -1.0, float("inf")])
+def test_a_scale_of_attention_is_positive_and_finite(scale):
+    with pytest.raises(OpError, match="sm_scale"):
+        GQADenseFwdOp(sm_scale=scale)(*(torch.randn(1, 3, 2, 8).half() for _ in range(3)))
+
+
 def test_a_reference_in_float64_keeps_its_precision():
-    op = GQADenseFwdOp(target="torch")
+    op = GQADenseFwdOp(is_causal=True, target="torch")
     call = op.check(*(torch.empty(1, 4, 2, 8, dtype=torch.float16) for _ in range(3)))
     q, k, v = (torch.randn(1, 4, 2, 8, dtype=torch.float64) for _ in range(3))
     found = op.select(call).function(op, call, q, k, v)
