@@ -1,6 +1,6 @@
 """Saved counters: ncu's CSV of many calls in one text file, each under a line that says which call it was.
 
-    # tileops-audit {"op": "GEMMFwdOp", "case_id": "square-1k-nn-float16", "implementation": "triton", ...}
+    # tileops-audit {"op": "GEMMFwdOp", "case_id": "square-1k-float16", "implementation": "triton", ...}
     ... what ncu printed ...
     # tileops-audit end
     # tileops-audit file {"calls": 1, "rows": 1}

@@ -30,13 +30,13 @@ def run(tmp_path):
 
 
 def test_a_cpu_run_proves_the_path_and_prices_nothing(run, tmp_path):
-    flags = ("--device=cpu", "--rows=all", "--op=SumFwdOp", "--label=long-seq-reduce", "--out=cpu.binpb")
+    flags = ("--device=cpu", "--rows=all", "--op=SumFwdOp", "--label=long-seq", "--out=cpu.binpb")
     bench = run("perf.bench", *flags)
     assert bench.returncode == 0, bench.stderr
     report = run("perf.roofline", "--run=cpu.binpb", "--format=json")
     assert report.returncode == 0, report.stderr
     (row,) = json.loads(report.stdout)["rows"]
-    assert row["case_id"] == "long-seq-reduce-bfloat16"
+    assert row["case_id"] == "long-seq-bfloat16"
     assert (row["verdict"], row["blank_reason"], row["efficiency"]) == ("blank", "no_cupti", None)
     assert row["flops"] == 64 * 32768 and row["bytes"] == 2 * (64 * 32768 + 64)
     assert row["actual_time_s"] > 0
@@ -77,8 +77,8 @@ def _report_at_prices_of(run, tmp_path: pathlib.Path, flags: tuple[str, ...]) ->
         (
             "elementwise_gated",
             "SiLUAndMulFwdOp",
-            'flops: "6 * prod(B) * N"',
-            'flops: "6 * prod(B) * N"\n    bytes: "2 * (bytes(x) + bytes(output))"',
+            'flops: "6 * prod(M) * N"',
+            'flops: "6 * prod(M) * N"\n    bytes: "2 * (bytes(input) + bytes(output))"',
         ),
     ],
     ids=["flops doubled", "bytes doubled"],

@@ -114,12 +114,14 @@ def honest_divides(op, call, x, weight):
 
 
 def _trains(call):
-    return call.params["training"] and call.tensors["x"].shape[0] > 1
+    return call.params["training"] and call.tensors["input"].shape[0] > 1
 
 
 def _batch_norm(op, x, mean, var, weight, bias, part, eps=None, centre=True):
-    """The running statistics are right; those that normalize are of a part of the batch."""
-    torch.nn.functional.batch_norm(x.float(), mean, var, None, None, True, op.params["momentum"], op.params["eps"])
+    """The running and the saved statistics are right; those that normalize are of a part of the batch."""
+    _, *saved = torch.native_batch_norm(
+        x.float(), None, None, mean, var, True, op.params["momentum"], op.params["eps"]
+    )
     axes = (0, *range(2, x.dim()))
     wide, shape = x.float(), (1, -1, *[1] * (x.dim() - 2))
     average = part.float().mean(dim=axes).view(shape) if centre else 0.0
@@ -127,7 +129,7 @@ def _batch_norm(op, x, mean, var, weight, bias, part, eps=None, centre=True):
     result = (wide - average) * torch.rsqrt(spread + (op.params["eps"] if eps is None else eps))
     if weight is not None:
         result = result * weight.view(shape) + bias.view(shape)
-    return result.to(x.dtype)
+    return result.to(x.dtype), *saved
 
 
 @_implements("BatchNormFwdOp", when=_trains)
@@ -156,7 +158,8 @@ def _infers(call):
 
 @_implements("BatchNormFwdOp", when=_infers)
 def _inference_without_eps(op, call, x, mean, var, weight, bias):
-    return torch.nn.functional.batch_norm(x.float(), mean, var, weight, bias, False, 0.0, 1e-12).to(x.dtype)
+    result = torch.nn.functional.batch_norm(x.float(), mean, var, weight, bias, False, 0.0, 1e-12)
+    return result.to(x.dtype), None, None
 
 
 # ---- sums and attention
