@@ -119,9 +119,7 @@ def _trains(call):
 
 def _batch_norm(op, x, mean, var, weight, bias, part, eps=None, centre=True):
     """The running and the saved statistics are right; those that normalize are of a part of the batch."""
-    _, *saved = torch.native_batch_norm(
-        x.float(), None, None, mean, var, True, op.params["momentum"], op.params["eps"]
-    )
+    _, *saved = torch.native_batch_norm(x.float(), None, None, mean, var, True, op.params["momentum"], op.params["eps"])
     axes = (0, *range(2, x.dim()))
     wide, shape = x.float(), (1, -1, *[1] * (x.dim() - 2))
     average = part.float().mean(dim=axes).view(shape) if centre else 0.0
