@@ -104,11 +104,12 @@ def test_what_only_writes(compiled):
 
 def test_dropout(compiled):
     for dtype in (torch.bfloat16, torch.float32):
-        dropout.dropout(empty(1024, 4096, dtype=dtype), 2**40, 2**31, 2.0)
+        x = empty(1024, 4096, dtype=dtype)
+        dropout.dropout(x, 2**40, 2**31, 2.0, torch.empty_like(x))
     for ptx in compiled["_dropout"]:
         assert_wide(ptx)
     assert len(compiled["_dropout"]) == 2
-    dropout.dropout(empty(5), 1, 2**32, 0.0)
+    dropout.dropout(empty(5), 1, 2**32, 0.0, empty(5))
 
 
 def test_gated(compiled):
