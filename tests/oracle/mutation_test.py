@@ -87,7 +87,11 @@ class TestEquivalence:
     def test_the_size_of_one_for_the_size_of_another(self):
         assert self._reason("GQADenseFwdOp", "call.bytes_of('k', 'v')", "call.bytes_of('v', 'v')")
         assert self._reason("GQADenseFwdOp", "call.tensors['k'].bytes", "call.tensors['v'].bytes")
+        assert self._reason("BatchNormFwdOp", "call.bytes_of('save_mean')", "call.bytes_of('save_invstd')")
+
+    def test_of_tensors_that_a_call_passes_together(self):
         assert self._reason("BatchNormFwdOp", "call.bytes_of('running_mean')", "call.bytes_of('running_var')")
+        assert self._reason("BatchNormFwdOp", "call.present('running_mean')", "call.present('running_var')")
 
     def test_not_of_tensors_that_differ_or_that_a_call_may_leave_out(self):
         assert not self._reason("GQADenseFwdOp", "call.bytes_of('q', 'v')", "call.bytes_of('k', 'v')")
