@@ -1,6 +1,6 @@
 """Rows with two successful records in one run file: refused, unless the user says which record counts.
 
-Example: records 3 and 9 of a file are both of SiluFwdOp, case a, by triton, and both
+Example: records 3 and 9 of a file are both of SiLUFwdOp, case a, by triton, and both
 STATUS_OK. The report of the row would depend on which record counts, so readers refuse
 the file and name both places; with --duplicates=fastest the faster record counts.
 

@@ -59,7 +59,7 @@ def test_a_plugin_may_not_take_the_name_of_an_implementation_that_the_op_has(tmp
 def test_a_plugin_may_not_bring_a_class_whose_reference_is_another(tmp_path, project):
     _write(
         tmp_path / "fake.py",
-        "from tileops.ops.generated import normalization as generated\n"
+        "from tileops.ops.generated import norm as generated\n"
         "from tileops.ops.implementations import implementation\n"
         "class RMSNormFwdOp(generated.RMSNormFwdOp):\n"
         "    @implementation('mine')\n"
@@ -75,7 +75,7 @@ def test_a_plugin_may_not_bring_a_class_whose_reference_is_another(tmp_path, pro
 def test_a_plugin_may_not_bring_a_class_with_a_price_of_its_own(tmp_path, project):
     _write(
         tmp_path / "dear.py",
-        "from tileops.ops.families import normalization as own\n"
+        "from tileops.ops.families import norm as own\n"
         "class RMSNormFwdOp(own.RMSNormFwdOp, generated=True):\n"
         "    def eval_roofline(self):\n"
         "        return 10**12, 10**12\n",
@@ -252,7 +252,7 @@ def test_prices_and_other_ops_are_of_no_implementation(tmp_path, bench):
 
 def test_a_plugin_for_ops_without_a_selected_row_is_named(tmp_path, project):
     mine = _write(tmp_path / "mine.py", REGISTER + "op_class.register('mine', lambda op, call, x, w: x)\n")
-    flags = ("--device=cpu", "--op=ReluFwdOp", "--label=elementwise-4K", "--implementation=all", f"--plugin={mine}")
+    flags = ("--device=cpu", "--op=ReLUFwdOp", "--label=elementwise-4K", "--implementation=all", f"--plugin={mine}")
     for more in (["--list"], ["--out=run.binpb"]):
         status, _, err = project(*flags, *more)
         assert status == 0, err

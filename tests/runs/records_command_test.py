@@ -114,7 +114,7 @@ JUNIT = """<?xml version="1.0"?>
   <properties><property name="device_name" value="Test GPU"/>
     <property name="torch_version" value="2.11"/></properties>
   <testcase classname="bench" name="test_silu[a-float16]" time="1.5"><properties>
-    <property name="op" value="SiluFwdOp"/>
+    <property name="op" value="SiLUFwdOp"/>
     <property name="family" value="elementwise"/>
     <property name="tileops_device_busy_ms" value="0.1"/>
     <property name="tileops_flops" value="1000000"/>
@@ -123,9 +123,9 @@ JUNIT = """<?xml version="1.0"?>
     <property name="torch-compile_device_busy_ms" value="0.25"/>
     <property name="torch-compile_timing" value="CUDA_EVENTS"/>
   </properties></testcase>
-  <testcase name="test_gemm[b]"><properties><property name="op" value="GemmFwdOp"/></properties>
+  <testcase name="test_gemm[b]"><properties><property name="op" value="GEMMFwdOp"/></properties>
     <failure message="assert  0.3 &lt; 0.1&#10;more">trace</failure></testcase>
-  <testcase name="test_gemm[c]"><properties><property name="op" value="GemmFwdOp"/></properties>
+  <testcase name="test_gemm[c]"><properties><property name="op" value="GEMMFwdOp"/></properties>
     <skipped>needs two GPUs</skipped></testcase>
   <testcase name="test_of_something_else"/>
   <testcase name="whole_name"><properties><property name="op" value="AddFwdOp"/>
@@ -150,7 +150,7 @@ def test_junit_becomes_a_run_that_can_be_priced(tmp_path, convert):
     assert reader.header.started_at.ToJsonString() == "2026-08-22T03:04:05.678Z"
     assert (reader.footer.records, reader.footer.errors, reader.footer.skipped) == (7, 4, 1)
     assert not reader.footer.HasField("finished_at")
-    assert (tileops.op, tileops.case_id, tileops.family) == ("SiluFwdOp", "a-float16", "elementwise")
+    assert (tileops.op, tileops.case_id, tileops.family) == ("SiLUFwdOp", "a-float16", "elementwise")
     assert (tileops.implementation, tileops.flops, tileops.bytes) == ("tileops", 10**6, 4 * 10**7)
     assert (tileops.timing.device_busy_ns, tileops.timing.source) == (100_000, CUPTI)
     assert (compiled.implementation, compiled.flops) == ("torch-compile", 0)
@@ -239,7 +239,7 @@ def test_shards_of_one_run_are_merged(tmp_path, convert):
         ({"torch_version": "2.12"}, "their torch_version is '' and '2.12'"),
         ({"project_revision": "x"}, "project_revision"),
         ({"device_name": "Other"}, "device_name"),
-        ({}, "both hold SiluFwdOp x torch"),
+        ({}, "both hold SiLUFwdOp x torch"),
     ],
 )
 def test_what_are_no_shards_of_one_run_are_refused(tmp_path, convert, difference, message):
