@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import pathlib
+import types
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from tileops.ops import workloads
@@ -219,13 +220,16 @@ def asked(
       wanted: names of implementations; "all" for all.
       brought: the plug-in by op and name of each implementation that a plug-in registered.
     """
-    is_named = _is_named(wanted)
     return {
         (op_class.ENTRY, each.name): each
         for op_class in classes
         for each in op_class.implementations()
-        if (each.name in wanted if is_named else (op_class.ENTRY, each.name) in brought)
+        if (each.name in wanted if _are_names(wanted) else (op_class.ENTRY, each.name) in brought)
     }
+
+
+def _are_names(wanted: Sequence[str]) -> bool:
+    return bool(wanted) and bench_rows.ALL not in wanted
 
 
 def unserved(
@@ -272,36 +276,43 @@ def of_other_ops(brought: Mapping[Name, str], ops: Collection[str]) -> list[str]
     ]
 
 
-def idle_plugins(
-    wanted: Mapping[Name, Implementation], served: Collection[Name], brought: Mapping[Name, str]
-) -> list[str]:
-    """Returns the plug-ins whose implementations the user asked for and of which none serves a row."""
-    plugins = dict.fromkeys(brought[key] for key in wanted if key in brought)
+def named(brought: Mapping[Name, str], wanted: Sequence[str]) -> dict[Name, str]:
+    """Returns what plug-ins brought, without what the names of --implementation leave out."""
+    return {key: plugin for key, plugin in brought.items() if not _are_names(wanted) or key[1] in wanted}
+
+
+def idle_plugins(served: Collection[Name], brought: Mapping[Name, str]) -> list[str]:
+    """Returns the plug-ins that brought implementations, none of which serves a row."""
     busy = {brought[key] for key in served if key in brought}
-    return [plugin for plugin in plugins if plugin not in busy]
+    return [plugin for plugin in dict.fromkeys(brought.values()) if plugin not in busy]
 
 
 def _refusal(when: When) -> str:
-    """Returns why a `when` refuses every row: its place, and its docstring or code."""
-    function = inspect.unwrap(when)
-    code = getattr(function, "__code__", None)
-    name = getattr(function, "__name__", type(function).__name__)
-    if code is None:
-        return f"its when, {name}, is false"
+    """Returns what a `when` asks for that no row has: where it is, and its words or code."""
+    try:
+        function = inspect.unwrap(when)
+    except ValueError:  # it wraps itself
+        function = when
+    code, name = getattr(function, "__code__", None), getattr(function, "__name__", None)
+    name = name if isinstance(name, str) else type(function).__name__
+    if not isinstance(code, types.CodeType):
+        return f"its when, {name}, says no"
     place = f"{pathlib.Path(code.co_filename).name}:{code.co_firstlineno}"
-    said = _first_line(function.__doc__) or _source(function)
+    said = _first_line(function.__doc__) or _source(code)
     shown = "its when" if name == "<lambda>" else f"its when, {name}"
     return f"{shown} ({place}), is false" + (f": {said}" if said else "")
 
 
-def _first_line(text: str | None) -> str:
-    return (text or "").strip().partition("\n")[0]
+def _first_line(doc: object) -> str:
+    return doc.strip().partition("\n")[0] if isinstance(doc, str) else ""
 
 
-def _source(function: When) -> str:
-    """Returns the code of a function on one line, cut if long; "" if its file is gone."""
+def _source(code: types.CodeType) -> str:
+    """Returns the code of a short function on one line; "" if it is not in a file, or no longer."""
+    if not pathlib.Path(code.co_filename).is_file():  # made by exec: inspect would quote lines of its module
+        return ""
     try:
-        lines, _ = inspect.getsourcelines(function)
+        lines, _ = inspect.getsourcelines(code)
     except (OSError, TypeError):
         return ""
     text = " ".join(" ".join(line.split()) for line in lines)

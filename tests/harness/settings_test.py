@@ -133,7 +133,9 @@ def test_python_in_place_of_an_operator_is_told_after_each_call():
     library.impl("silu", torch.relu, "Meta")
     settings.check(before)
     library.impl("silu", torch.relu, "CPU")
-    with pytest.raises(ClockError, match=r"operators was left at aten::silu on CPU \(settings_test.py:\d+\), and was none"):
+    with pytest.raises(
+        ClockError, match=r"operators was left at aten::silu on CPU \(settings_test.py:\d+\), and was none"
+    ):
         settings.check_hooks(before)
     assert not settings.restore(before)
     library._destroy()
