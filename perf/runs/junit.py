@@ -12,7 +12,9 @@ H100 follows a suite of an H200.
 import contextlib
 import math
 import pathlib
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
 from xml.etree import ElementTree
 
 from google.protobuf import timestamp_pb2
@@ -42,6 +44,11 @@ _OUTCOMES = {
 _ROOTS = ("testsuites", "testsuite")
 # Elements that decide what is read.
 _ELEMENTS = frozenset((*_ROOTS, "testcase", "properties", "property"))
+# Elements around a property of a suite's own: one in <system-out> is text that a test wrote.
+_OF_SUITES = frozenset((*_ROOTS, "properties"))
+# The encoding that an XML file declares, in its first bytes.
+_ENCODING = re.compile(rb"""encoding=["']([^"']*)""")
+_HEAD = 200
 # Properties of a suite, or of a test, that say what it was measured with.
 _ENVIRONMENT = (
     "device_name",
@@ -52,6 +59,54 @@ _ENVIRONMENT = (
     "python_version",
     "project_revision",
 )
+
+
+class _Suite:
+    """A suite that is open while a file is read.
+
+    Attributes:
+      name: As the file gives it; "" where it does not.
+      number: Its place among the file's suites, from 1; 0 for the root of several.
+      said: Its properties, and those of the suites that it is in.
+      kept: The first test of the file with records, once there are records of the suite, or of a suite in it.
+    """
+
+    def __init__(self, name: str, number: int, said: dict[str, str]):
+        self.name, self.number = name, number
+        self.said = dict(said)
+        self.kept: _Test | None = None
+        self._own: dict[str, str] = {}
+
+    def __str__(self) -> str:
+        which = f"suite {self.number}" if self.number else "the root"
+        return which + (f" ({self.name})" if self.name else "")
+
+    def is_called(self, suite: str) -> bool:
+        """Returns whether `suite` is its name or its number; no root of several suites is called anything."""
+        return self.number > 0 and suite in (self.name, str(self.number))
+
+    def take(self, name: str, value: str) -> None:
+        """Takes a property of the suite's own.
+
+        Raises:
+          ValueError: It has the property with another value, or tests that were read without it.
+        """
+        is_new = name not in self._own
+        _set_once(self._own, name, value)
+        if is_new and self.kept and self.kept.environment.get(name, value) != value:
+            raise ValueError(f"the property {name!r}, {value!r}, follows tests of the suite; put it before them")
+        self.said[name] = value
+
+
+class _Test(NamedTuple):
+    """Where a row comes from: a test, its suite, and the properties that say what it was measured with."""
+
+    suite: str
+    name: str
+    environment: dict[str, str]
+
+    def __str__(self) -> str:
+        return f"the test {self.name} of {self.suite}"
 
 
 class JUnitReader:
@@ -82,48 +137,158 @@ class JUnitReader:
         self.footer: benchmark_pb2.RunFooter | None = self._counts
         self.problems: list[reader.Problem] = []
         self._suite = suite
-        self._suites: list[str] = []
+        self._suites: list[_Suite] = []
         self._others = 0
         self._kept: list[benchmark_pb2.BenchmarkRecord] = []
-        # The first test with a benchmark, with its environment; and which test has a name or a row.
-        self._first: tuple[str, dict[str, str]] | None = None
-        self._owners: dict[tuple[str, ...], str] = {}
-        self._read_suite(self._root(), {})
-        if suite is not None and not any(map(self._is_asked_for, self._suites, range(1, len(self._suites) + 1))):
-            there = ", ".join(filter(None, self._suites)) or f"numbers 1 to {len(self._suites)}"
+        # The first test with a benchmark, and the test that each row is of.
+        self._first: _Test | None = None
+        self._owners: dict[tuple[str, ...], _Test] = {}
+        self._read()
+        if suite is not None and not any(each.is_called(suite) for each in self._suites):
+            there = ", ".join(each.name for each in self._suites if each.name) or f"numbers 1 to {len(self._suites)}"
             raise self._refusal(f"no suite is {suite!r}; there are: {there}")
-        if not self._kept:
-            raise self._refusal(
-                f"none of its {words.counted(self._others, 'test case')} has the property 'op', which names a"
-                " benchmark's op: there is nothing to convert"
-            )
-        if self._others:
-            left_out = f"left out {words.counted(self._others, 'test case')} without the property 'op'"
-            self.problems.append(reader.Problem(None, left_out))
 
     def records(self) -> Iterator[benchmark_pb2.BenchmarkRecord]:
         """Yields a record for each measurement; for a test without any, its outcome."""
         yield from self._kept
 
-    def _root(self) -> ElementTree.Element:
-        """Returns the root of the file; raises RunFileError if it is not one of JUnit XML."""
+    def _read(self) -> None:
+        """Reads the file once, from its root to its end."""
+        suites: list[_Suite] = []
+        around: list[str] = []
+        for event, each in self._events():
+            if event == "end":
+                around.pop()
+            elif not around:
+                self._check_root(each.tag)
+            _, brace, local = each.tag.partition("}")
+            if brace and local in _ELEMENTS:
+                raise self._refusal(
+                    f"<{local}> is of the namespace {each.tag[1 : -len(local) - 1]!r}; JUnit XML has none"
+                )
+            if event == "start":
+                around.append(each.tag)
+                if each.tag in _ROOTS:
+                    suites.append(self._begun(each, suites))
+            elif each.tag == "testcase":
+                known = len(self._kept)
+                if self._is_asked_for(suites):
+                    self._take_test(each, suites[-1])
+                if len(self._kept) > known:
+                    for suite in suites:
+                        suite.kept = self._first
+                each.clear()
+            elif each.tag in _ROOTS:
+                suites.pop()
+                each.clear()
+            elif each.tag == "property" and _OF_SUITES.issuperset(around):
+                self._give(suites[-1], *_property(each))
+
+    def _check_root(self, tag: str) -> None:
+        """Raises RunFileError for a file that is XML and no JUnit."""
+        namespace, _, local = tag.rpartition("}")
+        if local not in _ROOTS:
+            raise self._refusal(f"not JUnit XML: its root is <{local}>, and that of JUnit <testsuites> or <testsuite>")
+        if namespace:
+            raise self._refusal(
+                f"its root <{local}> is of the namespace {namespace[1:]!r}, and JUnit XML has none: take xmlns= out"
+            )
+
+    def _begun(self, suite: ElementTree.Element, around: list[_Suite]) -> _Suite:
+        """Returns a suite that begins within others."""
+        number = len(self._suites) + 1 if suite.tag == "testsuite" else 0
+        begun = _Suite(suite.get("name", ""), number, around[-1].said if around else {})
+        for name in _ENVIRONMENT:
+            if name in suite.attrib:
+                self._give(begun, name, suite.attrib[name])
+        if number:
+            self._suites.append(begun)
+            fitting = [each for each in self._suites if self._suite is not None and each.is_called(self._suite)]
+            if len(fitting) > 1:
+                raise self._refusal(
+                    f"{self._suite!r} fits {' and '.join(map(str, fitting))}; use a number or rename one"
+                )
+            if self._is_asked_for([*around, begun]):
+                self._take_time(suite)
+        return begun
+
+    def _give(self, suite: _Suite, name: str, value: str) -> None:
+        """Gives a suite a property; raises RunFileError if it contradicts what was read before."""
         try:
-            root = ElementTree.parse(self.path).getroot()
+            suite.take(name, value)
+        except ValueError as error:
+            raise self._refusal(f"{suite}: {error}") from error
+
+    def _is_asked_for(self, suites: list[_Suite]) -> bool:
+        """Returns whether to read what is in these suites, each within the one before it."""
+        return self._suite is None or any(each.is_called(self._suite) for each in suites)
+
+    def _take_test(self, test: ElementTree.Element, suite: _Suite) -> None:
+        """Keeps the records of a test; raises RunFileError where it is not clear what they are of."""
+        name = ".".join(filter(None, (test.get("classname"), test.get("name"))))
+        properties: dict[str, str] = {}
+        try:
+            for each in (*test.findall("property"), *test.findall("properties/property")):
+                _set_once(properties, *_property(each))
+        except ValueError as error:
+            raise self._refusal(f"the test {name} of {suite}: {error}") from error
+        if not properties.get("op"):
+            self._others += 1
+            return
+        said = suite.said | properties
+        this = _Test(str(suite), name, {field: said.get(field, "") for field in _ENVIRONMENT})
+        self._check_environment(this)
+        self._check_alone(("test", str(suite), name), this, f"{suite} has two tests {name}")
+        for record in _records(test, properties):
+            key = (record.op, record.case_id, record.implementation)
+            if record.implementation:  # an outcome without a measurement is of no row that another could be taken for
+                self._check_alone(("row", *key), this, f"two tests are of {' '.join(filter(None, key))}")
+            self._kept.append(record)
+
+    def _check_environment(self, this: _Test) -> None:
+        """Raises RunFileError where a test was measured with something else than the first; fills in the header."""
+        if self._first is None:
+            self._first = this
+            for field, value in this.environment.items():
+                setattr(self.header.environment, field, value)
+            return
+        for field, value in this.environment.items():
+            if value != (ours := self._first.environment[field]):
+                said, ours_said = (repr(name) if name else "not said" for name in (value, ours))
+                remedy = (
+                    "put the tests of each into a suite, or a file, of their own"
+                    if this.suite == self._first.suite
+                    else "convert each suite alone, with --suite=NAME or its number"
+                )
+                raise self._refusal(
+                    f"{self._first} and {this} are of two runs: their {field} is {ours_said} and {said}; {remedy}"
+                )
+
+    def _check_alone(self, key: tuple[str, ...], this: _Test, what: str) -> None:
+        """Raises RunFileError where another test has the key already."""
+        owner = self._owners.setdefault(key, this)
+        if owner is not this:
+            raise self._refusal(
+                f"{what}: {owner}, and {this}; leave one out, give one another name, or convert suites alone with --suite"
+            )
+
+    def _refusal(self, what: str) -> reader.RunFileError:
+        return reader.RunFileError(f"{self.path}: {what}")
+
+    def _events(self) -> Iterator[tuple[str, ElementTree.Element]]:
+        try:
+            with open(self.path, "rb") as file:
+                yield from ElementTree.iterparse(file, ("start", "end"))
         except OSError as error:
             raise reader.RunFileError(f"cannot read {self.path}: {error.strerror}") from error
         except ElementTree.ParseError as error:
             line, column = error.position
             raise reader.RunFileError(f"{self.path}:{line}:{column + 1}: not JUnit XML: {error}") from error
-        local = root.tag.rpartition("}")[2]
-        if local not in _ROOTS:
-            raise self._refusal(f"not JUnit XML: its root is <{local}>, and that of JUnit <testsuites> or <testsuite>")
-        for each in root.iter():
-            namespace, _, local = each.tag.rpartition("}")
-            if namespace and local in _ELEMENTS:
-                raise self._refusal(
-                    f"<{local}> is of the namespace {namespace[1:]!r}, and JUnit XML has none: remove xmlns="
-                )
-        return root
+        except (ValueError, LookupError) as error:  # the parser knows the encodings of one byte, UTF-8 and UTF-16
+            with open(self.path, "rb") as file:
+                declared = _ENCODING.search(file.read(_HEAD))
+            encoding = f"the encoding {declared[1].decode(errors='replace')!r}" if declared else "its encoding"
+            raise self._refusal(f"cannot be read in {encoding}; convert it to UTF-8") from error
 
     def _read_suite(self, suite: ElementTree.Element, around: dict[str, str]) -> None:
         """Takes the tests of a suite and of the suites in it; `around` has the properties of those around it."""
@@ -203,14 +368,16 @@ class JUnitReader:
         return reader.RunFileError(f"{self.path}: {what}")
 
 
-def _take_time(stamp: str, header: benchmark_pb2.RunHeader) -> None:
-    """Sets when the run began; a time that cannot be read is one that is not known."""
-    # JUnit's own form names no zone; RFC 3339 wants one.
-    has_zone = stamp.endswith("Z") or "+" in stamp[10:] or "-" in stamp[10:]
-    started = timestamp_pb2.Timestamp()
-    with contextlib.suppress(ValueError):
-        started.FromJsonString(stamp if has_zone else stamp + "Z")
-        header.started_at.CopyFrom(started)
+def _property(element: ElementTree.Element) -> tuple[str, str]:
+    """Returns name and value of a <property>; a value may be its text."""
+    value = element.get("value")
+    return element.get("name", ""), (element.text or "").strip() if value is None else value
+
+
+def _set_once(properties: dict[str, str], name: str, value: str) -> None:
+    """Sets a property. Raises ValueError if it is set to another value already."""
+    if properties.setdefault(name, value) != value:
+        raise ValueError(f"the property {name!r} stands there twice, with {properties[name]!r} and {value!r}; keep one")
 
 
 def _records(
@@ -270,10 +437,12 @@ def _fill_timing(timing: benchmark_pb2.Timing, properties: dict[str, str], tag: 
 
 
 def _nanoseconds(properties: dict[str, str], name: str) -> float:
-    value = _number(properties[name], name)
-    if value < 0:
-        raise ValueError(f"{name} is {properties[name]!r}, less than nothing")
-    return value * _NANOSECONDS_PER_MILLISECOND
+    value = _number(properties[name], name) * _NANOSECONDS_PER_MILLISECOND
+    if value <= 0:
+        raise ValueError(f"{name} is {properties[name]!r}, and a time is more than 0")
+    if not math.isfinite(value):
+        raise ValueError(f"{name} is {properties[name]!r}, which is too large for a time")
+    return value
 
 
 def _count(properties: dict[str, str], name: str) -> int:
