@@ -99,17 +99,8 @@ def hooks() -> list[Setting]:
         _hook("the trace hook", sys.gettrace, sys.settrace),
         _hook("the profile hook of new threads", threading.getprofile, threading.setprofile),
         _hook("the trace hook of new threads", threading.gettrace, threading.settrace),
-        Setting(name="the hooks of garbage collection", read=_collection_hooks, write=_set_collection_hooks),
-        Setting(name="the Python code in place of PyTorch's operators", read=_operators),
-        *(
-            Setting(
-                name=f"the timer of {what}",
-                read=functools.partial(_timer, which),
-                write=functools.partial(_set_timer, which),
-            )
-            for what, which in _TIMERS
-        ),
-        *_tools(),
+        Setting("the hooks of garbage collection", _collection_hooks, _set_collection_hooks),
+        Setting("the Python code in place of PyTorch's operators", _operators),
     ]
     for what, which in _TIMERS:
         read, write = functools.partial(_timer, which), functools.partial(_set_timer, which)
@@ -134,10 +125,10 @@ def _set_collection_hooks(found: tuple[Held, ...]) -> None:
 
 
 def _operators() -> str:
-    """Returns which operators of PyTorch's have a kernel in Python from outside PyTorch, by torch.library; or "none".
+    """Returns which operators of PyTorch have a Python kernel of torch.library from outside PyTorch; "none" if none.
 
-    PyTorch registers some in Python too, whenever a module of its own is imported first. Kernels of the meta device
-    compute nothing.
+    PyTorch registers Python kernels too, when a module of its own is imported for the first time. Kernels of the meta
+    device compute nothing.
     """
     found = []
     for key in tuple(torch.library._impls):  # such as "aten/silu/CPU"

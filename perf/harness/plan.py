@@ -220,16 +220,13 @@ def asked(
       wanted: names of implementations; "all" for all.
       brought: the plug-in by op and name of each implementation that a plug-in registered.
     """
+    is_named = _is_named(wanted)
     return {
         (op_class.ENTRY, each.name): each
         for op_class in classes
         for each in op_class.implementations()
-        if (each.name in wanted if _are_names(wanted) else (op_class.ENTRY, each.name) in brought)
+        if (each.name in wanted if is_named else (op_class.ENTRY, each.name) in brought)
     }
-
-
-def _are_names(wanted: Sequence[str]) -> bool:
-    return bool(wanted) and bench_rows.ALL not in wanted
 
 
 def unserved(
@@ -277,18 +274,19 @@ def of_other_ops(brought: Mapping[Name, str], ops: Collection[str]) -> list[str]
 
 
 def named(brought: Mapping[Name, str], wanted: Sequence[str]) -> dict[Name, str]:
-    """Returns what plug-ins brought, without what the names of --implementation leave out."""
-    return {key: plugin for key, plugin in brought.items() if not _are_names(wanted) or key[1] in wanted}
+    """Returns `brought` without the implementations that --implementation leaves out; arguments as for `asked`."""
+    is_named = _is_named(wanted)
+    return {key: plugin for key, plugin in brought.items() if not is_named or key[1] in wanted}
 
 
 def idle_plugins(served: Collection[Name], brought: Mapping[Name, str]) -> list[str]:
-    """Returns the plug-ins that brought implementations, none of which serves a row."""
+    """Returns the plug-ins of which no implementation serves a row."""
     busy = {brought[key] for key in served if key in brought}
     return [plugin for plugin in dict.fromkeys(brought.values()) if plugin not in busy]
 
 
 def _refusal(when: When) -> str:
-    """Returns what a `when` asks for that no row has: where it is, and its words or code."""
+    """Returns why a `when` refuses every row: its place, and its docstring or code."""
     try:
         function = inspect.unwrap(when)
     except ValueError:  # it wraps itself
@@ -296,7 +294,7 @@ def _refusal(when: When) -> str:
     code, name = getattr(function, "__code__", None), getattr(function, "__name__", None)
     name = name if isinstance(name, str) else type(function).__name__
     if not isinstance(code, types.CodeType):
-        return f"its when, {name}, says no"
+        return f"its when, {name}, is false"
     place = f"{pathlib.Path(code.co_filename).name}:{code.co_firstlineno}"
     said = _first_line(function.__doc__) or _source(code)
     shown = "its when" if name == "<lambda>" else f"its when, {name}"
@@ -308,7 +306,7 @@ def _first_line(doc: object) -> str:
 
 
 def _source(code: types.CodeType) -> str:
-    """Returns the code of a short function on one line; "" if it is not in a file, or no longer."""
+    """Returns the code of a function on one line, cut if long; "" if it is in no file, or its file is gone."""
     if not pathlib.Path(code.co_filename).is_file():  # made by exec: inspect would quote lines of its module
         return ""
     try:

@@ -141,15 +141,15 @@ def _say_unserved(
     brought: Mapping[plan.Name, str],
     choice: plan.Choice,
 ) -> bool:
-    """Says which implementations were asked for and serve none of the rows.
+    """Says which implementations the user asked for and that serve none of `rows`, and which plug-ins are left out.
 
     Args:
-      asked: as `plan.asked` gives them.
+      asked: the result of `plan.asked`.
       served: op and name of each implementation that serves a row.
-      rows: op and case of each row of this part of the run.
-      cases: the selected rows of all parts.
-      brought: plug-ins by the op and name of each implementation.
-      choice: the user's.
+      rows: op and case of each row of this shard.
+      cases: the selected rows of all shards.
+      brought: the plug-in by op and name of each implementation that a plug-in registered.
+      choice: what to do with the rows.
 
     Returns:
       Whether a plug-in serves no row at all; False for one shard of several, since others have other rows.

@@ -13,8 +13,7 @@ import contextlib
 import math
 import pathlib
 import re
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
 from xml.etree import ElementTree
 
 from google.protobuf import timestamp_pb2
@@ -44,12 +43,10 @@ _OUTCOMES = {
 _ROOTS = ("testsuites", "testsuite")
 # Elements that decide what is read.
 _ELEMENTS = frozenset((*_ROOTS, "testcase", "properties", "property"))
-# Elements around a property of a suite's own: one in <system-out> is text that a test wrote.
-_OF_SUITES = frozenset((*_ROOTS, "properties"))
-# The encoding that an XML file declares, in its first bytes.
-_ENCODING = re.compile(rb"""encoding=["']([^"']*)""")
-_HEAD = 200
-# Properties of a suite, or of a test, that say what it was measured with.
+# The encoding that an XML file declares in its first bytes.
+_ENCODING = re.compile(rb"""encoding\s*=\s*["']([^"']*)""")
+_HEAD_BYTES = 200
+# Properties of a suite, or of a test, that say what it was measured with. A suite may have them as attributes.
 _ENVIRONMENT = (
     "device_name",
     "driver_version",
@@ -59,54 +56,6 @@ _ENVIRONMENT = (
     "python_version",
     "project_revision",
 )
-
-
-class _Suite:
-    """A suite that is open while a file is read.
-
-    Attributes:
-      name: As the file gives it; "" where it does not.
-      number: Its place among the file's suites, from 1; 0 for the root of several.
-      said: Its properties, and those of the suites that it is in.
-      kept: The first test of the file with records, once there are records of the suite, or of a suite in it.
-    """
-
-    def __init__(self, name: str, number: int, said: dict[str, str]):
-        self.name, self.number = name, number
-        self.said = dict(said)
-        self.kept: _Test | None = None
-        self._own: dict[str, str] = {}
-
-    def __str__(self) -> str:
-        which = f"suite {self.number}" if self.number else "the root"
-        return which + (f" ({self.name})" if self.name else "")
-
-    def is_called(self, suite: str) -> bool:
-        """Returns whether `suite` is its name or its number; no root of several suites is called anything."""
-        return self.number > 0 and suite in (self.name, str(self.number))
-
-    def take(self, name: str, value: str) -> None:
-        """Takes a property of the suite's own.
-
-        Raises:
-          ValueError: It has the property with another value, or tests that were read without it.
-        """
-        is_new = name not in self._own
-        _set_once(self._own, name, value)
-        if is_new and self.kept and self.kept.environment.get(name, value) != value:
-            raise ValueError(f"the property {name!r}, {value!r}, follows tests of the suite; put it before them")
-        self.said[name] = value
-
-
-class _Test(NamedTuple):
-    """Where a row comes from: a test, its suite, and the properties that say what it was measured with."""
-
-    suite: str
-    name: str
-    environment: dict[str, str]
-
-    def __str__(self) -> str:
-        return f"the test {self.name} of {self.suite}"
 
 
 class JUnitReader:
@@ -124,202 +73,115 @@ class JUnitReader:
 
         Args:
           path: The file.
-          suite: Name of the suite to read, or its number from 1; None to read them all.
+          suite: Name of the suite to read, or its number from 1; None to read them all. The suites in it are read too.
 
         Raises:
           runfile.RunFileError: The file cannot be read, is no JUnit XML, or has no
-            benchmark or no such suite. Or it is ambiguous: a property has two values,
-            tests are of several devices, drivers or the like, or two tests are of one row.
+            benchmark or no such suite. Or it is ambiguous: `suite` fits several suites,
+            a property has two values, tests are of several devices, drivers or the like,
+            or two tests are of one row.
         """
         self.path = path
         self.header = benchmark_pb2.RunHeader()
         self._counts = benchmark_pb2.RunFooter()
         self.footer: benchmark_pb2.RunFooter | None = self._counts
         self.problems: list[reader.Problem] = []
-        self._suite = suite
-        self._suites: list[_Suite] = []
         self._others = 0
         self._kept: list[benchmark_pb2.BenchmarkRecord] = []
-        # The first test with a benchmark, and the test that each row is of.
-        self._first: _Test | None = None
-        self._owners: dict[tuple[str, ...], _Test] = {}
-        self._read()
-        if suite is not None and not any(each.is_called(suite) for each in self._suites):
-            there = ", ".join(each.name for each in self._suites if each.name) or f"numbers 1 to {len(self._suites)}"
-            raise self._refusal(f"no suite is {suite!r}; there are: {there}")
+        # The first test with a benchmark, with its suite and environment; and which test has a name or a row.
+        self._first: tuple[str, str, dict[str, str]] | None = None
+        self._owners: dict[tuple[str, ...], str] = {}
+        root = self._root()
+        self._numbers = {each: number for number, each in enumerate(root.iter("testsuite"), 1)}
+        self._asked = root if suite is None else self._find(suite)
+        self._read_suite(root, {}, False)
+        if not self._kept:
+            raise self._refusal(
+                f"none of its {words.counted(self._others, 'test case')} has the property 'op', which names a"
+                " benchmark's op: there is nothing to convert"
+            )
+        if self._others:
+            left_out = f"left out {words.counted(self._others, 'test case')} without the property 'op'"
+            self.problems.append(reader.Problem(None, left_out))
 
     def records(self) -> Iterator[benchmark_pb2.BenchmarkRecord]:
         """Yields a record for each measurement; for a test without any, its outcome."""
         yield from self._kept
 
-    def _read(self) -> None:
-        """Reads the file once, from its root to its end."""
-        suites: list[_Suite] = []
-        around: list[str] = []
-        for event, each in self._events():
-            if event == "end":
-                around.pop()
-            elif not around:
-                self._check_root(each.tag)
-            _, brace, local = each.tag.partition("}")
-            if brace and local in _ELEMENTS:
-                raise self._refusal(
-                    f"<{local}> is of the namespace {each.tag[1 : -len(local) - 1]!r}; JUnit XML has none"
-                )
-            if event == "start":
-                around.append(each.tag)
-                if each.tag in _ROOTS:
-                    suites.append(self._begun(each, suites))
-            elif each.tag == "testcase":
-                known = len(self._kept)
-                if self._is_asked_for(suites):
-                    self._take_test(each, suites[-1])
-                if len(self._kept) > known:
-                    for suite in suites:
-                        suite.kept = self._first
-                each.clear()
-            elif each.tag in _ROOTS:
-                suites.pop()
-                each.clear()
-            elif each.tag == "property" and _OF_SUITES.issuperset(around):
-                self._give(suites[-1], *_property(each))
-
-    def _check_root(self, tag: str) -> None:
-        """Raises RunFileError for a file that is XML and no JUnit."""
-        namespace, _, local = tag.rpartition("}")
-        if local not in _ROOTS:
-            raise self._refusal(f"not JUnit XML: its root is <{local}>, and that of JUnit <testsuites> or <testsuite>")
-        if namespace:
-            raise self._refusal(
-                f"its root <{local}> is of the namespace {namespace[1:]!r}, and JUnit XML has none: take xmlns= out"
-            )
-
-    def _begun(self, suite: ElementTree.Element, around: list[_Suite]) -> _Suite:
-        """Returns a suite that begins within others."""
-        number = len(self._suites) + 1 if suite.tag == "testsuite" else 0
-        begun = _Suite(suite.get("name", ""), number, around[-1].said if around else {})
-        for name in _ENVIRONMENT:
-            if name in suite.attrib:
-                self._give(begun, name, suite.attrib[name])
-        if number:
-            self._suites.append(begun)
-            fitting = [each for each in self._suites if self._suite is not None and each.is_called(self._suite)]
-            if len(fitting) > 1:
-                raise self._refusal(
-                    f"{self._suite!r} fits {' and '.join(map(str, fitting))}; use a number or rename one"
-                )
-            if self._is_asked_for([*around, begun]):
-                self._take_time(suite)
-        return begun
-
-    def _give(self, suite: _Suite, name: str, value: str) -> None:
-        """Gives a suite a property; raises RunFileError if it contradicts what was read before."""
+    def _root(self) -> ElementTree.Element:
+        """Returns the root of the file; raises RunFileError if it is not one of JUnit XML."""
         try:
-            suite.take(name, value)
-        except ValueError as error:
-            raise self._refusal(f"{suite}: {error}") from error
-
-    def _is_asked_for(self, suites: list[_Suite]) -> bool:
-        """Returns whether to read what is in these suites, each within the one before it."""
-        return self._suite is None or any(each.is_called(self._suite) for each in suites)
-
-    def _take_test(self, test: ElementTree.Element, suite: _Suite) -> None:
-        """Keeps the records of a test; raises RunFileError where it is not clear what they are of."""
-        name = ".".join(filter(None, (test.get("classname"), test.get("name"))))
-        properties: dict[str, str] = {}
-        try:
-            for each in (*test.findall("property"), *test.findall("properties/property")):
-                _set_once(properties, *_property(each))
-        except ValueError as error:
-            raise self._refusal(f"the test {name} of {suite}: {error}") from error
-        if not properties.get("op"):
-            self._others += 1
-            return
-        said = suite.said | properties
-        this = _Test(str(suite), name, {field: said.get(field, "") for field in _ENVIRONMENT})
-        self._check_environment(this)
-        self._check_alone(("test", str(suite), name), this, f"{suite} has two tests {name}")
-        for record in _records(test, properties):
-            key = (record.op, record.case_id, record.implementation)
-            if record.implementation:  # an outcome without a measurement is of no row that another could be taken for
-                self._check_alone(("row", *key), this, f"two tests are of {' '.join(filter(None, key))}")
-            self._kept.append(record)
-
-    def _check_environment(self, this: _Test) -> None:
-        """Raises RunFileError where a test was measured with something else than the first; fills in the header."""
-        if self._first is None:
-            self._first = this
-            for field, value in this.environment.items():
-                setattr(self.header.environment, field, value)
-            return
-        for field, value in this.environment.items():
-            if value != (ours := self._first.environment[field]):
-                said, ours_said = (repr(name) if name else "not said" for name in (value, ours))
-                remedy = (
-                    "put the tests of each into a suite, or a file, of their own"
-                    if this.suite == self._first.suite
-                    else "convert each suite alone, with --suite=NAME or its number"
-                )
-                raise self._refusal(
-                    f"{self._first} and {this} are of two runs: their {field} is {ours_said} and {said}; {remedy}"
-                )
-
-    def _check_alone(self, key: tuple[str, ...], this: _Test, what: str) -> None:
-        """Raises RunFileError where another test has the key already."""
-        owner = self._owners.setdefault(key, this)
-        if owner is not this:
-            raise self._refusal(
-                f"{what}: {owner}, and {this}; leave one out, give one another name, or convert suites alone with --suite"
-            )
-
-    def _refusal(self, what: str) -> reader.RunFileError:
-        return reader.RunFileError(f"{self.path}: {what}")
-
-    def _events(self) -> Iterator[tuple[str, ElementTree.Element]]:
-        try:
-            with open(self.path, "rb") as file:
-                yield from ElementTree.iterparse(file, ("start", "end"))
+            root = ElementTree.parse(self.path).getroot()
         except OSError as error:
             raise reader.RunFileError(f"cannot read {self.path}: {error.strerror}") from error
         except ElementTree.ParseError as error:
             line, column = error.position
             raise reader.RunFileError(f"{self.path}:{line}:{column + 1}: not JUnit XML: {error}") from error
-        except (ValueError, LookupError) as error:  # the parser knows the encodings of one byte, UTF-8 and UTF-16
+        except (ValueError, LookupError) as error:  # the parser knows UTF-8, UTF-16 and encodings of one byte
             with open(self.path, "rb") as file:
-                declared = _ENCODING.search(file.read(_HEAD))
+                declared = _ENCODING.search(file.read(_HEAD_BYTES))
             encoding = f"the encoding {declared[1].decode(errors='replace')!r}" if declared else "its encoding"
             raise self._refusal(f"cannot be read in {encoding}; convert it to UTF-8") from error
+        local = root.tag.rpartition("}")[2]
+        if local not in _ROOTS:
+            raise self._refusal(f"not JUnit XML: its root is <{local}>, and that of JUnit <testsuites> or <testsuite>")
+        for each in root.iter():
+            namespace, _, local = each.tag.rpartition("}")
+            if namespace and local in _ELEMENTS:
+                raise self._refusal(
+                    f"<{local}> is of the namespace {namespace[1:]!r}, and JUnit XML has none: remove xmlns="
+                )
+        return root
 
-    def _read_suite(self, suite: ElementTree.Element, around: dict[str, str]) -> None:
-        """Takes the tests of a suite and of the suites in it; `around` has the properties of those around it."""
-        name, number = suite.get("name", ""), 0
-        if suite.tag == "testsuite":
-            self._suites.append(name)
-            number = len(self._suites)
-        title = f"suite {number}" + (f" ({name})" if name else "")
-        is_asked_for = self._is_asked_for(name, number)
+    def _find(self, suite: str) -> ElementTree.Element:
+        """Returns the suite with this name or number; raises RunFileError if there is no such suite, or several."""
+        fitting = [each for each, number in self._numbers.items() if suite in (each.get("name", ""), str(number))]
+        if not fitting:
+            names = [each.get("name", "") for each in self._numbers]
+            there = ", ".join(filter(None, names)) or f"numbers 1 to {len(names)}"
+            raise self._refusal(f"no suite is {suite!r}; there are: {there}")
+        if len(fitting) > 1:
+            titles = " and ".join(map(self._title, fitting))
+            raise self._refusal(f"{suite!r} fits {titles}; use a number or rename one")
+        return fitting[0]
+
+    def _title(self, suite: ElementTree.Element) -> str:
+        name = suite.get("name", "")
+        which = f"suite {self._numbers[suite]}" if suite in self._numbers else "the root"
+        return which + (f" ({name})" if name else "")
+
+    def _read_suite(self, suite: ElementTree.Element, around: dict[str, str], is_asked_for: bool) -> None:
+        """Takes the tests of a suite and of the suites in it.
+
+        Args:
+          suite: The suite.
+          around: The properties of the suites around it.
+          is_asked_for: Whether a suite around it was asked for.
+        """
+        title = self._title(suite)
+        is_asked_for = is_asked_for or suite is self._asked
         if is_asked_for and not self.header.HasField("started_at"):
             _take_time(suite.get("timestamp", ""), self.header)
-        said = around | self._properties(suite.iterfind("properties/property"), title)
+        attributes = {field: suite.attrib[field] for field in _ENVIRONMENT if suite.get(field)}
+        said = around | self._properties(suite.iterfind("properties/property"), title, attributes)
         for each in suite:
             if each.tag == "testcase" and is_asked_for:
                 self._take_test(each, title, said)
             elif each.tag in _ROOTS:
-                self._read_suite(each, said)
-
-    def _is_asked_for(self, name: str, number: int) -> bool:
-        return self._suite is None or self._suite in (name, str(number))
+                self._read_suite(each, said, is_asked_for)
 
     def _take_test(self, test: ElementTree.Element, suite: str, said: dict[str, str]) -> None:
         """Keeps the records of a test; raises RunFileError if it is not clear what they are of."""
         name = ".".join(filter(None, (test.get("classname"), test.get("name"))))
         title = f"the test {name} of {suite}"
-        properties = self._properties(test.iter("property"), title)
+        # A property elsewhere, as in <system-out>, is text that the test wrote.
+        elements = (*test.iterfind("property"), *test.iterfind("properties/property"))
+        properties = self._properties(elements, title, {})
         if not properties.get("op"):
             self._others += 1
             return
         said = said | properties
-        self._check_environment(title, {field: said.get(field, "") for field in _ENVIRONMENT})
+        self._check_environment(title, suite, {field: said.get(field, "") for field in _ENVIRONMENT})
         self._check_alone(("test", suite, name), title, f"{suite} has two tests {name}")
         for record, defect in _records(test, properties):
             key = (record.op, record.case_id, record.implementation)
@@ -330,30 +192,37 @@ class JUnitReader:
             writer.count_record(self._counts, record)
             self._kept.append(record)
 
-    def _properties(self, elements: Iterable[ElementTree.Element], title: str) -> dict[str, str]:
-        """Returns properties by name; raises RunFileError if one has two values."""
-        found: dict[str, str] = {}
+    def _properties(
+        self, elements: Iterable[ElementTree.Element], title: str, attributes: dict[str, str]
+    ) -> dict[str, str]:
+        """Returns properties and attributes by name; raises RunFileError if one has two values."""
+        found = dict(attributes)
         for each in elements:
-            name, value = each.get("name", ""), each.get("value", "")
+            name, value = each.get("name", ""), each.get("value")
+            if value is None:
+                value = (each.text or "").strip()
             if found.setdefault(name, value) != value:
                 raise self._refusal(
                     f"{title}: the property {name!r} stands there twice, with {found[name]!r} and {value!r}; keep one"
                 )
         return found
 
-    def _check_environment(self, title: str, environment: dict[str, str]) -> None:
+    def _check_environment(self, title: str, suite: str, environment: dict[str, str]) -> None:
         """Raises RunFileError if a test's environment is not that of the first test, which goes into the header."""
         if self._first is None:
-            self._first = title, environment
+            self._first = title, suite, environment
             for field, value in environment.items():
                 setattr(self.header.environment, field, value)
-        first, ours = self._first
+        first, first_suite, ours = self._first
         for field, value in environment.items():
             if value != ours[field]:
-                raise self._refusal(
-                    f"{first} and {title} are of two runs: their {field} is {ours[field] or 'not said'!r} and"
-                    f" {value or 'not said'!r}; convert each suite alone, with --suite=NAME or its number"
+                values = " and ".join(repr(each) if each else "not said" for each in (ours[field], value))
+                remedy = (
+                    "put the tests of each into a suite, or a file, of their own"
+                    if suite == first_suite
+                    else "convert each suite alone, with --suite=NAME or its number"
                 )
+                raise self._refusal(f"{first} and {title} are of two runs: their {field} is {values}; {remedy}")
 
     def _check_alone(self, key: tuple[str, ...], title: str, what: str) -> None:
         """Raises RunFileError if another test has the key already."""
@@ -368,16 +237,14 @@ class JUnitReader:
         return reader.RunFileError(f"{self.path}: {what}")
 
 
-def _property(element: ElementTree.Element) -> tuple[str, str]:
-    """Returns name and value of a <property>; a value may be its text."""
-    value = element.get("value")
-    return element.get("name", ""), (element.text or "").strip() if value is None else value
-
-
-def _set_once(properties: dict[str, str], name: str, value: str) -> None:
-    """Sets a property. Raises ValueError if it is set to another value already."""
-    if properties.setdefault(name, value) != value:
-        raise ValueError(f"the property {name!r} stands there twice, with {properties[name]!r} and {value!r}; keep one")
+def _take_time(stamp: str, header: benchmark_pb2.RunHeader) -> None:
+    """Sets when the run began; a time that cannot be read is one that is not known."""
+    # JUnit's own form names no zone; RFC 3339 wants one.
+    has_zone = stamp.endswith("Z") or "+" in stamp[10:] or "-" in stamp[10:]
+    started = timestamp_pb2.Timestamp()
+    with contextlib.suppress(ValueError):
+        started.FromJsonString(stamp if has_zone else stamp + "Z")
+        header.started_at.CopyFrom(started)
 
 
 def _records(

@@ -258,7 +258,7 @@ def test_a_plugin_for_ops_without_a_selected_row_is_named(tmp_path, project):
     for more, expected in ((["--list"], 0), (["--out=run.binpb"], 1)):
         status, _, err = project(*flags, *more)
         assert status == expected, err
-        assert f"--plugin={mine}: no row is selected of the ops that it implements (RMSNormFwdOp)" in err
+        assert f"--plugin={mine}: the ops that it implements have no selected row (RMSNormFwdOp)" in err
 
 
 def test_rows_in_other_parts_of_a_run_are_selected_rows(tmp_path, project):
@@ -266,7 +266,7 @@ def test_rows_in_other_parts_of_a_run_are_selected_rows(tmp_path, project):
     flags = ("--list", "--op=R*FwdOp", "--label=elementwise-4K,llama-8b-decode", "--device=cpu", f"--plugin={mine}")
     listed = [project(*flags, f"--shard={part}/2") for part in (1, 2)]
     assert sorted("RMSNormFwdOp" in out for _, out, _ in listed) == [False, True]
-    assert [err for _, _, err in listed if "no row is selected" in err] == []
+    assert [err for _, _, err in listed if "have no selected row" in err] == []
 
 
 def test_a_plugin_that_the_names_leave_out_is_named(tmp_path, project):
@@ -305,10 +305,10 @@ exec(compile("made = lambda call: False", "/nonexistent/x.py", "exec"), globals(
 @pytest.mark.parametrize(
     ("when", "said"),
     [
-        (_loop, "its when, _loop (plugins_test.py:{line}), says no: def _loop(call): return False"),
-        (_number, "its when, _number (plugins_test.py:{line}), says no: def _number(call): return False"),
-        (_When(), "its when, _When, says no"),
-        (_MADE["made"], "its when (x.py:1), says no"),  # inspect would quote line 1 of this module
+        (_loop, "its when, _loop (plugins_test.py:{line}), is false: def _loop(call): return False"),
+        (_number, "its when, _number (plugins_test.py:{line}), is false: def _number(call): return False"),
+        (_When(), "its when, _When, is false"),
+        (_MADE["made"], "its when (x.py:1), is false"),  # inspect would quote line 1 of this module
     ],
     ids=["wraps itself", "a number as docstring", "no name", "made by exec"],
 )

@@ -417,31 +417,14 @@ AMBIGUOUS = {
         junit_suite(junit_test(), junit_test("test_a[y]", device_name="NVIDIA H100"), **H200),
         "device_name is 'NVIDIA H200' and 'NVIDIA H100'; put the tests of each into a suite, or a file, of their own",
     ),
-    "a device behind the tests": (
-        junit_suite(junit_test()).replace("</testsuite>", BEHIND),
-        "suite 1 (s): the property 'device_name', 'NVIDIA H100', follows tests of the suite; put it before them",
-    ),
-    "a device behind the tests of a suite, and another in them": (
-        junit_suite(junit_test(device_name="NVIDIA H200")).replace("</testsuite>", BEHIND),
-        "suite 1 (s): the property 'device_name', 'NVIDIA H100', follows tests of the suite",
-    ),
-    "a device behind all suites": (
-        junit_suite(junit_test()) + BEHIND.removesuffix("</testsuite>"),
-        "the root: the property 'device_name', 'NVIDIA H100', follows tests",
-    ),
     "a device as property and as attribute": (
         junit_suite(junit_test(), **H200).replace("<testsuite ", '<testsuite device_name="NVIDIA H100" '),
         "suite 1 (s): the property 'device_name' stands there twice, with 'NVIDIA H100' and 'NVIDIA H200'",
     ),
-    "a device behind the tests of a suite within another's": (
-        junit_suite(junit_suite(junit_test(), name="inner").replace("</testsuite>", BEHIND), **H200),
-        "suite 2 (inner): the property 'device_name', 'NVIDIA H100', follows tests",
-    ),
-    "a device behind a suite": (
-        junit_suite(junit_suite(junit_test(), name="inner")).replace(
-            "</testsuite></testsuite>", "</testsuite>" + BEHIND
-        ),
-        "suite 1 (s): the property 'device_name', 'NVIDIA H100', follows tests",
+    "a device twice in the root": (
+        "<properties><property name='device_name' value='A'/><property name='device_name' value='B'/></properties>"
+        + junit_suite(junit_test()),
+        "the root: the property 'device_name' stands there twice, with 'A' and 'B'",
     ),
     "one id twice": (
         junit_suite(junit_test(), junit_test(t_device_busy_ms="1")),
@@ -517,7 +500,7 @@ def test_each_suite_becomes_a_run_of_its_own(tmp_path, convert):
 
 @pytest.mark.parametrize("encoding", ["shift_jis", "euc-jp", "gbk", "utf-7", "foo", "rot13", "idna"])
 def test_an_encoding_that_cannot_be_read_is_named(tmp_path, convert, encoding):
-    (tmp_path / "nightly.xml").write_text(f'<?xml version="1.0" encoding="{encoding}"?>{junit_suite(junit_test())}')
+    (tmp_path / "nightly.xml").write_text(f'<?xml version="1.0" encoding = "{encoding}"?>{junit_suite(junit_test())}')
     status, out, err = convert("--in=nightly.xml", "--out=run.binpb")
     assert (status, out) == (2, "") and f"cannot be read in the encoding '{encoding}'; convert it to UTF-8" in err
 
