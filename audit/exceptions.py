@@ -4,7 +4,7 @@ If an input's values decide nothing at some positions, an implementation may pre
 entry here after a measurement of that behaviour. The entry's condition says on which calls, and all other rows of the
 op are judged as before. An example, a masked fill whose kernel need not load what the mask replaces:
 
-    ReadException(op="MaskedFillFwdOp", when="A == M", reason="elements under the mask are not loaded; measured on ...")
+    ReadException(op="MaskedFillTensorFwdOp", when="A == M", reason="elements under the mask are not loaded; measured on ...")
 
 A condition may depend on the values of metadata tensors. It is then evaluated on the measured call itself, by the process
 that made the call.

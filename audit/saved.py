@@ -1,6 +1,6 @@
 """Saved counters: one text file has ncu's CSV of many calls, each below a line that names its call.
 
-    # tileops-audit {"op": "GemmFwdOp", "case_id": "square-1k-nn-float16", "implementation": "triton", ...}
+    # tileops-audit {"op": "GEMMFwdOp", "case_id": "square-1k-float16", "implementation": "triton", ...}
     ... what ncu printed ...
     # tileops-audit end
     # tileops-audit file {"calls": 1, "rows": 1}

@@ -11,6 +11,7 @@ from typing import Any
 from tileops.audit import calls, exceptions, measure, report, saved
 from tileops.ops.cases import WorkloadCase
 from tileops.ops.op import Op
+from tileops.perf.runs import renames
 from tileops.proto import audit_pb2
 
 
@@ -45,6 +46,7 @@ def judge(
       SavedError: a file has no saved counters, or no selected call.
     """
     unjudged = []
+    renamed = 0
     places = collections.defaultdict(list)
     sections = []
     for path in files:
@@ -59,6 +61,7 @@ def judge(
                 unjudged.append(gone)
                 continue
             op_class, case = row
+            renamed += bool(section.facts) and (op_class.ENTRY, case.case_id) != _named(section)
             facts = section.facts or {"implementation": chosen.implementation}
             if case not in chosen.cases.get(op_class.ENTRY, ()):
                 continue
@@ -66,6 +69,8 @@ def judge(
             if key not in places:
                 sections.append((key, section, op_class, case, facts))
             places[key].append(section.place)
+    if renamed:
+        found.notes.append(renames.counted(renamed, "saved call"))
     for key, section, op_class, case, facts in sections:
         if section.facts:
             measure.note_saved(found, facts)
@@ -86,10 +91,18 @@ def _row_of(section: saved.Section, chosen: Chosen) -> tuple[Any, WorkloadCase] 
     """Returns the row that a call's line names, or the flags if it has no line; None if the row no longer exists."""
     if not section.facts:
         return _named_row(chosen, section.place)
-    name, case_id = section.facts["op"], section.facts["case_id"]
-    op_class = chosen.classes.get(name)
-    case = next((case for case in op_class.CASES if case.case_id == case_id), None) if op_class else None
-    return None if case is None else (op_class, case)
+    named = _named(section)
+    for name, case_id in (named, renames.load().row(*named)):
+        op_class = chosen.classes.get(name)
+        case = next((case for case in op_class.CASES if case.case_id == case_id), None) if op_class else None
+        if case is not None:
+            return op_class, case
+    return None
+
+
+def _named(section: saved.Section) -> tuple[str, str]:
+    """The op and case that a call of a saved audit says it is of."""
+    return section.facts["op"], section.facts["case_id"]
 
 
 def _named_row(chosen: Chosen, place: str) -> tuple[type[Op], WorkloadCase]:

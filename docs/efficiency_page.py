@@ -19,6 +19,7 @@ from typing import Any
 from absl import app, flags
 
 from tileops.ops.kernels.elementwise import table as table
+from tileops.perf.runs import renames
 from tileops.tools.cli import command, paths
 
 _REPORT = flags.DEFINE_string("report", None, "a report in JSON, of //perf:roofline", required=True)
@@ -39,6 +40,7 @@ _KINDS = {
     **dict.fromkeys(table.TERNARY, "three operands"),
     **dict.fromkeys(table.GATED, "gated"),
     **dict.fromkeys(("AlibiFwdOp", "SinusoidalFwdOp"), "generative"),
+    "DropoutFwdOp": "dropout",
 }
 
 Row = Mapping[str, Any]
@@ -74,11 +76,12 @@ def main(argv: Sequence[str]) -> int:
 
 
 def published_rows(path: pathlib.Path) -> dict[tuple[str, str, str], Published]:
-    """Returns the published times by op, label and dtype. Lines that begin with # name the source."""
+    """Returns the published times by op, label and dtype, under today's names. Lines with # name the source."""
+    names = renames.load()
     with path.open(encoding="utf-8") as file:
         lines = csv.DictReader((line for line in file if not line.startswith("#")), delimiter="\t")
         return {
-            (line["op"], line["label"], line["dtype"]): Published(
+            (*names.label(line["op"], line["label"], line["dtype"]), line["dtype"]): Published(
                 float(line["kernel_ns"]) / 1e9,
                 line["baseline"],
                 float(line["baseline_ns"]) / 1e9 if line["baseline"] else None,

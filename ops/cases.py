@@ -29,7 +29,8 @@ class WorkloadCase:
     """One workload row with one dtype assignment.
 
     Attributes:
-      case_id: label, dtype case values in `forall` order, dtype parameters, joined with "-"; distinct within an entry.
+      case_id: label, dtypes that the case writes in `forall` order, dtype parameters that are not None, joined with "-";
+        distinct within an entry.
       label: the row's label.
       params: construction parameters that the row writes; the rest take their defaults.
       indices: the indices that the row writes.

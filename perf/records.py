@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from absl import flags
 
 from tileops.perf.roof import profiles
-from tileops.perf.runs import duplicates, framing, headers, junit, merge, text, writer
+from tileops.perf.runs import duplicates, framing, headers, junit, merge, renames, text, writer
 from tileops.perf.runs import reader as runfile
 from tileops.proto import benchmark_pb2
 from tileops.tools.cli import command, errors, output, paths
@@ -44,6 +44,9 @@ _ALLOW_MISSING_PARTS = flags.DEFINE_bool(
     "allow_missing_parts",
     False,
     "Merge only some parts of a run. The merged run names them, and takes the others later.",
+)
+_RENAME = flags.DEFINE_bool(
+    "rename", False, "Give ops, tensors and cases of earlier versions today's names, by perf/runs/renames.toml."
 )
 _DUPLICATES = flags.DEFINE_enum(
     "duplicates",
@@ -76,8 +79,15 @@ def main(argv: Sequence[str]) -> int:
         return runfile.is_earlier_output(path, header, readers)
 
     output.check(_OUT.value, is_earlier if form in ("jsonl", "run") else form, files)
+    if _RENAME.value and not renames.applies(header):
+        raise errors.UserError(
+            "--rename: the run took its entries from --spec_dir or --generated_dir, so it has their names"
+        )
+    renaming = renames.Renaming(renames.load()) if _RENAME.value else None
     write = _WRITERS[form]
-    output.write(_OUT.value, lambda out: write(_entries(header, readers), out), binary=form == "run")
+    output.write(_OUT.value, lambda out: write(_entries(header, readers, renaming), out), binary=form == "run")
+    if renaming is not None:
+        command.say(str(renaming))
     for reader in readers:
         for problem in reader.problems:
             # The remedy would be to name the device, which --device_name does.
@@ -98,7 +108,7 @@ def _read(path: pathlib.Path) -> merge.Reader:
     if _SUITE.value is not None:
         raise errors.UserError(f"--suite={_SUITE.value}: {path} is no JUnit XML, and only JUnit has suites")
     is_json = None if _FROM.value is None else _FROM.value == "jsonl"
-    return runfile.RunReader(path, is_json)
+    return runfile.RunReader(path, is_json, as_written=True)
 
 
 def _name_device(header: benchmark_pb2.RunHeader) -> None:
@@ -132,13 +142,16 @@ def _doubt_of_device(header: benchmark_pb2.RunHeader, readers: Sequence[merge.Re
     )
 
 
-def _entries(header: benchmark_pb2.RunHeader, readers: Sequence[merge.Reader]) -> Iterator[benchmark_pb2.RunEntry]:
+def _entries(
+    header: benchmark_pb2.RunHeader, readers: Sequence[merge.Reader], renaming: renames.Renaming | None
+) -> Iterator[benchmark_pb2.RunEntry]:
     stamped = benchmark_pb2.RunHeader()
     stamped.CopyFrom(header)
     stamped.schema_version = runfile.SCHEMA_VERSION
     yield benchmark_pb2.RunEntry(header=stamped)
     counts = benchmark_pb2.RunFooter()
-    for record in merge.merged_records(readers, _DUPLICATES.value):
+    records = merge.merged_records(readers, _DUPLICATES.value)
+    for record in records if renaming is None else renaming(records):
         writer.count_record(counts, record)
         yield benchmark_pb2.RunEntry(record=record)
     footer = merge.merged_footer(readers)

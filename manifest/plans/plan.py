@@ -1,6 +1,6 @@
 """The inference plan: in which order a call's indices are solved from its inputs, and what is checked against them.
 
-A worked example. GemmFwdOp (manifest/spec/gemm.yaml) has two flags, each of which chooses the shape of one input:
+A worked example. GEMMFwdOp (manifest/spec/gemm.yaml) has two flags, each of which chooses the shape of one input:
 
     params:   trans_a: bool, trans_b: bool
     types:    Mat[transposed, rows, columns] = [rows, columns] or, if transposed, [columns, rows]

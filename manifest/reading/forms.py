@@ -35,7 +35,7 @@ class Holds:
 
 @dataclasses.dataclass(frozen=True)
 class Text(Holds):
-    """Non-empty text, which matches the pattern and is one of the choices, if there are any."""
+    """Non-empty text, which matches the pattern or is one of the choices, if there are any."""
 
     pattern: re.Pattern[str] | None = None
     choices: tuple[str, ...] = ()
@@ -147,6 +147,7 @@ class Field:
 
 
 _DTYPES = Members(Text(choices=tuple(BITS)))
+_ROW_DTYPES = Members(Text(NAME, choices=tuple(BITS)))
 _DTYPE = Formula()
 
 PARAM = Form(
@@ -242,7 +243,10 @@ ROW = Form(
     {
         "label": Field(Text(LABEL), "Names the row; with the dtypes it is the case id.", True),
         "some": Field(Items(Text()), "The optional tensors that the call passes."),
-        "dtype_cases": Field(Items(_DTYPES), "One assignment of the dtype indices for each case."),
+        "dtype_cases": Field(
+            Items(_ROW_DTYPES),
+            "One assignment of the dtype indices for each case: a dtype, or the index whose dtype is taken.",
+        ),
     },
     open=True,
 )

@@ -52,9 +52,11 @@ class _Writer:
         return {"$ref": f"#/$defs/{name}"}
 
     def _Text(self, text: forms.Text) -> Json:
+        patterned = _NON_EMPTY if text.pattern is None else {"type": "string", "pattern": _whole(text.pattern)}
         if text.choices:
-            return {"enum": list(text.choices)}
-        return _NON_EMPTY if text.pattern is None else {"type": "string", "pattern": _whole(text.pattern)}
+            choices: Json = {"enum": list(text.choices)}
+            return choices if text.pattern is None else {"anyOf": [choices, patterned]}
+        return patterned
 
     def _Flag(self, flag: forms.Flag) -> Json:
         return {"type": "boolean"}

@@ -84,7 +84,9 @@ class _Instance:
         self._entry = entry
         self._signature = entry.signature
         self._row = row
-        self._dtypes = dtypes
+        self._written_dtypes = dtypes
+        # `U: T` gives U the dtype that the same case gives T.
+        self._dtypes = {name: dtypes.get(dtype, dtype) for name, dtype in dtypes.items()}
         self.faults: list[RefusedError] = []
         self._bound = RowValues(entry, self._case_id())
 
@@ -145,9 +147,14 @@ class _Instance:
         return {name: self._dtypes[name] for name in self._signature.forall if name in self._dtypes}
 
     def _case_id(self) -> str:
-        params = self._signature.params
-        named = [str(v) for name, v in self._written().items() if isinstance(params[name].kind.given, kinds.DType)]
-        return "-".join([self._row.label, *self._ordered().values(), *named])
+        """Returns the label, the dtypes that the case writes, and those of dtype parameters, defaults included."""
+        dtypes = [dtype for name, dtype in self._ordered().items() if self._written_dtypes[name] == dtype]
+        all_params = self._signature.params
+        params = {
+            name: param.default for name, param in all_params.items() if isinstance(param.kind.given, kinds.DType)
+        }
+        params |= {name: value for name, value in self._row.bindings.items() if name in params}
+        return "-".join([self._row.label, *dtypes, *(str(dtype) for dtype in params.values() if dtype is not None)])
 
     def _as_case(self, written: dict[str, Any], constants, inputs, outputs) -> Case:
         return Case(

@@ -31,7 +31,7 @@ def _kernel_serves(call: CheckedCall) -> bool:
 
 def _cudnn_serves(call: CheckedCall) -> bool:
     """cuDNN through PyTorch: head widths in multiples of 8 up to 128, causal masks of square calls alone."""
-    width, queries, keys = (call.indices[name] for name in ("D", "S", "S_kv"))
+    width, queries, keys = (call.indices[name] for name in ("D", "S_q", "S_kv"))
     square = queries == keys or not call.params["is_causal"]
     return _flash_serves(call) and width <= 128 and square and queries > 1 and keys > 1
 
@@ -40,10 +40,16 @@ def _has_scores(call: CheckedCall) -> bool:
     return 0 not in (*call.tensors["q"].shape, call.indices["S_kv"])
 
 
-class GroupedQueryAttentionFwdOp(generated.GroupedQueryAttentionFwdOp):
-    """softmax(q k^T / sqrt(D)) v, each key and value head serving H / H_kv query heads.
+def _scale(call: CheckedCall) -> float:
+    """What scores are multiplied by."""
+    given = call.params["sm_scale"]
+    return call.indices["D"] ** -0.5 if given is None else given
 
-    A causal mask is aligned at the bottom right: query i sees keys up to i + S_kv - S. Without keys, o is 0.
+
+class GQADenseFwdOp(generated.GQADenseFwdOp):
+    """softmax(sm_scale q k^T) v, each key and value head serving H / H_kv query heads.
+
+    A causal mask is aligned at the bottom right: query i sees keys up to i + S_kv - S_q. Without keys, o is 0.
     """
 
     # Rows of scores between nearly equal and nearly one alone, offset by key dimension; values of heads of their own
@@ -75,7 +81,7 @@ class GroupedQueryAttentionFwdOp(generated.GroupedQueryAttentionFwdOp):
                 rows = q[batch, start : start + step].transpose(0, 1).to(wide)
                 count = rows.shape[1]
                 scores = rows.reshape(kv_heads, -1, width) @ key
-                scores = scores.view(heads, count, keys) * width**-0.5
+                scores = scores.view(heads, count, keys) * _scale(call)
                 if call.params["is_causal"]:
                     last = torch.arange(start, start + count, device=q.device) + (keys - queries)
                     hidden = torch.arange(keys, device=q.device) > last[:, None]
@@ -90,7 +96,7 @@ class GroupedQueryAttentionFwdOp(generated.GroupedQueryAttentionFwdOp):
         # The operator takes fewer heads in k and v than in q, and aligns causal masks at the bottom right; F.sdpa
         # refuses both a rectangular causal call and, in some versions, grouped heads.
         out = torch.ops.aten._scaled_dot_product_flash_attention(
-            q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), 0.0, call.params["is_causal"]
+            q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), 0.0, call.params["is_causal"], scale=_scale(call)
         )
         return out[0].transpose(1, 2)
 
@@ -98,7 +104,7 @@ class GroupedQueryAttentionFwdOp(generated.GroupedQueryAttentionFwdOp):
     def _triton(self, call: CheckedCall, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         from tileops.ops.kernels.attention import forward as kernels  # Triton is imported when first used
 
-        return kernels.attention(q, k, v, call.params["is_causal"])
+        return kernels.attention(q, k, v, call.params["is_causal"], _scale(call))
 
     @implementation("cudnn", when=_cudnn_serves)
     def _cudnn(self, call: CheckedCall, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
@@ -108,6 +114,7 @@ class GroupedQueryAttentionFwdOp(generated.GroupedQueryAttentionFwdOp):
                 k.transpose(1, 2),
                 v.transpose(1, 2),
                 is_causal=call.params["is_causal"],
+                scale=_scale(call),
                 enable_gqa=q.shape[2] != k.shape[2],
             )
         return out.transpose(1, 2)

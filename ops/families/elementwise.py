@@ -6,6 +6,7 @@ in manifest/spec/elementwise*.yaml.
 
 from __future__ import annotations
 
+from tileops.ops.families.dropout_op import DropoutOp
 from tileops.ops.families.gated_op import GatedOp
 from tileops.ops.families.position_ops import AlibiOp, SinusoidalOp
 from tileops.ops.families.table_op import TableOp
@@ -117,23 +118,23 @@ class NanToNumFwdOp(generated.NanToNumFwdOp, TableOp):
 # ---- activations
 
 
-class ReluFwdOp(generated.ReluFwdOp, TableOp):
+class ReLUFwdOp(generated.ReLUFwdOp, TableOp):
     """max(input, 0)."""
 
 
-class LeakyReluFwdOp(generated.LeakyReluFwdOp, TableOp):
+class LeakyReLUFwdOp(generated.LeakyReLUFwdOp, TableOp):
     """input, times the slope where it is negative."""
 
 
-class EluFwdOp(generated.EluFwdOp, TableOp):
+class ELUFwdOp(generated.ELUFwdOp, TableOp):
     """input, and alpha (e ** input - 1) where it is negative."""
 
 
-class SeluFwdOp(generated.SeluFwdOp, TableOp):
+class SELUFwdOp(generated.SELUFwdOp, TableOp):
     """The scaled exponential unit: elu with its fixed alpha and scale."""
 
 
-class SiluFwdOp(generated.SiluFwdOp, TableOp):
+class SiLUFwdOp(generated.SiLUFwdOp, TableOp):
     """input * sigmoid(input)."""
 
 
@@ -141,7 +142,7 @@ class MishFwdOp(generated.MishFwdOp, TableOp):
     """input * tanh(log(1 + e ** input))."""
 
 
-class GeluFwdOp(generated.GeluFwdOp, TableOp):
+class GELUFwdOp(generated.GELUFwdOp, TableOp):
     """input times the normal distribution up to it, or its approximation by tanh."""
 
 
@@ -200,7 +201,7 @@ class MinimumFwdOp(generated.MinimumFwdOp, TableOp):
     """The lesser of the two; NaN where either is."""
 
 
-class LerpFwdOp(generated.LerpFwdOp, TableOp):
+class LerpScalarFwdOp(generated.LerpScalarFwdOp, TableOp):
     """input + weight * (end - input)."""
 
 
@@ -258,7 +259,7 @@ class WhereFwdOp(generated.WhereFwdOp, TableOp):
     """input where the condition holds, other elsewhere."""
 
 
-class MaskedFillFwdOp(generated.MaskedFillFwdOp, TableOp):
+class MaskedFillTensorFwdOp(generated.MaskedFillTensorFwdOp, TableOp):
     """input, and the value where the mask holds."""
 
 
@@ -270,11 +271,11 @@ class LerpTensorFwdOp(generated.LerpTensorFwdOp, TableOp):
     """input + weight * (end - input)."""
 
 
-class PreluFwdOp(generated.PreluFwdOp, TableOp):
+class PReLUFwdOp(generated.PReLUFwdOp, TableOp):
     """input, times the slope of its channel where it is negative."""
 
 
-class ClampFwdOp(generated.ClampFwdOp, TableOp):
+class ClampTensorFwdOp(generated.ClampTensorFwdOp, TableOp):
     """input between bounds that are tensors."""
 
 
@@ -285,16 +286,12 @@ class ClampScalarFwdOp(generated.ClampScalarFwdOp, TableOp):
 # ---- gated
 
 
-class SiluAndMulFwdOp(generated.SiluAndMulFwdOp, GatedOp):
-    """silu(x[..., :N]) * x[..., N:]."""
+class SiLUAndMulFwdOp(generated.SiLUAndMulFwdOp, GatedOp):
+    """silu(input[..., :N]) * input[..., N:]."""
 
 
-class GeluAndMulFwdOp(generated.GeluAndMulFwdOp, GatedOp):
-    """gelu(x[..., :N]) * x[..., N:]."""
-
-
-class GeluTanhAndMulFwdOp(generated.GeluTanhAndMulFwdOp, GatedOp):
-    """gelu(x[..., :N]) * x[..., N:], gelu approximated by tanh."""
+class GELUAndMulFwdOp(generated.GELUAndMulFwdOp, GatedOp):
+    """gelu(input[..., :N]) * input[..., N:], gelu or its approximation by tanh."""
 
 
 # ---- positions
@@ -306,3 +303,13 @@ class AlibiFwdOp(generated.AlibiFwdOp, AlibiOp):
 
 class SinusoidalFwdOp(generated.SinusoidalFwdOp, SinusoidalOp):
     """The sines and cosines of each position at d_model / 2 frequencies."""
+
+
+# ---- dropout
+
+
+class DropoutFwdOp(generated.DropoutFwdOp, DropoutOp):
+    """input with a share p of its elements set to 0, the others scaled by 1 / (1 - p); a copy of it outside training.
+
+    Contiguous.
+    """

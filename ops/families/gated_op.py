@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 
 from tileops.ops.checked_call import CheckedCall
 from tileops.ops.families.compiled import Compiled
 from tileops.ops.implementations import implementation, on_cuda
-from tileops.ops.kernels.elementwise.table import GATED, HALF
+from tileops.ops.kernels.elementwise.table import GATED, HALF, chosen
 from tileops.ops.kernels.support import triton_serves
 from tileops.ops.op import Op
 
 
-def _gated(x: torch.Tensor, op: str) -> torch.Tensor:
+def _gated(input: torch.Tensor, op: str, params: tuple[tuple[str, Any], ...]) -> torch.Tensor:
     """The activation of the first half times the second, in float32 at least, rounded once; contiguous."""
-    wide = torch.promote_types(x.dtype, torch.float32)
-    gate, up = x.to(wide).chunk(2, dim=-1)
-    return (GATED[op].activation(gate) * up).to(x.dtype).contiguous()
+    wide = torch.promote_types(input.dtype, torch.float32)
+    gate, up = input.to(wide).chunk(2, dim=-1)
+    return (GATED[op].reference(gate, **dict(params)) * up).to(input.dtype).contiguous()
 
 
 _compiled = Compiled(_gated)
@@ -36,20 +37,20 @@ class GatedOp(Op):
     ARITHMETIC = "elementwise"
 
     @implementation("torch")
-    def _torch(self, call: CheckedCall, x: torch.Tensor) -> torch.Tensor:
-        return _gated(x, self.ENTRY)
+    def _torch(self, call: CheckedCall, input: torch.Tensor) -> torch.Tensor:
+        return _gated(input, self.ENTRY, tuple(call.params.items()))
 
     @implementation("torch_compile", when=on_cuda)
-    def _torch_compile(self, call: CheckedCall, x: torch.Tensor) -> torch.Tensor:
-        return _compiled(x, self.ENTRY)
+    def _torch_compile(self, call: CheckedCall, input: torch.Tensor) -> torch.Tensor:
+        return _compiled(input, self.ENTRY, tuple(call.params.items()))
 
     @implementation("triton", when=_kernel_serves)
-    def _triton(self, call: CheckedCall, x: torch.Tensor) -> torch.Tensor:
+    def _triton(self, call: CheckedCall, input: torch.Tensor) -> torch.Tensor:
         from tileops.ops.kernels.elementwise import pointwise as kernels  # Triton is imported when first used
 
-        function = GATED[self.ENTRY].scalar
-        return kernels.gated(function + "_half" if x.dtype.itemsize == 2 and function in HALF else function, x)
+        function = chosen(GATED[self.ENTRY].scalar, call.params, call.inputs)
+        return kernels.gated(function + "_half" if input.dtype.itemsize == 2 and function in HALF else function, input)
 
     def roof_key(self) -> str:
-        """The cores that compute in float32, or in float64 where x is of it."""
-        return "cuda_core.fp64" if self.last_call.inputs["x"].dtype == "float64" else "cuda_core.fp32"
+        """The cores that compute in float32, or in float64 where input is of it."""
+        return "cuda_core.fp64" if self.last_call.inputs["input"].dtype == "float64" else "cuda_core.fp32"

@@ -21,7 +21,7 @@ def _skinny_kernel_serves(call: CheckedCall) -> bool:
     return triton_serves(call) and stored and 0 < m <= _SKINNY_ROWS and n >= 1024 and k >= 1024
 
 
-class GemmFwdOp(generated.GemmFwdOp):
+class GEMMFwdOp(generated.GEMMFwdOp):
     """a @ b of matrices that are each stored as they are or transposed."""
 
     def roof_key(self) -> str:

@@ -68,7 +68,7 @@ class SinusoidalOp(Op):
         exponents = torch.arange(0, width, 2, dtype=torch.float64, device=call.device) / width
         angles = torch.arange(length, dtype=torch.float64, device=call.device)[:, None] * 10000.0**-exponents
         pairs = torch.stack((angles.sin(), angles.cos()), dim=-1)
-        return pairs.reshape(length, 2 * exponents.numel())[:, :width].to(BY_NAME[call.params["dtype"]], copy=True)
+        return pairs.reshape(length, 2 * exponents.numel())[:, :width].to(BY_NAME[call.params["out_dtype"]], copy=True)
 
     @implementation("triton", when=_kernel_serves)
     def _triton(self, call: CheckedCall) -> torch.Tensor:

@@ -14,8 +14,8 @@ from tileops.ops.samples import Groups
 
 
 def _axes(call: CheckedCall) -> tuple[int, ...]:
-    """The axes of x that the call reduces, non-negative: all of them for `dim` None or empty, as torch.sum has it."""
-    return _summed(call.params["dim"], len(call.tensors["x"].shape))
+    """The axes of input that the call reduces, non-negative: all of them for `dim` None or empty, as torch.sum has it."""
+    return _summed(call.params["dim"], len(call.tensors["input"].shape))
 
 
 def _summed(dim: int | tuple[int, ...] | None, rank: int) -> tuple[int, ...]:
@@ -32,30 +32,30 @@ _compiled_sum = Compiled(_sum)
 
 
 def _kernel_serves(call: CheckedCall) -> bool:
-    """The kernel adds x as it is, so it leaves alone a call that rounds x to a narrower type first."""
-    narrower = call.outputs["output"].dtype not in (call.tensors["x"].dtype, "float32")
+    """The kernel adds its input as it is, so it leaves alone a call that rounds it to a narrower type first."""
+    narrower = call.outputs["output"].dtype not in (call.tensors["input"].dtype, "float32")
     return triton_serves(call) and not narrower
 
 
 class SumFwdOp(generated.SumFwdOp):
     """Sum over some or all axes."""
 
-    SAMPLES = {"x": Groups(axes=lambda params, rank: _summed(params["dim"], rank), is_added=True)}
+    SAMPLES = {"input": Groups(axes=lambda params, rank: _summed(params["dim"], rank), is_added=True)}
 
     @implementation("torch")
-    def _torch(self, call: CheckedCall, x: torch.Tensor) -> torch.Tensor:
-        return _sum(x, _axes(call), call.params["keepdim"], _dtype(call))
+    def _torch(self, call: CheckedCall, input: torch.Tensor) -> torch.Tensor:
+        return _sum(input, _axes(call), call.params["keepdim"], _dtype(call))
 
     @implementation("torch_compile", when=on_cuda)
-    def _torch_compile(self, call: CheckedCall, x: torch.Tensor) -> torch.Tensor:
-        return _compiled_sum(x, _axes(call), call.params["keepdim"], _dtype(call))
+    def _torch_compile(self, call: CheckedCall, input: torch.Tensor) -> torch.Tensor:
+        return _compiled_sum(input, _axes(call), call.params["keepdim"], _dtype(call))
 
     @implementation("triton", when=_kernel_serves)
-    def _triton(self, call: CheckedCall, x: torch.Tensor) -> torch.Tensor:
+    def _triton(self, call: CheckedCall, input: torch.Tensor) -> torch.Tensor:
         from tileops.ops.kernels.reduction import sums as kernels  # Triton is imported when first used
 
         promised = call.outputs["output"]
-        return kernels.sum_over(x, _axes(call), promised.shape, BY_NAME[promised.dtype])
+        return kernels.sum_over(input, _axes(call), promised.shape, BY_NAME[promised.dtype])
 
 
 def _dtype(call: CheckedCall) -> torch.dtype | None:

@@ -14,6 +14,7 @@ from tileops.perf.harness.records import Key
 from tileops.perf.harness.rows import Shard
 from tileops.perf.runs import lock as run_lock
 from tileops.perf.runs import reader as runfile
+from tileops.perf.runs import renames
 from tileops.perf.runs import writer as run_writer
 from tileops.proto import benchmark_pb2
 from tileops.tools.cli import command, words
@@ -73,10 +74,13 @@ def recorded(opened: run_writer.RunWriter) -> dict[Key, int]:
     """Returns the status of each record in the file; of several with one key the newest counts, as for readers."""
     if not opened.counts.records:
         return {}
-    return {
-        (found.op, found.case_id, found.implementation): found.status
-        for found in runfile.read_run(opened.path).records()
+    reader = runfile.read_run(opened.path)
+    outcomes: dict[Key, int] = {
+        (found.op, found.case_id, found.implementation): found.status for found in reader.records()
     }
+    if reader.renamed:
+        command.say(f"{opened.path}: {renames.counted(reader.renamed)}")
+    return outcomes
 
 
 def served(path: pathlib.Path, rows: Container[tuple[str, str]]) -> set[tuple[str, str]]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import functools
 import gc
 import os
+import pathlib
+import re
 import signal
 import sys
 import threading
@@ -68,6 +70,8 @@ _TIMERS = (
     ("the process's own time", signal.ITIMER_VIRTUAL),
     ("profiling", signal.ITIMER_PROF),
 )
+# Where PyTorch's own modules are.
+_TORCH = os.path.join(os.path.dirname(torch.__file__), "")
 _RUNNING, _STOPPED = "running", "stopped"
 
 
@@ -96,6 +100,7 @@ def hooks() -> list[Setting]:
         _hook("the profile hook of new threads", threading.getprofile, threading.setprofile),
         _hook("the trace hook of new threads", threading.gettrace, threading.settrace),
         Setting("the hooks of garbage collection", _collection_hooks, _set_collection_hooks),
+        Setting("the Python code in place of PyTorch's operators", _operators),
     ]
     for what, which in _TIMERS:
         read, write = functools.partial(_timer, which), functools.partial(_set_timer, which)
@@ -117,6 +122,30 @@ def _collection_hooks() -> tuple[Held, ...]:
 
 def _set_collection_hooks(found: tuple[Held, ...]) -> None:
     gc.callbacks[:] = [held.value for held in found]
+
+
+def _operators() -> str:
+    """Returns which operators of PyTorch have a Python kernel of torch.library from outside PyTorch; "none" if none.
+
+    PyTorch registers Python kernels too, when a module of its own is imported for the first time. Kernels of the meta
+    device compute nothing.
+    """
+    found = []
+    for key in tuple(torch.library._impls):  # such as "aten/silu/CPU"
+        if key.startswith("aten/") and not key.endswith("/Meta"):
+            _, name, device = key.split("/")
+            place = _registered_at(f"aten::{name}", device or "CompositeImplicitAutograd")
+            if not place.startswith(_TORCH):
+                found.append(f"aten::{name} on {device} ({pathlib.Path(place).name})")
+    return ", ".join(sorted(found)) or "none"
+
+
+def _registered_at(name: str, key: str) -> str:
+    """Returns file and line that registered an operator's kernel for a dispatch key; "" if PyTorch does not say."""
+    said = re.search(
+        rf"^{re.escape(key)}(?:\[alias\])?: registered at (.*?) ::", torch._C._dispatch_dump(name), re.MULTILINE
+    )
+    return said[1] if said else ""
 
 
 def _enable_collection(is_enabled: bool) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import pathlib
+import types
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from tileops.ops import workloads
@@ -272,36 +273,44 @@ def of_other_ops(brought: Mapping[Name, str], ops: Collection[str]) -> list[str]
     ]
 
 
-def idle_plugins(
-    wanted: Mapping[Name, Implementation], served: Collection[Name], brought: Mapping[Name, str]
-) -> list[str]:
-    """Returns the plug-ins whose implementations the user asked for and of which none serves a row."""
-    plugins = dict.fromkeys(brought[key] for key in wanted if key in brought)
+def named(brought: Mapping[Name, str], wanted: Sequence[str]) -> dict[Name, str]:
+    """Returns `brought` without the implementations that --implementation leaves out; arguments as for `asked`."""
+    is_named = _is_named(wanted)
+    return {key: plugin for key, plugin in brought.items() if not is_named or key[1] in wanted}
+
+
+def idle_plugins(served: Collection[Name], brought: Mapping[Name, str]) -> list[str]:
+    """Returns the plug-ins of which no implementation serves a row."""
     busy = {brought[key] for key in served if key in brought}
-    return [plugin for plugin in plugins if plugin not in busy]
+    return [plugin for plugin in dict.fromkeys(brought.values()) if plugin not in busy]
 
 
 def _refusal(when: When) -> str:
     """Returns why a `when` refuses every row: its place, and its docstring or code."""
-    function = inspect.unwrap(when)
-    code = getattr(function, "__code__", None)
-    name = getattr(function, "__name__", type(function).__name__)
-    if code is None:
+    try:
+        function = inspect.unwrap(when)
+    except ValueError:  # it wraps itself
+        function = when
+    code, name = getattr(function, "__code__", None), getattr(function, "__name__", None)
+    name = name if isinstance(name, str) else type(function).__name__
+    if not isinstance(code, types.CodeType):
         return f"its when, {name}, is false"
     place = f"{pathlib.Path(code.co_filename).name}:{code.co_firstlineno}"
-    said = _first_line(function.__doc__) or _source(function)
+    said = _first_line(function.__doc__) or _source(code)
     shown = "its when" if name == "<lambda>" else f"its when, {name}"
     return f"{shown} ({place}), is false" + (f": {said}" if said else "")
 
 
-def _first_line(text: str | None) -> str:
-    return (text or "").strip().partition("\n")[0]
+def _first_line(doc: object) -> str:
+    return doc.strip().partition("\n")[0] if isinstance(doc, str) else ""
 
 
-def _source(function: When) -> str:
-    """Returns the code of a function on one line, cut if long; "" if its file is gone."""
+def _source(code: types.CodeType) -> str:
+    """Returns the code of a function on one line, cut if long; "" if it is in no file, or its file is gone."""
+    if not pathlib.Path(code.co_filename).is_file():  # made by exec: inspect would quote lines of its module
+        return ""
     try:
-        lines, _ = inspect.getsourcelines(function)
+        lines, _ = inspect.getsourcelines(code)
     except (OSError, TypeError):
         return ""
     text = " ".join(" ".join(line.split()) for line in lines)

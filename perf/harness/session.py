@@ -94,7 +94,7 @@ def perform(request: Request) -> int:
                 cases,
                 plugins,
                 lambda: pools.enter_context(pool.pool(sources)),
-                lambda path, rows: _say_unserved(asked, files.served(path, rows), rows, brought, choice),
+                lambda path, rows: _say_unserved(asked, files.served(path, rows), rows, cases, brought, choice),
             )
 
 
@@ -118,9 +118,9 @@ def _list(
 ) -> int:
     """Prints the rows of a run with their implementations; of those that the user asked for, only if they serve the row."""
     choice, kind = request.choice, environment.kind(request.device)
-    cases = plan.part(cases, choice) if choice.rows is None else plan.rows(cases, choice, kind)
+    listed = plan.part(cases, choice) if choice.rows is None else plan.rows(cases, choice, kind)
     served = set()
-    for op_class, case in cases:
+    for op_class, case in listed:
         names = bench_rows.implementations(op_class, choice.implementations)
         if any((op_class.ENTRY, name) in asked for name in names) and kind != "meta":
             serving = plan.serving(op_class, case, kind)
@@ -128,7 +128,8 @@ def _list(
             served |= {(op_class.ENTRY, name) for name in names}
         print(op_class.ENTRY, case.case_id, ",".join(names), sep="\t")
     if kind != "meta":  # a price belongs to no implementation
-        _say_unserved(asked, served, [(op_class.ENTRY, case.case_id) for op_class, case in cases], brought, choice)
+        rows = [(op_class.ENTRY, case.case_id) for op_class, case in listed]
+        _say_unserved(asked, served, rows, cases, brought, choice)
     return command.EXIT_OK
 
 
@@ -136,19 +137,32 @@ def _say_unserved(
     asked: Mapping[plan.Name, Implementation],
     served: Collection[plan.Name],
     rows: Collection[tuple[str, str]],
+    cases: Collection[bench_rows.Case],
     brought: Mapping[plan.Name, str],
     choice: plan.Choice,
 ) -> bool:
-    """Says which implementations the user asked for and that serve none of `rows`, each an op and a case.
+    """Says which implementations the user asked for and that serve none of `rows`, and which plug-ins are left out.
+
+    Args:
+      asked: the result of `plan.asked`.
+      served: op and name of each implementation that serves a row.
+      rows: op and case of each row of this shard.
+      cases: the selected rows of all shards.
+      brought: the plug-in by op and name of each implementation that a plug-in registered.
+      choice: what to do with the rows.
 
     Returns:
       Whether a plug-in serves no row at all; False for one shard of several, since others have other rows.
     """
     counts = collections.Counter(op for op, _ in rows)
     here = {key: each for key, each in asked.items() if key[0] in counts}
-    for line in (*plan.of_other_ops(brought, counts), *plan.unserved(here, served, counts, brought)):
+    named = plan.named(brought, choice.implementations)
+    for plugin in plan.idle_plugins(named, brought):
+        command.say(f"--implementation leaves out all that --plugin={plugin} registers")
+    ops = {op_class.ENTRY for op_class, _ in cases}
+    for line in (*plan.of_other_ops(named, ops), *plan.unserved(here, served, counts, brought)):
         command.say(line)
-    return choice.shard.count == 1 and bool(plan.idle_plugins(here, served, brought))
+    return choice.shard.count == 1 and bool(plan.idle_plugins(served, named))
 
 
 def _say_idle(plugin: str) -> None:

@@ -3,9 +3,9 @@
 Rich's own column folding is not used: at 80 columns it cuts the names of a report into pieces of 3 characters, 16 lines
 per row. Here no name is cut, so rows that differ never look alike. The first form that fits is used:
 
-    SiluFwdOp   16M-bfloat16   triton   20.10 us   50.0%     one line per row (then: the same with shorter names)
+    SiLUFwdOp   16M-bfloat16   triton   20.10 us   50.0%     one line per row (then: the same with shorter names)
 
-    SiluFwdOp  16M-bfloat16  triton                          two lines per row (then: the same with shorter names,
+    SiLUFwdOp  16M-bfloat16  triton                          two lines per row (then: the same with shorter names,
       20.10 us  50.0%                                        and some columns hidden)
 """
 

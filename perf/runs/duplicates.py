@@ -1,6 +1,6 @@
 """Rows with two successful records in one run file: refused, unless the user says which record counts.
 
-Example: records 3 and 9 of a file are both of SiluFwdOp, case a, by triton, and both
+Example: records 3 and 9 of a file are both of SiLUFwdOp, case a, by triton, and both
 STATUS_OK. The report of the row would depend on which record counts, so readers refuse
 the file and name both places; with --duplicates=fastest the faster record counts.
 
@@ -90,7 +90,7 @@ def records(reader: runfile.RunReader, choice: str | None = None) -> Iterator[be
         if number not in left_out:
             yield record
     if left_out:
-        what = f"{words.counted(len(left_out), 'record')} of rows that were measured twice left out"
+        what = f"{words.counted(len(left_out), 'record')} of rows that were measured twice are left out"
         reader.problems.append(runfile.Problem(None, f"{what} (--duplicates={choice})"))
 
 

@@ -12,6 +12,7 @@ H100 follows a suite of an H200.
 import contextlib
 import math
 import pathlib
+import re
 from collections.abc import Iterable, Iterator
 from xml.etree import ElementTree
 
@@ -42,7 +43,10 @@ _OUTCOMES = {
 _ROOTS = ("testsuites", "testsuite")
 # Elements that decide what is read.
 _ELEMENTS = frozenset((*_ROOTS, "testcase", "properties", "property"))
-# Properties of a suite, or of a test, that say what it was measured with.
+# The encoding that an XML file declares in its first bytes.
+_ENCODING = re.compile(rb"""encoding\s*=\s*["']([^"']*)""")
+_HEAD_BYTES = 200
+# Properties of a suite, or of a test, that say what it was measured with. A suite may have them as attributes.
 _ENVIRONMENT = (
     "device_name",
     "driver_version",
@@ -69,29 +73,28 @@ class JUnitReader:
 
         Args:
           path: The file.
-          suite: Name of the suite to read, or its number from 1; None to read them all.
+          suite: Name of the suite to read, or its number from 1; None to read them all. The suites in it are read too.
 
         Raises:
           runfile.RunFileError: The file cannot be read, is no JUnit XML, or has no
-            benchmark or no such suite. Or it is ambiguous: a property has two values,
-            tests are of several devices, drivers or the like, or two tests are of one row.
+            benchmark or no such suite. Or it is ambiguous: `suite` fits several suites,
+            a property has two values, tests are of several devices, drivers or the like,
+            or two tests are of one row.
         """
         self.path = path
         self.header = benchmark_pb2.RunHeader()
         self._counts = benchmark_pb2.RunFooter()
         self.footer: benchmark_pb2.RunFooter | None = self._counts
         self.problems: list[reader.Problem] = []
-        self._suite = suite
-        self._suites: list[str] = []
         self._others = 0
         self._kept: list[benchmark_pb2.BenchmarkRecord] = []
-        # The first test with a benchmark, with its environment; and which test has a name or a row.
-        self._first: tuple[str, dict[str, str]] | None = None
+        # The first test with a benchmark, with its suite and environment; and which test has a name or a row.
+        self._first: tuple[str, str, dict[str, str]] | None = None
         self._owners: dict[tuple[str, ...], str] = {}
-        self._read_suite(self._root(), {})
-        if suite is not None and not any(map(self._is_asked_for, self._suites, range(1, len(self._suites) + 1))):
-            there = ", ".join(filter(None, self._suites)) or f"numbers 1 to {len(self._suites)}"
-            raise self._refusal(f"no suite is {suite!r}; there are: {there}")
+        root = self._root()
+        self._numbers = {each: number for number, each in enumerate(root.iter("testsuite"), 1)}
+        self._asked = root if suite is None else self._find(suite)
+        self._read_suite(root, {}, False)
         if not self._kept:
             raise self._refusal(
                 f"none of its {words.counted(self._others, 'test case')} has the property 'op', which names a"
@@ -114,6 +117,11 @@ class JUnitReader:
         except ElementTree.ParseError as error:
             line, column = error.position
             raise reader.RunFileError(f"{self.path}:{line}:{column + 1}: not JUnit XML: {error}") from error
+        except (ValueError, LookupError) as error:  # the parser knows UTF-8, UTF-16 and encodings of one byte
+            with open(self.path, "rb") as file:
+                declared = _ENCODING.search(file.read(_HEAD_BYTES))
+            encoding = f"the encoding {declared[1].decode(errors='replace')!r}" if declared else "its encoding"
+            raise self._refusal(f"cannot be read in {encoding}; convert it to UTF-8") from error
         local = root.tag.rpartition("}")[2]
         if local not in _ROOTS:
             raise self._refusal(f"not JUnit XML: its root is <{local}>, and that of JUnit <testsuites> or <testsuite>")
@@ -125,36 +133,55 @@ class JUnitReader:
                 )
         return root
 
-    def _read_suite(self, suite: ElementTree.Element, around: dict[str, str]) -> None:
-        """Takes the tests of a suite and of the suites in it; `around` has the properties of those around it."""
-        name, number = suite.get("name", ""), 0
-        if suite.tag == "testsuite":
-            self._suites.append(name)
-            number = len(self._suites)
-        title = f"suite {number}" + (f" ({name})" if name else "")
-        is_asked_for = self._is_asked_for(name, number)
+    def _find(self, suite: str) -> ElementTree.Element:
+        """Returns the suite with this name or number; raises RunFileError if there is no such suite, or several."""
+        fitting = [each for each, number in self._numbers.items() if suite in (each.get("name", ""), str(number))]
+        if not fitting:
+            names = [each.get("name", "") for each in self._numbers]
+            there = ", ".join(filter(None, names)) or f"numbers 1 to {len(names)}"
+            raise self._refusal(f"no suite is {suite!r}; there are: {there}")
+        if len(fitting) > 1:
+            titles = " and ".join(map(self._title, fitting))
+            raise self._refusal(f"{suite!r} fits {titles}; use a number or rename one")
+        return fitting[0]
+
+    def _title(self, suite: ElementTree.Element) -> str:
+        name = suite.get("name", "")
+        which = f"suite {self._numbers[suite]}" if suite in self._numbers else "the root"
+        return which + (f" ({name})" if name else "")
+
+    def _read_suite(self, suite: ElementTree.Element, around: dict[str, str], is_asked_for: bool) -> None:
+        """Takes the tests of a suite and of the suites in it.
+
+        Args:
+          suite: The suite.
+          around: The properties of the suites around it.
+          is_asked_for: Whether a suite around it was asked for.
+        """
+        title = self._title(suite)
+        is_asked_for = is_asked_for or suite is self._asked
         if is_asked_for and not self.header.HasField("started_at"):
             _take_time(suite.get("timestamp", ""), self.header)
-        said = around | self._properties(suite.iterfind("properties/property"), title)
+        attributes = {field: suite.attrib[field] for field in _ENVIRONMENT if suite.get(field)}
+        said = around | self._properties(suite.iterfind("properties/property"), title, attributes)
         for each in suite:
             if each.tag == "testcase" and is_asked_for:
                 self._take_test(each, title, said)
             elif each.tag in _ROOTS:
-                self._read_suite(each, said)
-
-    def _is_asked_for(self, name: str, number: int) -> bool:
-        return self._suite is None or self._suite in (name, str(number))
+                self._read_suite(each, said, is_asked_for)
 
     def _take_test(self, test: ElementTree.Element, suite: str, said: dict[str, str]) -> None:
         """Keeps the records of a test; raises RunFileError if it is not clear what they are of."""
         name = ".".join(filter(None, (test.get("classname"), test.get("name"))))
         title = f"the test {name} of {suite}"
-        properties = self._properties(test.iter("property"), title)
+        # A property elsewhere, as in <system-out>, is text that the test wrote.
+        elements = (*test.iterfind("property"), *test.iterfind("properties/property"))
+        properties = self._properties(elements, title, {})
         if not properties.get("op"):
             self._others += 1
             return
         said = said | properties
-        self._check_environment(title, {field: said.get(field, "") for field in _ENVIRONMENT})
+        self._check_environment(title, suite, {field: said.get(field, "") for field in _ENVIRONMENT})
         self._check_alone(("test", suite, name), title, f"{suite} has two tests {name}")
         for record, defect in _records(test, properties):
             key = (record.op, record.case_id, record.implementation)
@@ -165,30 +192,37 @@ class JUnitReader:
             writer.count_record(self._counts, record)
             self._kept.append(record)
 
-    def _properties(self, elements: Iterable[ElementTree.Element], title: str) -> dict[str, str]:
-        """Returns properties by name; raises RunFileError if one has two values."""
-        found: dict[str, str] = {}
+    def _properties(
+        self, elements: Iterable[ElementTree.Element], title: str, attributes: dict[str, str]
+    ) -> dict[str, str]:
+        """Returns properties and attributes by name; raises RunFileError if one has two values."""
+        found = dict(attributes)
         for each in elements:
-            name, value = each.get("name", ""), each.get("value", "")
+            name, value = each.get("name", ""), each.get("value")
+            if value is None:
+                value = (each.text or "").strip()
             if found.setdefault(name, value) != value:
                 raise self._refusal(
                     f"{title}: the property {name!r} stands there twice, with {found[name]!r} and {value!r}; keep one"
                 )
         return found
 
-    def _check_environment(self, title: str, environment: dict[str, str]) -> None:
+    def _check_environment(self, title: str, suite: str, environment: dict[str, str]) -> None:
         """Raises RunFileError if a test's environment is not that of the first test, which goes into the header."""
         if self._first is None:
-            self._first = title, environment
+            self._first = title, suite, environment
             for field, value in environment.items():
                 setattr(self.header.environment, field, value)
-        first, ours = self._first
+        first, first_suite, ours = self._first
         for field, value in environment.items():
             if value != ours[field]:
-                raise self._refusal(
-                    f"{first} and {title} are of two runs: their {field} is {ours[field] or 'not said'!r} and"
-                    f" {value or 'not said'!r}; convert each suite alone, with --suite=NAME or its number"
+                values = " and ".join(repr(each) if each else "not said" for each in (ours[field], value))
+                remedy = (
+                    "put the tests of each into a suite, or a file, of their own"
+                    if suite == first_suite
+                    else "convert each suite alone, with --suite=NAME or its number"
                 )
+                raise self._refusal(f"{first} and {title} are of two runs: their {field} is {values}; {remedy}")
 
     def _check_alone(self, key: tuple[str, ...], title: str, what: str) -> None:
         """Raises RunFileError if another test has the key already."""
@@ -270,10 +304,12 @@ def _fill_timing(timing: benchmark_pb2.Timing, properties: dict[str, str], tag: 
 
 
 def _nanoseconds(properties: dict[str, str], name: str) -> float:
-    value = _number(properties[name], name)
-    if value < 0:
-        raise ValueError(f"{name} is {properties[name]!r}, less than nothing")
-    return value * _NANOSECONDS_PER_MILLISECOND
+    value = _number(properties[name], name) * _NANOSECONDS_PER_MILLISECOND
+    if value <= 0:
+        raise ValueError(f"{name} is {properties[name]!r}, and a time is more than 0")
+    if not math.isfinite(value):
+        raise ValueError(f"{name} is {properties[name]!r}, which is too large for a time")
+    return value
 
 
 def _count(properties: dict[str, str], name: str) -> int:

@@ -13,7 +13,7 @@ import pathlib
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 
-from tileops.perf.runs import framing, scan
+from tileops.perf.runs import framing, renames, scan
 from tileops.perf.runs.scan import RunFileError
 from tileops.proto import benchmark_pb2
 from tileops.tools.cli import words
@@ -90,24 +90,30 @@ class RunReader:
       footer: Its footer. None before the entries were read to the end, and if the run
         was interrupted.
       problems: What was wrong, complete once the entries were read to the end.
+      renamed: Records read so far that had other names. A count.
+
+    Records have today's names: those that earlier versions gave them are read through
+    `renames`, and counted as a problem.
 
     Every iteration reads the file again; a pipe is kept in memory, as it can be read only
     once.
     """
 
-    def __init__(self, path: pathlib.Path, is_json: bool | None = None):
+    def __init__(self, path: pathlib.Path, is_json: bool | None = None, as_written: bool = False):
         """Opens the file and reads its header.
 
         Args:
           path: The file.
           is_json: Whether it is JSON lines, whatever its name. Default: what its
             name or else its content says.
+          as_written: Leave the names of records as they are in the file.
 
         Raises:
           RunFileError: The file cannot be opened, or holds no entry at all.
         """
         self.path = path
         self._is_json = is_json
+        self._names = None if as_written else renames.load()
         self._piped = scan.read_pipe(path)
         self.header = benchmark_pb2.RunHeader()
         self.has_header = False
@@ -128,6 +134,7 @@ class RunReader:
         self.footer = None
         self.problems = []
         self._count = 0
+        self.renamed = 0
         end = 0
         is_first = True
         pieces = (
@@ -144,6 +151,7 @@ class RunReader:
                 self._report(piece.start, piece.note)
             kind = piece.entry.WhichOneof("entry")
             if kind == "header" and piece.start > 0:
+                self._report_renamed()
                 self._report(piece.start, "a second header: the rest belongs to another run and is not read")
                 return
             if self.footer is not None:
@@ -156,11 +164,14 @@ class RunReader:
             is_first = False
             if kind == "record":
                 self._count += 1
+                if self._names is not None:
+                    self.renamed += self._names.rename(piece.entry.record)
             elif kind == "footer":
                 self.footer = piece.entry.footer
                 self._check_time(piece.start, self.footer, "finished_at")
                 self._check_count(piece.start)
             yield framing.place(piece.start, piece.line), piece.entry
+        self._report_renamed()
         if self.footer is None and end:
             self._report(end, f"no footer: the run was interrupted after {words.counted(self._count, 'record')}")
 
@@ -181,11 +192,17 @@ class RunReader:
         """How many records the footer counts that could not be read, once the file was read to its end."""
         return 0 if self.footer is None else max(self.footer.records - self._count, 0)
 
+    def _report_renamed(self) -> None:
+        if self.renamed:
+            self.problems.append(Problem(None, renames.counted(self.renamed)))
+
     def _report(self, offset: int, message: str, remedy: str = "") -> None:
         self.problems.append(Problem(offset, message, remedy, self._line))
 
     def _take_header(self, header: benchmark_pb2.RunHeader) -> None:
         self.header, self.has_header = header, True
+        if not renames.applies(header):
+            self._names = None
         self._check_time(0, header, "started_at")
         if header.schema_version > SCHEMA_VERSION:
             self._report(

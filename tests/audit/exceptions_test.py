@@ -30,7 +30,7 @@ def test_the_projects_table_is_of_the_right_form_and_every_exception_fires():
 
 
 @pytest.mark.parametrize(
-    "when", ["training", "C > 128 and not training", "present(weight)", "T == 'bfloat16'", "len(S) > 1"]
+    "when", ["training", "C > 128 and not training", "present(weight)", "T == 'bfloat16'", "len(L) > 1"]
 )
 def test_a_predicate_over_the_call_is_accepted_and_decides_by_the_call(when):
     check(entry(when))

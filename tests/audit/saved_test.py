@@ -5,6 +5,7 @@ import json
 import pytest
 
 from tileops.audit import report, saved, saved_rows
+from tileops.perf.runs import renames
 from tileops.proto import audit_pb2
 from tileops.tests.audit.ncu_output import raw
 from tileops.tests.harness import toys
@@ -50,6 +51,19 @@ def test_what_is_written_is_judged_again(path):
     (row,), notes, cut = judge(path)
     assert (row.case_id, row.verdict, row.implementation) == ("small-float32", audit_pb2.VERDICT_PASS, "torch")
     assert (notes, cut) == ([], [])
+
+
+def test_a_call_of_an_earlier_version_is_of_the_row_of_today(path, tmp_path, monkeypatch):
+    (tmp_path / "map.toml").write_text(
+        f'[ops.OldFwdOp]\nname = "ScaleFwdOp"\ncases.a = {{case_id = "{FACTS["case_id"]}", label = "small"}}\n'
+    )
+    monkeypatch.setattr(renames, "load", lambda: renames.read(tmp_path / "map.toml"))
+    write(path, (FACTS | {"op": "OldFwdOp", "case_id": "a"}, CSV), (FACTS | {"case_id": MIDDLE}, CSV))
+    rows, notes, cut = judge(path)
+    assert [(row.op, row.case_id) for row in rows] == [("ScaleFwdOp", "small-float32"), ("ScaleFwdOp", MIDDLE)]
+    assert notes == [renames.counted(1, "saved call")] and cut == []
+    write(path, (FACTS | {"op": "OldFwdOp", "case_id": "a"}, CSV), (FACTS, CSV))
+    assert "the call stands twice" in one_row(path).reason
 
 
 def test_a_file_cut_between_calls_is_told(path):

@@ -22,14 +22,14 @@ def test_a_noun_takes_its_plural_unless_there_is_one(count, noun, plural, said):
 
 
 def test_a_flag_holds_several_globs_and_an_empty_one_stays():
-    assert globs.of_flag(["Gemm*, Silu*", "x"]) == ("Gemm*", "Silu*", "x")
+    assert globs.of_flag(["GEMM*, SiLU*", "x"]) == ("GEMM*", "SiLU*", "x")
     assert globs.of_flag([""]) == ("",)
     assert globs.of_flag([]) == ()
 
 
 def test_a_name_fits_if_one_of_the_globs_fits():
-    assert globs.fits("GemmFwdOp", "Moe*", "Gemm*")
-    assert globs.fits("GemmFwdOp", "Gemm[FB]wdO?")
-    assert not globs.fits("GemmFwdOp", "gemm*")
-    assert not globs.fits("GemmFwdOp", "Gemm")
-    assert globs.fits("GemmFwdOp")  # without globs, every name fits
+    assert globs.fits("GEMMFwdOp", "Moe*", "GEMM*")
+    assert globs.fits("GEMMFwdOp", "GEMM[FB]wdO?")
+    assert not globs.fits("GEMMFwdOp", "gemm*")
+    assert not globs.fits("GEMMFwdOp", "GEMM")
+    assert globs.fits("GEMMFwdOp")  # without globs, every name fits

@@ -171,7 +171,7 @@ def test_an_alias_must_be_the_written_input_itself_on_its_branch_alone(ops):
 
 
 def test_an_argument_of_a_family_tells_apart_only_what_names_it():
-    signature = ANALYSED.entries["GroupedGemmFwdOp"][0].entry.signature
+    signature = ANALYSED.entries["GroupedGEMMFwdOp"][0].entry.signature
     found = {
         name: [one.name for one in discriminants(signature, [tensor.shape.expr])]
         for name, tensor in signature.inputs.items()
@@ -180,7 +180,7 @@ def test_an_argument_of_a_family_tells_apart_only_what_names_it():
 
 
 def test_a_passed_buffer_is_checked_and_must_be_returned(ops):
-    op, at = "GroupedGemmFwdOp", position_of("GroupedGemmFwdOp", "dense")
+    op, at = "GroupedGEMMFwdOp", position_of("GroupedGEMMFwdOp", "dense")
     buffer = torch.empty(96, 32, dtype=torch.float16)
     assert _with(ops, op, at, _honest, out=buffer) is buffer
     with pytest.raises(
@@ -197,7 +197,7 @@ def test_a_passed_buffer_is_checked_and_must_be_returned(ops):
 
 
 def test_a_contiguous_input_or_output_must_be_contiguous(ops):
-    op, at = "GroupedGemmFwdOp", position_of("GroupedGemmFwdOp", "dense")
+    op, at = "GroupedGEMMFwdOp", position_of("GroupedGEMMFwdOp", "dense")
     with pytest.raises(OpCallError, match="'rows' is declared contiguous"):
         _with(ops, op, at, _honest, rows=torch.zeros(192, dtype=torch.int64)[::2])
     with pytest.raises(OpCallError, match="'d' is declared contiguous"):
@@ -249,4 +249,4 @@ def test_dtypes_outside_the_combinations_are_refused(ops):
 
 def test_a_value_of_another_algebraic_type_is_refused_at_construction(ops):
     with pytest.raises(OpConstructionError, match="'layout' is declared Layout"):
-        ops["GroupedGemmFwdOp"](4, layout="Nopad")
+        ops["GroupedGEMMFwdOp"](4, layout="Nopad")

@@ -105,41 +105,41 @@ GEMM_CHECK = """\
         # a: T Mat[trans_a, M, K]
         T = _a_dtype
         if T not in ("float16", "bfloat16"):
-            raise _checks.dtype_error("GemmFwdOp", "a", "T", ("float16", "bfloat16"), _a_dtype)
+            raise _checks.dtype_error("GEMMFwdOp", "a", "T", ("float16", "bfloat16"), _a_dtype)
         if not trans_a:
             # a: T[M, K]
             if _len(_a_shape) != 2:
-                raise _checks.rank_error("GemmFwdOp", "a", "[M, K]", _a_shape)
+                raise _checks.rank_error("GEMMFwdOp", "a", "[M, K]", _a_shape)
             M = _a_shape[0]
             K = _a_shape[1]
         else:
             # a: T[K, M]
             if _len(_a_shape) != 2:
-                raise _checks.rank_error("GemmFwdOp", "a", "[K, M]", _a_shape)
+                raise _checks.rank_error("GEMMFwdOp", "a", "[K, M]", _a_shape)
             K = _a_shape[0]
             M = _a_shape[1]
         # b: T Mat[trans_b, K, N]
         if _b_dtype != T:
-            raise _checks.dtype_error("GemmFwdOp", "b", "T", (T,), _b_dtype)
+            raise _checks.dtype_error("GEMMFwdOp", "b", "T", (T,), _b_dtype)
         if not trans_b:
             # b: T[K, N]
             if _len(_b_shape) != 2:
-                raise _checks.rank_error("GemmFwdOp", "b", "[K, N]", _b_shape)
+                raise _checks.rank_error("GEMMFwdOp", "b", "[K, N]", _b_shape)
             if _b_shape[0] != K:
-                raise _checks.axis_error("GemmFwdOp", "b", 0, "K", K, _b_shape)
+                raise _checks.axis_error("GEMMFwdOp", "b", 0, "K", K, _b_shape)
             N = _b_shape[1]
         else:
             # b: T[N, K]
             if _len(_b_shape) != 2:
-                raise _checks.rank_error("GemmFwdOp", "b", "[N, K]", _b_shape)
+                raise _checks.rank_error("GEMMFwdOp", "b", "[N, K]", _b_shape)
             N = _b_shape[0]
             if _b_shape[1] != K:
-                raise _checks.axis_error("GemmFwdOp", "b", 1, "K", K, _b_shape)
+                raise _checks.axis_error("GEMMFwdOp", "b", 1, "K", K, _b_shape)
         # What this call binds, and what it promises to return.
         _inputs = {"a": _TensorRecord(_a_shape, _a_dtype), "b": _TensorRecord(_b_shape, _b_dtype)}
         _indices = {"M": M, "N": N, "K": K, "T": T}
         _outputs = {"d": _TensorRecord((M, N), T)}
-        return _CheckedCall("GemmFwdOp", self.params, _indices, _inputs, _outputs, _device, {})
+        return _CheckedCall("GEMMFwdOp", self.params, _indices, _inputs, _outputs, _device, {})
 """
 
 
@@ -148,7 +148,7 @@ def test_two_flags_that_nothing_relates_are_branched_on_one_after_the_other():
 
 
 def test_a_formula_names_its_place_in_the_spec_file():
-    line = PROJECT.entries["GemmFwdOp"][0].entry.roofline["flops"].line
+    line = PROJECT.entries["GEMMFwdOp"][0].entry.roofline["flops"].line
     assert f"# gemm.yaml:{line}: flops" in SOURCES["gemm"]
 
 

@@ -27,6 +27,7 @@ FEATURES = (
     "conv.out",
     "domain restriction",
     "dtype coalesce",
+    "dtype of another index",
     "dtype promote_types",
     "dtype_combos",
     "family case by a finite field",

@@ -38,9 +38,12 @@ def _other_dtypes(build: Build, row: Row) -> Row | None:
         model.price(env)
     except (RefusedError, OutOfBoundsError):
         return None
-    row.yaml["dtype_cases"].append(dtypes)
-    named = row.case_id.removeprefix("-".join([row.label, *row.dtypes.values()]))
-    return Row(env, row.label, row.yaml, dtypes, "-".join([row.label, *dtypes.values()]) + named)
+    written = _written_dtypes(build, dtypes)
+    case_id = _case_id(build, env, row.label, written)
+    if case_id == row.case_id:
+        return None
+    row.yaml["dtype_cases"].append(dict(draw.shuffled(list(written.items()))))
+    return Row(env, row.label, row.yaml, dtypes, case_id)
 
 
 def _row(build: Build, env: Env, label: str) -> Row:
@@ -50,7 +53,6 @@ def _row(build: Build, env: Env, label: str) -> Row:
         default = param.defaulted and env[param.name] == param.default and type(env[param.name]) is type(param.default)
         if not default or draw.chance(30):
             bindings[param.name] = in_yaml(env[param.name])
-    written = [param.name for param in model.params if param.name in bindings]
     for index in written_indices(model, env):
         bindings[index] = in_yaml(env[index])
     some = [t.name for t in model.tensors.values() if t.presence == "own" and env["present", t.name]]
@@ -58,15 +60,27 @@ def _row(build: Build, env: Env, label: str) -> Row:
     row: dict[str, Any] = {"label": label, **dict(draw.shuffled(list(bindings.items())))}
     if some or draw.chance(10):
         row["some"] = draw.shuffled(some)
+    written = _written_dtypes(build, dtypes)
     if dtypes:
-        row["dtype_cases"] = [dict(draw.shuffled(list(dtypes.items())))]
-    named = [
-        str(env[name])
-        for name in row
-        if name in written
-        and isinstance(_unmaybe(next(p.sort for p in model.params if p.name == name)), sorts.DTypeName)
-    ]
-    return Row(env, label, row, dtypes, "-".join([label, *dtypes.values(), *named]))
+        row["dtype_cases"] = [dict(draw.shuffled(list(written.items())))]
+    return Row(env, label, row, dtypes, _case_id(build, env, label, written))
+
+
+def _written_dtypes(build: Build, dtypes: dict[str, str]) -> dict[str, str]:
+    """The dtypes as a row writes them: at times by the name of an index before, which has the same."""
+    written: dict[str, str] = {}
+    for index, dtype in dtypes.items():
+        earlier = next((name for name, given in written.items() if given == dtype), None)
+        written[index] = earlier if earlier is not None and build.draw.chance(30) else dtype
+        if written[index] != dtype:
+            build.draw.use("dtype of another index")
+    return written
+
+
+def _case_id(build: Build, env: Env, label: str, written: dict[str, str]) -> str:
+    dtypes = [dtype for dtype in written.values() if dtype not in written]
+    params = [param.name for param in build.model.params if isinstance(_unmaybe(param.sort), sorts.DTypeName)]
+    return "-".join([label, *dtypes, *(str(env[name]) for name in params if env[name] is not None)])
 
 
 def _unmaybe(sort: sorts.Sort) -> sorts.Sort:

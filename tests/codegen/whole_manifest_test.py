@@ -29,7 +29,7 @@ def _defects(folder, **composites):
 
 
 def test_a_stage_is_run_by_an_entry_read_or_one_of_the_projects(tmp_path):
-    assert _defects(tmp_path, OneFwdOp=["ScaleFwdOp", "GemmFwdOp"]) == []
+    assert _defects(tmp_path, OneFwdOp=["ScaleFwdOp", "GEMMFwdOp"]) == []
     ((op, field, message),) = _defects(tmp_path, OneFwdOp=["ScaleFwdOp", "NoSuchFwdOp"])
     assert (op, field) == ("OneFwdOp", "composition.stages[1]") and message.startswith("no op 'NoSuchFwdOp'")
 
@@ -92,7 +92,7 @@ def test_a_formula_is_a_function_of_its_module_that_takes_the_checked_call_and_n
 
 @pytest.mark.parametrize("module", ["tileops.codegen.validate", "tileops.codegen.emit", "tileops.codegen.explain"])
 def test_a_command_that_takes_one_folder_refuses_a_second(module):
-    arguments = {"tileops.codegen.emit": ["--check"], "tileops.codegen.explain": ["--op=GemmFwdOp"]}.get(module, [])
+    arguments = {"tileops.codegen.emit": ["--check"], "tileops.codegen.explain": ["--op=GEMMFwdOp"]}.get(module, [])
     done = subprocess.run(
         [sys.executable, "-m", module, "--spec_dir=a", "--spec_dir=b", *arguments],
         capture_output=True,

@@ -29,7 +29,7 @@ def test_a_moved_row_says_by_how_much(profile):
     ]
     (line,) = reprice_effect.describe(found(profile, *pairs))
     assert line == (
-        "SiluFwdOp: 2 rows changed: efficiency 0.5 to 1.5 times the recorded one, for example b torch: 50.0% -> 25.0%"
+        "SiLUFwdOp: 2 rows changed: efficiency 0.5 to 1.5 times the recorded one, for example b torch: 50.0% -> 25.0%"
     )
 
 
@@ -39,7 +39,7 @@ def test_a_row_that_became_impossible_names_the_ceiling(profile):
     moved, impossible = reprice_effect.describe(effects)
     assert "efficiency 5 times the recorded one" in moved
     assert impossible == (
-        "SiluFwdOp a-float16 torch: impossible at today's price: implies 2 TB/s of hbm,"
+        "SiLUFwdOp a-float16 torch: impossible at today's price: implies 2 TB/s of hbm,"
         " whose theoretical ceiling is 1 TB/s"
     )
 
@@ -55,7 +55,7 @@ def test_a_row_that_was_impossible_before_is_not_blamed_on_today(profile):
 def test_a_row_that_lost_its_reading_says_so(profile):
     effects = found(profile, (builders.record(), builders.record(bytes=0)))
     assert reprice_effect.describe(effects) == [
-        "SiluFwdOp: 1 row changed (below -> blank: zero_bytes): a-float16 torch"
+        "SiLUFwdOp: 1 row changed (below -> blank: zero_bytes): a-float16 torch"
     ]
     assert [effect.is_lost for effect in effects] == [True]
 

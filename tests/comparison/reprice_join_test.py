@@ -56,27 +56,27 @@ def test_cases_that_vanished_appeared_or_fail_are_told():
         ],
     )
     assert [record.case_id for record in joined.records] == ["kept"]
-    assert joined.vanished == [("SiluFwdOp", "gone")]
-    assert joined.appeared == [("SiluFwdOp", "new")]
-    assert joined.unpriced == [(("SiluFwdOp", "broken"), "no values on meta")]
+    assert joined.vanished == [("SiLUFwdOp", "gone")]
+    assert joined.appeared == [("SiLUFwdOp", "new")]
+    assert joined.unpriced == [(("SiLUFwdOp", "broken"), "no values on meta")]
     text = "\n".join(reprice_join.describe(joined))
-    assert "SiluFwdOp: recorded, but not among today's workload rows; left out: gone" in text
-    assert "1 workload row was not recorded: SiluFwdOp new" in text
+    assert "SiLUFwdOp: recorded, but not among today's workload rows; left out: gone" in text
+    assert "1 workload row was not recorded: SiLUFwdOp new" in text
     assert "broken: cannot be priced today: no values on meta" in text
 
 
 def test_changes_are_told_by_op_and_field_with_an_example():
     recorded = [builders.record(case_id=f"case-{i}", flops=10) for i in range(3)]
     joined = reprice_join.join(recorded, [priced(case_id=f"case-{i}", flops=20) for i in range(3)])
-    assert reprice_join.describe(joined) == ["SiluFwdOp: flops changed in 3 cases, for example case-0: 10 -> 20"]
+    assert reprice_join.describe(joined) == ["SiLUFwdOp: flops changed in 3 cases, for example case-0: 10 -> 20"]
 
 
 def test_an_op_that_never_was_is_told_apart_from_a_row_that_went():
     recorded = [builders.record(op="NoSuchOp"), builders.record(case_id="gone"), builders.record(case_id="kept")]
     joined = reprice_join.join(recorded, [priced(case_id="kept")])
-    assert joined.unknown == [("NoSuchOp", "a-float16")] and joined.vanished == [("SiluFwdOp", "gone")]
+    assert joined.unknown == [("NoSuchOp", "a-float16")] and joined.vanished == [("SiLUFwdOp", "gone")]
     assert reprice_join.describe(joined) == [
-        "SiluFwdOp: recorded, but not among today's workload rows; left out: gone",
+        "SiLUFwdOp: recorded, but not among today's workload rows; left out: gone",
         "NoSuchOp: recorded, but not an op of this project; left out: a-float16",
     ]
 
@@ -85,7 +85,7 @@ def test_many_rows_of_which_there_is_nothing_to_say_are_counted():
     recorded = [builders.record(), *[builders.record(case_id=f"gone-{i}") for i in range(7)]]
     new = [priced(op=op, case_id=f"new-{i}") for op in ("AddFwdOp", "SumFwdOp") for i in range(3)]
     assert reprice_join.describe(reprice_join.join(recorded, [priced(), *new])) == [
-        "SiluFwdOp: recorded, but not among today's workload rows; left out: gone-0, gone-1, gone-2, gone-3, gone-4 and 2 more",
+        "SiLUFwdOp: recorded, but not among today's workload rows; left out: gone-0, gone-1, gone-2, gone-3, gone-4 and 2 more",
         "6 workload rows were not recorded, of 2 ops: AddFwdOp 3, SumFwdOp 3",
     ]
 

@@ -77,7 +77,7 @@ def test_the_command_tells_the_distribution_and_fails_below_the_share_wanted(tmp
     assert "note:" not in out
     assert "3 rows longer than 10 us in both runs" in out and "66.7% within 5.0%" in out
     assert "difference of medians: median 1.00%, p90" in out and "max 10.00%" in out
-    assert "  10.00%  SiluFwdOp case-2 torch: 100.00 us, then 110.00 us" in out
+    assert "  10.00%  SiLUFwdOp case-2 torch: 100.00 us, then 110.00 us" in out
     assert "a.binpb: harness time of 4 torch: median 2.00 s" in out
 
 

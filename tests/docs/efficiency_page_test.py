@@ -8,6 +8,7 @@ import pytest
 
 from tileops.docs import efficiency_page
 from tileops.docs.efficiency_page import Published
+from tileops.perf.runs import renames
 from tileops.tools.cli import paths
 
 RUN = {"file": "run.binpb", "device_name": "NVIDIA H200", "driver_version": "580", "torch_version": "2.11"}
@@ -92,6 +93,15 @@ def test_the_published_file_says_whose_figures_it_holds_and_is_read_whole():
     found = efficiency_page.published_rows(path)
     assert len(found) == sum(not line.startswith("#") for line in lines) - 1
     assert all(row.kernel_s > 0 and (row.baseline_s is None) == (row.baseline == "") for row in found.values())
+
+
+def test_what_others_published_has_todays_names(tmp_path):
+    (old,) = (old for old, known in renames.load().ops.items() if known.name == "SiLUFwdOp")
+    path = tmp_path / "rows.tsv"
+    path.write_text(
+        f"# from elsewhere\nop\tlabel\tdtype\tkernel_ns\tbaseline\tbaseline_ns\n{old}\tmine\tfloat16\t1000\t\t\n"
+    )
+    assert efficiency_page.published_rows(path) == {("SiLUFwdOp", "mine", "float16"): Published(1e-6, "", None)}
 
 
 def test_the_page_that_the_build_makes_compares_rows():

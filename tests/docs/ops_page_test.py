@@ -33,7 +33,7 @@ def test_every_op_has_a_line_with_its_implementations():
     page = ops_page.page(ENTRIES, dict.fromkeys(ENTRIES, ("torch", "triton")), REPORT)
     for op in ENTRIES:
         assert "torch, triton" in _line(page, op)
-    assert ENTRIES["GemmFwdOp"].status in _line(ops_page.page(ENTRIES, {}, REPORT), "GemmFwdOp")
+    assert ENTRIES["GEMMFwdOp"].status in _line(ops_page.page(ENTRIES, {}, REPORT), "GEMMFwdOp")
 
 
 def test_a_line_shows_signature_and_price_as_the_manifest_writes_them():

@@ -30,13 +30,13 @@ def run(tmp_path):
 
 
 def test_a_cpu_run_proves_the_path_and_prices_nothing(run, tmp_path):
-    flags = ("--device=cpu", "--rows=all", "--op=SumFwdOp", "--label=long-seq-reduce", "--out=cpu.binpb")
+    flags = ("--device=cpu", "--rows=all", "--op=SumFwdOp", "--label=long-seq", "--out=cpu.binpb")
     bench = run("perf.bench", *flags)
     assert bench.returncode == 0, bench.stderr
     report = run("perf.roofline", "--run=cpu.binpb", "--format=json")
     assert report.returncode == 0, report.stderr
     (row,) = json.loads(report.stdout)["rows"]
-    assert row["case_id"] == "long-seq-reduce-bfloat16"
+    assert row["case_id"] == "long-seq-bfloat16"
     assert (row["verdict"], row["blank_reason"], row["efficiency"]) == ("blank", "no_cupti", None)
     assert row["flops"] == 64 * 32768 and row["bytes"] == 2 * (64 * 32768 + 64)
     assert row["actual_time_s"] > 0
@@ -74,12 +74,12 @@ def _report_at_prices_of(run, tmp_path: pathlib.Path, flags: tuple[str, ...]) ->
 @pytest.mark.parametrize(
     ("file", "op", "old", "new"),
     [
-        ("gemm", "GemmFwdOp", '"2 * M * N * K"', '"13 * M * N * K // 5"'),
+        ("gemm", "GEMMFwdOp", '"2 * M * N * K"', '"13 * M * N * K // 5"'),
         (
             "elementwise_gated",
-            "SiluAndMulFwdOp",
-            'flops: "6 * prod(B) * N"',
-            'flops: "6 * prod(B) * N"\n    bytes: "13 * (bytes(x) + bytes(output)) // 10"',
+            "SiLUAndMulFwdOp",
+            'flops: "6 * prod(M) * N"',
+            'flops: "6 * prod(M) * N"\n    bytes: "13 * (bytes(input) + bytes(output)) // 10"',
         ),
     ],
     ids=["flops times 1.3", "bytes times 1.3"],
@@ -103,4 +103,4 @@ def test_a_defect_of_a_manifest_stops_the_bench_with_file_and_line(run, tmp_path
     assert bench.returncode == 2
     lines = (tmp_path / "spec" / "gemm.yaml").read_text().splitlines()
     line = next(number for number, text in enumerate(lines, 1) if "N * Q" in text)
-    assert f"gemm.yaml:{line}: GemmFwdOp: roofline.flops: unknown name 'Q'" in bench.stderr
+    assert f"gemm.yaml:{line}: GEMMFwdOp: roofline.flops: unknown name 'Q'" in bench.stderr

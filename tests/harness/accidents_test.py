@@ -229,7 +229,9 @@ def test_a_damaged_byte_in_a_run_costs_its_row_which_resume_measures_again(tmp_p
     assert len(left) == 3 and all(record in before for record in left)
     status, _, err = bench(*flags, "--resume")
     assert status == 0 and "4 records: 4 ok" in err
-    assert f"bench: {path}: at byte " in err and f"bench: {path} has lost 1 record; the rows are measured again" in err
+    assert (
+        f"bench: {path}: at byte " in err and f"bench: {path} has lost 1 record; these rows are measured again" in err
+    )
     reader = runfile.read_run(path)
     assert len(list(reader.records())) == 4 and reader.footer is not None
     assert ["damaged" in problem.message for problem in reader.problems] == [True]

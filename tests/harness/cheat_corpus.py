@@ -87,16 +87,7 @@ CHEATS = {
     },
 }
 # Whose implementations they are, where not of the toy op.
-OPS = {
-    "statistics_cheats": (
-        "RMSNormFwdOp",
-        "BatchNormFwdOp",
-        "SumFwdOp",
-        "GroupedQueryAttentionFwdOp",
-        "GemmFwdOp",
-        "ExpFwdOp",
-    )
-}
+OPS = {"statistics_cheats": ("RMSNormFwdOp", "BatchNormFwdOp", "SumFwdOp", "GQADenseFwdOp", "GEMMFwdOp", "ExpFwdOp")}
 
 
 def judge(plugin: str, records: Iterable[benchmark_pb2.BenchmarkRecord]) -> list[str]:

@@ -140,7 +140,7 @@ def _without_some_small_ones(output):
 SMALL_OPS = [
     ("ExpFwdOp", {"input": (64, 1024)}),
     ("SigmoidFwdOp", {"input": (64, 1024)}),
-    ("GeluFwdOp", {"input": (64, 1024)}),
+    ("GELUFwdOp", {"input": (64, 1024)}),
     ("AddFwdOp", {"input": (64, 1024), "other": (64, 1024)}),
     ("RMSNormFwdOp", {"x": (16, 4096)}),
 ]
@@ -208,7 +208,7 @@ def test_float32_is_rounded_to_what_tensor_cores_read():
 
 def test_the_tolerance_follows_from_the_arithmetic_of_an_op():
     found = {}
-    for name in ("ExpFwdOp", "SiluAndMulFwdOp", "DropoutFwdOp", "SumFwdOp", "RMSNormFwdOp", "GemmFwdOp"):
+    for name in ("ExpFwdOp", "SiLUAndMulFwdOp", "DropoutFwdOp", "SumFwdOp", "RMSNormFwdOp", "GEMMFwdOp"):
         op_class = catalogue.load()[name]
         op = workloads.construct(op_class, op_class.CASES[0])
         found[name] = bench_expected._arithmetic(

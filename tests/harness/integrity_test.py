@@ -172,12 +172,12 @@ def test_what_pytorch_replaces_itself_is_no_change():
 import torch
 from tileops.ops import catalogue
 from tileops.perf.harness import fingerprint as bench_integrity, worker as bench_worker
-from tileops.ops.families import normalization
+from tileops.ops.families import norm
 guard = bench_integrity.Guard(catalogue.load().values())
-before = len(vars(normalization))
-torch.compile(normalization._rms_norm, backend="eager")(torch.ones(3, 4), torch.ones(4), (4,), 1e-6)
+before = len(vars(norm))
+torch.compile(norm._rms_norm, backend="eager")(torch.ones(3, 4), torch.ones(4), (4,), 1e-6)
 import torch._inductor.compile_fx
-assert len(vars(normalization)) > before
+assert len(vars(norm)) > before
 assert torch.manual_seed.__code__.co_name != "manual_seed"
 print(guard.changed())
 """

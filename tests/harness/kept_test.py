@@ -127,8 +127,8 @@ def test_a_checksum_in_several_steps_is_that_of_all(monkeypatch):
 
 def test_whoever_replaces_the_kept_result_is_named(monkeypatch):
     """Which takes code that looks for the bench's own objects."""
-    op_class = catalogue.load()["ReluFwdOp"]
-    own = type("ReluFwdOp", (op_class,), {})
+    op_class = catalogue.load()["ReLUFwdOp"]
+    own = type("ReLUFwdOp", (op_class,), {})
     case = min(own.CASES, key=lambda one: one.input_bytes)
     row = timing.Row(own, case, torch.device("cpu"))
 
@@ -148,8 +148,8 @@ def test_whoever_replaces_the_kept_result_is_named(monkeypatch):
 
 
 def test_what_replaces_it_when_all_is_over_is_found_out_before_another_runs():
-    op_class = catalogue.load()["ReluFwdOp"]
-    own = type("ReluFwdOp", (op_class,), {})
+    op_class = catalogue.load()["ReLUFwdOp"]
+    own = type("ReLUFwdOp", (op_class,), {})
     case = min(own.CASES, key=lambda one: one.input_bytes)
     row = timing.Row(own, case, torch.device("cpu"))
     calls = []

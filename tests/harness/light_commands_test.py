@@ -66,7 +66,7 @@ def test_help_and_wrong_flags_import_no_torch(command):
 @pytest.mark.parametrize(
     ("command", "flags", "said"),
     [
-        ("perf.bench", ["--op=Gemm"], "--op=Gemm fits no op; the nearest are GemmFwdOp, "),
+        ("perf.bench", ["--op=GEMM"], "--op=GEMM fits no op; the nearest are GEMMFwdOp, "),
         ("perf.bench", ["--family=gem"], "--family=gem fits no family; there are: attention, "),
         (
             "perf.bench",
@@ -90,16 +90,16 @@ def test_help_and_wrong_flags_import_no_torch(command):
         ("perf.calibrate", ["--out=nowhere/x.textproto"], "x.textproto: No such file or directory"),
         ("perf.clock_study", [], "--study is required"),
         ("perf.clock_study", ["--study=flush", "--device=cpu"], "--device=cpu: the experiments need a GPU"),
-        ("perf.roofline", ["--op=Gem"], "of --op the nearest are GemmFwdOp, "),
+        ("perf.roofline", ["--op=Gem"], "of --op the nearest are GEMMFwdOp, "),
         ("perf.roofline", ["--profile=H20O"], "no profile of that name: 'H20O' (the nearest are "),
         ("perf.roofline", ["--format=csv", "--out=x.json"], "--format=csv contradicts --out=x.json"),
-        ("audit.bytes", ["--op=Gemm"], "--op=Gemm fits no op; the nearest are GemmFwdOp, "),
-        ("audit.bytes", ["--op=Gemm*", "--case=nowhere"], "--case=nowhere fits no case; "),
+        ("audit.bytes", ["--op=GEMM"], "--op=GEMM fits no op; the nearest are GEMMFwdOp, "),
+        ("audit.bytes", ["--op=GEMM*", "--case=nowhere"], "--case=nowhere fits no case; "),
         ("audit.bytes", ["--device=cpu"], "--device=cpu: "),
-        ("ops.conformance.conformance", ["--op=Gemm"], "--op=Gemm fits no op; the nearest are GemmFwdOp, "),
-        ("codegen.explain", ["--op=Gemm"], "no op 'Gemm'; the nearest are GemmFwdOp, "),
+        ("ops.conformance.conformance", ["--op=GEMM"], "--op=GEMM fits no op; the nearest are GEMMFwdOp, "),
+        ("codegen.explain", ["--op=GEMM"], "no op 'GEMM'; the nearest are GEMMFwdOp, "),
         ("codegen.emit", ["--family=gem", "--out=x.py"], "no family 'gem'; there are: attention, "),
-        ("codegen.validate", ["--op=Gemm"], "--op=Gemm fits no op; the nearest are GemmFwdOp, "),
+        ("codegen.validate", ["--op=GEMM"], "--op=GEMM fits no op; the nearest are GEMMFwdOp, "),
     ],
 )
 def test_usage_errors_import_no_torch_and_take_one_line(command, flags, said):
@@ -139,7 +139,7 @@ def test_help_begins_with_what_the_command_does_and_names_no_path():
 
 
 def test_an_unknown_op_of_the_catalogue_is_named_with_its_nearest():
-    with pytest.raises(KeyError, match="^no op 'GemFwdOp'; the nearest are GemmFwdOp, .* lists all ") as found:
+    with pytest.raises(KeyError, match="^no op 'GemFwdOp'; the nearest are GEMMFwdOp, .* lists all ") as found:
         catalogue.load()["GemFwdOp"]
     assert isinstance(found.value, ops_errors.UnknownOpError)
 
@@ -166,15 +166,15 @@ def test_the_list_is_what_the_ops_themselves_say():
 def test_the_index_has_the_prices_that_parts_are_made_by():
     for name, op in row_index.load().items():
         assert all(case.bytes > 0 for case in op.CASES), name
-    silu = row_index.load()["SiluAndMulFwdOp"].CASES[0]
+    silu = row_index.load()["SiLUAndMulFwdOp"].CASES[0]
     assert silu.flops % 6 == 0 and silu.input_bytes + silu.input_bytes // 2 == silu.bytes  # 2N in, N out
 
 
 def test_names_are_all_told_where_they_are_few_and_the_nearest_where_they_are_many():
     assert nearest.instead("x", [], "CMD") == "there are: none"
     assert nearest.instead("x", ["b", "a"], "CMD") == "there are: a, b"
-    many = [f"{word}FwdOp" for word in "Abs Add Gemm GroupedGemm Mul Relu Silu Sub Tanh".split()]
-    assert nearest.instead("gemm*", many, "CMD") == "the nearest are GemmFwdOp, GroupedGemmFwdOp; CMD lists all 9"
+    many = [f"{word}FwdOp" for word in "Abs Add GEMM GroupedGEMM Mul ReLU SiLU Sub Tanh".split()]
+    assert nearest.instead("gemm*", many, "CMD") == "the nearest are GEMMFwdOp, GroupedGEMMFwdOp; CMD lists all 9"
     assert nearest.instead("xyzzy", many, "CMD") == "CMD lists all 9"  # nothing is near
-    assert nearest.instead("Sliu", many, "CMD").startswith("the nearest are SiluFwdOp; ")
+    assert nearest.instead("Sliu", many, "CMD").startswith("the nearest are SiLUFwdOp; ")
     assert nearest.rows(spec_dir=["my ops"], plugin=["a.py"]) == f"{nearest.ROWS} '--spec_dir=my ops' --plugin=a.py"

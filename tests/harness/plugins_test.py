@@ -2,9 +2,11 @@
 
 import os
 import pathlib
+import types
 
 import pytest
 
+from tileops.perf.harness import plan
 from tileops.perf.runs import reader
 from tileops.tests.harness import runs
 
@@ -59,7 +61,7 @@ def test_a_plugin_may_not_take_the_name_of_an_implementation_that_the_op_has(tmp
 def test_a_plugin_may_not_bring_a_class_whose_reference_is_another(tmp_path, project):
     _write(
         tmp_path / "fake.py",
-        "from tileops.ops.generated import normalization as generated\n"
+        "from tileops.ops.generated import norm as generated\n"
         "from tileops.ops.implementations import implementation\n"
         "class RMSNormFwdOp(generated.RMSNormFwdOp):\n"
         "    @implementation('mine')\n"
@@ -75,7 +77,7 @@ def test_a_plugin_may_not_bring_a_class_whose_reference_is_another(tmp_path, pro
 def test_a_plugin_may_not_bring_a_class_with_a_price_of_its_own(tmp_path, project):
     _write(
         tmp_path / "dear.py",
-        "from tileops.ops.families import normalization as own\n"
+        "from tileops.ops.families import norm as own\n"
         "class RMSNormFwdOp(own.RMSNormFwdOp, generated=True):\n"
         "    def eval_roofline(self):\n"
         "        return 10**12, 10**12\n",
@@ -252,8 +254,66 @@ def test_prices_and_other_ops_are_of_no_implementation(tmp_path, bench):
 
 def test_a_plugin_for_ops_without_a_selected_row_is_named(tmp_path, project):
     mine = _write(tmp_path / "mine.py", REGISTER + "op_class.register('mine', lambda op, call, x, w: x)\n")
-    flags = ("--device=cpu", "--op=ReluFwdOp", "--label=elementwise-4K", "--implementation=all", f"--plugin={mine}")
-    for more in (["--list"], ["--out=run.binpb"]):
+    flags = ("--device=cpu", "--op=ReLUFwdOp", "--label=elementwise-4K", "--implementation=all", f"--plugin={mine}")
+    for more, expected in ((["--list"], 0), (["--out=run.binpb"], 1)):
         status, _, err = project(*flags, *more)
-        assert status == 0, err
+        assert status == expected, err
         assert f"--plugin={mine}: the ops that it implements have no selected row (RMSNormFwdOp)" in err
+
+
+def test_rows_in_other_parts_of_a_run_are_selected_rows(tmp_path, project):
+    mine = _write(tmp_path / "mine.py", REGISTER + "op_class.register('mine', lambda op, call, x, w: x)\n")
+    flags = ("--list", "--op=R*FwdOp", "--label=elementwise-4K,llama-8b-decode", "--device=cpu", f"--plugin={mine}")
+    listed = [project(*flags, f"--shard={part}/2") for part in (1, 2)]
+    assert sorted("RMSNormFwdOp" in out for _, out, _ in listed) == [False, True]
+    assert [err for _, _, err in listed if "have no selected row" in err] == []
+
+
+def test_a_plugin_that_the_names_leave_out_is_named(tmp_path, project):
+    mine = _write(tmp_path / "mine.py", REGISTER + "op_class.register('mine', lambda op, call, x, w: x)\n")
+    flags = (*CPU, f"--plugin={mine}", "--implementation=torch")
+    for more in ([], ["--list"]):
+        status, _, err = project(*flags, *more)
+        assert status == 0 and f"--implementation leaves out all that --plugin={mine} registers\n" in err
+
+
+def _loop(call):
+    return False
+
+
+_loop.__wrapped__ = _loop
+
+
+def _number(call):
+    return False
+
+
+_number.__doc__ = 5
+
+
+class _When:
+    __name__ = None
+
+    def __call__(self, call):
+        return False
+
+
+_MADE: dict = {}
+exec(compile("made = lambda call: False", "/nonexistent/x.py", "exec"), globals() | {"__builtins__": {}}, _MADE)
+
+
+@pytest.mark.parametrize(
+    ("when", "said"),
+    [
+        (_loop, "its when, _loop (plugins_test.py:{line}), is false: def _loop(call): return False"),
+        (_number, "its when, _number (plugins_test.py:{line}), is false: def _number(call): return False"),
+        (_When(), "its when, _When, is false"),
+        (_MADE["made"], "its when (x.py:1), is false"),  # inspect would quote line 1 of this module
+    ],
+    ids=["wraps itself", "a number as docstring", "no name", "made by exec"],
+)
+def test_any_when_is_described(when, said):
+    implementation = types.SimpleNamespace(when=when)
+    line = getattr(getattr(when, "__code__", None), "co_firstlineno", 0)
+    (found,) = plan.unserved({("SiLUFwdOp", "mine"): implementation}, (), {"SiLUFwdOp": 2}, {})
+    assert found.endswith(": " + said.format(line=line))

@@ -9,7 +9,7 @@ import pytest
 
 from tileops.tools.cli import progress as bench_progress
 
-STEP = "GroupedQueryAttentionFwdOp llama-70b-long-bfloat16-with-a-long-label-of-its-own torch_compile"
+STEP = "GQADenseFwdOp llama-70b-long-bfloat16-with-a-long-label-of-its-own torch_compile"
 
 
 class Terminal(io.StringIO):

@@ -46,7 +46,7 @@ def test_globs_select(classes):
 @pytest.mark.parametrize(
     ("selection", "what"),
     [
-        (Selection(ops=("Gemm*",)), "--op=Gemm. fits no op; there are: ScaleFwdOp, ScatterCountFwdOp"),
+        (Selection(ops=("GEMM*",)), "--op=GEMM. fits no op; there are: ScaleFwdOp, ScatterCountFwdOp"),
         (Selection(families=("attention",)), "--family=attention fits no family; there are: toy"),
         (Selection(labels=("small", "tiny")), "--label=tiny fits no label; there are: few, huge, middle, small$"),
         (Selection(ops=("Scatter*",), labels=("few", "tiny")), "--label=tiny fits no label; there are: few$"),
@@ -179,8 +179,8 @@ def test_a_cpu_is_judged_by_price_and_size_before_anything_runs(classes):
 
 def test_the_estimate_of_a_bfloat16_product_is_no_shorter_than_one_took():
     """148 s for a row of 1024^3 on two cores, which others used as well."""
-    gemm = catalogue.load()["GemmFwdOp"]
-    case = next(case for case in gemm.CASES if case.case_id == "square-1k-nn-bfloat16")
+    gemm = catalogue.load()["GEMMFwdOp"]
+    case = next(case for case in gemm.CASES if case.case_id == "square-1k-bfloat16")
     two = devices.Machine(cores=2, memory_bytes=8 << 30)
     assert devices.estimate_s(records.price_case(gemm, case), case, two) >= 148
 

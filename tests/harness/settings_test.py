@@ -1,6 +1,7 @@
 """No implementation is measured by settings, hooks or threads that another one left."""
 
 import gc
+import importlib
 import os
 import signal
 import sys
@@ -124,6 +125,23 @@ def test_a_tool_that_monitors_is_told_and_put_back():
     assert settings.restore(before) and sys.monitoring.get_tool(4) is None
 
 
+def test_python_in_place_of_an_operator_is_told_after_each_call():
+    before = settings.read()
+    importlib.import_module("torch._dynamo")  # which may register kernels of its own
+    settings.check(before)
+    library = torch.library.Library("aten", "IMPL")
+    library.impl("silu", torch.relu, "Meta")
+    settings.check(before)
+    library.impl("silu", torch.relu, "CPU")
+    with pytest.raises(
+        ClockError, match=r"operators was left at aten::silu on CPU \(settings_test.py:\d+\), and was none"
+    ):
+        settings.check_hooks(before)
+    assert not settings.restore(before)
+    library._destroy()
+    settings.check(before)
+
+
 def test_a_thread_that_computes_on_is_named_and_one_that_waits_is_not():
     before, over = settings.alive(), threading.Event()
 
@@ -198,6 +216,16 @@ def test_a_plugin_that_leaves_a_setting_when_it_is_imported_is_refused(tmp_path)
     _, err = process.communicate(timeout=120)
     assert process.returncode == 2
     assert "fast.py: on import, " in err and "the float32 matmul precision was left at high" in err
+
+
+def test_a_plugin_that_puts_code_in_place_of_an_operator_when_it_is_imported_is_refused(tmp_path):
+    (tmp_path / "silu.py").write_text(
+        "import torch\nLIBRARY = torch.library.Library('aten', 'IMPL')\nLIBRARY.impl('silu', torch.relu, 'CPU')\n"
+    )
+    process = runs.start(tmp_path, runs.TOY, "--list", "--plugin=silu.py")
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 2
+    assert "silu.py: on import, the Python code in place of PyTorch's operators was left at aten::silu on CPU" in err
 
 
 def test_a_plugin_whose_import_starts_a_thread_that_computes_is_refused(tmp_path):

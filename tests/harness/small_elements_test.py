@@ -17,7 +17,7 @@ from tileops.perf.harness.inputs import RowInputs
 
 # Ops whose results are sums of many products or terms: where those cancel, an honest result is off by as much as 1% of
 # the elements are large.
-SUMS = {"GemmFwdOp", "GroupedQueryAttentionFwdOp", "SumFwdOp"}
+SUMS = {"GEMMFwdOp", "GQADenseFwdOp", "SumFwdOp"}
 # bfloat16 has the widest tolerances; the nightly run tries every dtype.
 _IS_ALL = os.environ.get("TILEOPS_TEST_ALL") == "1"
 DTYPES = ("float64", "float32", "float16", "bfloat16", "int32") if _IS_ALL else ("bfloat16",)
@@ -86,7 +86,7 @@ def _own(name, dtype, compute):
     """The result of a computation on an op's own inputs, held against what is wanted of it."""
     op_class = catalogue.load()[name]
     case = next(case for case in op_class.CASES if set(case.dtypes.values()) == {dtype})
-    if name != "GemmFwdOp":
+    if name != "GEMMFwdOp":
         tensors = (dataclasses.replace(tensor, shape=_smaller(tensor.shape)) for tensor in case.tensors)
         case = dataclasses.replace(case, tensors=tuple(tensors))
     inputs = RowInputs(op_class, case, torch.device("cpu"))
@@ -118,9 +118,9 @@ def _rms_norm_step_by_step(x, weight):
 @pytest.mark.parametrize(
     ("name", "compute"),
     [
-        ("GemmFwdOp", _gemm_in_parts),
-        ("SiluAndMulFwdOp", _silu_and_mul_step_by_step),
-        ("LerpFwdOp", _lerp_step_by_step),
+        ("GEMMFwdOp", _gemm_in_parts),
+        ("SiLUAndMulFwdOp", _silu_and_mul_step_by_step),
+        ("LerpScalarFwdOp", _lerp_step_by_step),
         ("RMSNormFwdOp", _rms_norm_step_by_step),
     ],
 )
@@ -128,7 +128,7 @@ def test_intermediate_results_may_be_rounded(name, compute, dtype):
     _own(name, dtype, compute)
 
 
-@pytest.mark.parametrize("name", ["ExpFwdOp", "SinFwdOp", "TanhFwdOp", "SiluFwdOp", "LogFwdOp", "GeluFwdOp"])
+@pytest.mark.parametrize("name", ["ExpFwdOp", "SinFwdOp", "TanhFwdOp", "SiLUFwdOp", "LogFwdOp", "GELUFwdOp"])
 def test_float32_may_be_computed_with_approximate_instructions(name):
     """Off by up to 4 steps of its size, as exp, and by 2^-22 whatever its size, as sine and the logarithm."""
     output, wanted = _expected(name, "float32")
@@ -138,7 +138,7 @@ def test_float32_may_be_computed_with_approximate_instructions(name):
 
 def _float32_ops():
     for name, op_class in catalogue.load().items():
-        is_product = name in ("GemmFwdOp", "GroupedQueryAttentionFwdOp")
+        is_product = name in ("GEMMFwdOp", "GQADenseFwdOp")
         if not is_product and any(set(case.dtypes.values()) == {"float32"} for case in op_class.CASES):
             yield name
 
@@ -202,7 +202,7 @@ def test_where_moved_inputs_leave_the_domain_the_neighbours_count_alone():
 def test_without_memory_for_moved_inputs_the_neighbours_count_alone(monkeypatch):
     """Only they tell that parts of a product may be rounded."""
     monkeypatch.setattr(bench_noise, "moved", lambda *args, **kwargs: _no_memory())
-    _own("GemmFwdOp", "bfloat16", _gemm_in_parts)
+    _own("GEMMFwdOp", "bfloat16", _gemm_in_parts)
 
 
 def _no_memory():

@@ -113,7 +113,7 @@ def test_a_row_without_its_nullable_output_is_measured(tmp_path, bench):
 @pytest.mark.parametrize(
     ("code", "said"),
     [
-        ("'rows': 4.0", "roofline_data_terms() gave 4.0 for 'rows', and a term is a name and an int"),
+        ("'rows': 4.0", "roofline_data_terms() gave 4.0 for 'rows'; return names with ints"),
         ("'rows': 2**63", "roofline_data_terms() gave 9223372036854775808 for 'rows'"),
     ],
 )

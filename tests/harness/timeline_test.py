@@ -161,7 +161,7 @@ def test_gaps_are_the_host_s_until_it_has_launched_what_comes_next(call):
 def test_work_without_a_record_is_an_error_that_names_both_times(call, is_gated, numbers):
     with pytest.raises(ClockError, match="worked longer than the profiler reports: in 7 of 7 calls") as raised:
         checked(call, is_gated)
-    assert "dynamic parallelism) are honest" in str(raised.value)
+    assert "dynamic parallelism) are honest, and so are conditional nodes of a graph" in str(raised.value)
     for number in numbers or ():
         assert number in str(raised.value)
 
@@ -195,6 +195,69 @@ def test_a_host_that_waits_for_an_idle_device_explains_nothing(waited, is_error)
             timeline.check(found, "calls")
     else:
         timeline.check(found, "calls")
+
+
+def with_queries(call, name, at):
+    """Spans of seven gated calls that ask, so many us after the gate, whether the device is done."""
+    trace = session([call] * 7, is_gated=True)
+    opened = [found[0].end_ns for name, found in attribute(trace).items() if name.startswith("gate")]
+    numbers = itertools.count(900)
+    queries = [launched(next(numbers), int(start + one * 1e3), 700, name) for start in opened for one in at]
+    return spans(dataclasses.replace(trace, launches=(*trace.launches, *queries)), 7)
+
+
+@pytest.mark.parametrize("name", ["cudaEventQuery", "cudaStreamQuery", "cuEventQuery", "hipStreamQuery"])
+def test_a_host_that_polls_an_idle_device_explains_nothing(name):
+    """The call asks again and again, as `while not event.query(): pass` does, and then launches what comes next."""
+    hidden = with_queries([work(1.2, 8.9), work(90.0, 0.7, late=2.0)], name, range(-300, 90, 2))
+    with pytest.raises(ClockError, match="in 7 of 7 calls"):
+        timeline.check(hidden, "calls")
+    soon = with_queries([work(1.2, 60.0), work(20.0, 0.7, late=2.0)], name, range(-300, 71, 2))
+    timeline.check(soon, "calls")
+
+
+def test_queries_with_a_launch_between_them_are_no_wait():
+    call = [work(1.2, 8.9), work(40.0, 1.0, late=2.0), work(40.0, 0.7, late=2.0)]
+    assert all(one.unexplained_ns == 0 for one in with_queries(call, "cudaEventQuery", (12, 60)))
+    assert all(one.unexplained_ns > 5_000 for one in with_queries(call, "cudaEventQuery", (12, 38)))
+
+
+def test_work_that_goes_on_after_the_mark_is_an_error():
+    """A side stream that the current stream does not wait for: what is on it is neither timed nor ready."""
+    call = [work(1.2, 5.0), work(-4.0, 9.0, stream=13), work(-6.9, 0.7)]
+    for is_gated in (True, False):
+        with pytest.raises(ClockError, match=r"goes on when its stream is done: in 7 of 7 calls, by 6.9 us or less"):
+            checked(call, is_gated)
+    checked([*call[:2], work(1.2, 0.7)], is_gated=True)
+
+
+def test_a_kernel_beside_the_mark_is_an_error():
+    trace = session([ADDITION] * 3, is_gated=False)
+    mark = attribute(trace)["close1"][0]
+    beside = dataclasses.replace(mark, start_ns=mark.start_ns - 9_000, end_ns=mark.start_ns - 1_000, name="theirs")
+    with pytest.raises(ClockError, match="call 1: work that is not the bench's ran after the call: k, theirs"):
+        spans(dataclasses.replace(trace, activities=(*trace.activities, beside)), 3)
+
+
+def joined(streams, gap, waits):
+    """Calls that fork into streams and join them: the main stream starts `gap` us after the last of them is done."""
+    call = [work(1.3, 2.0), *[work(-1.0, 2.0, stream=20 + at) for at in range(streams)], work(gap, 3.0), work(1.2, 0.7)]
+    trace = session([call] * 7, is_gated=True)
+    main = [one for one in trace.activities if one.stream == 7 and one.end_ns - one.start_ns == 3_000]
+    entered = {one.correlation: one.start_ns for one in trace.launches}
+    more = [
+        launched(10_000 + 100 * at + number, entered[one.correlation] - waits + number, 1, "cudaStreamWaitEvent")
+        for at, one in enumerate(main)
+        for number in range(waits)
+    ]
+    return spans(dataclasses.replace(trace, launches=(*trace.launches, *more)), 7)
+
+
+def test_a_join_takes_a_while_for_each_stream_that_it_waits_for():
+    timeline.check(joined(streams=16, gap=17.2, waits=16), "calls")
+    for streams, waits in ((16, 0), (1, 16)):  # it waits for none; for the same stream over and over
+        with pytest.raises(ClockError, match="longer"):
+            timeline.check(joined(streams, 17.2, waits), "calls")
 
 
 def test_a_copy_to_the_host_that_starts_long_after_its_launch_had_to_wait():
@@ -271,6 +334,15 @@ def test_records_that_are_handed_over_call_by_call_are_an_error():
         spans(dataclasses.replace(trace, flushes_ns=tuple(inside)), 10)
     spans(dataclasses.replace(trace, flushes_ns=tuple(inside[:2])), 10)  # a buffer was full
     spans(dataclasses.replace(trace, flushes_ns=tuple(one.end_ns + 1 for one in trace.ranges)), 10)
+
+
+def test_a_graph_of_many_kernels_fills_the_profiler_s_buffers():
+    graph = [work(1.4, 1.0), *[work(0.1, 1.0, is_same_launch=True) for _ in range(1_000)], work(1.2, 0.7)]
+    trace = session([graph] * 20, is_gated=False)
+    inside = tuple(one.start_ns + 1 for one in trace.ranges if one.name.startswith("call"))
+    spans(dataclasses.replace(trace, flushes_ns=inside[:10]), 20)
+    with pytest.raises(ClockError, match="handed over its records"):
+        spans(dataclasses.replace(trace, flushes_ns=inside), 20)
 
 
 def test_what_runs_after_the_mark_is_not_between_the_marks():

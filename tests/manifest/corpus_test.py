@@ -219,7 +219,7 @@ FAULTS = [
     Fault("mixture", "{name: permute, kernel: acme_permute}", "{name: permute}", "M070"),
     Fault("mixture", "{name: combine, kernel: acme_combine}", "{name: permute, kernel: acme_combine}", "M014"),
     Fault("mixture", "kind: composite", "kind: fused", "M012"),
-    Fault("mixture", "op: GroupedGemmFwdOp, optional: true", "op: GroupedGemmFwdOp, optional: perhaps", "M012"),
+    Fault("mixture", "op: GroupedGEMMFwdOp, optional: true", "op: GroupedGEMMFwdOp, optional: perhaps", "M012"),
     # roofline
     Fault("mixture", 'func: "acme.formulas.mixture"', 'func: "acme/formulas"', "R020"),
     Fault("mixture", 'func: "acme.formulas.mixture"', 'function: "acme.formulas.mixture"', "R001"),

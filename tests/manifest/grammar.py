@@ -50,7 +50,7 @@ class Grower:
             "roofline": self._roofline(),
         }
         if draw.random() < 0.1:
-            stage = {"name": "first", self._one("op", "kernel"): self._one("GemmFwdOp", "ScaleFwdOp", "relu")}
+            stage = {"name": "first", self._one("op", "kernel"): self._one("GEMMFwdOp", "ScaleFwdOp", "relu")}
             entry["composition"] = {
                 "kind": "composite",
                 "stages": [stage, {"name": self._one("second", "first"), "kernel": "k"}],

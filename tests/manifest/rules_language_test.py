@@ -153,11 +153,36 @@ def test_an_input_that_may_be_absent_solves_nothing():
 # ---- rows
 
 
-def test_a_case_id_is_the_label_then_dtypes_in_the_order_of_forall_then_written_dtype_parameters():
+def _case_ids(**changed):
+    return [case.case_id for case in check(_entry(**changed))[0].cases]
+
+
+def test_a_case_id_is_the_label_then_dtypes_in_the_order_of_forall_then_dtype_parameters():
     row = {**ROW, "out_dtype": "float32", "dtype_cases": [{"U": "int16", "T": "float16"}]}
-    assert [case.case_id for case in check(_entry(workloads=[row]))[0].cases] == ["a-float16-int16-float32"]
-    default = check(_entry())[0].cases[0]
-    assert default.case_id == "a-float16-int8"  # a parameter that the row does not write is no part of it
+    assert _case_ids(workloads=[row]) == ["a-float16-int16-float32"]
+    assert _case_ids() == ["a-float16-int8"]  # a parameter that is None is no part of it
+
+
+def test_the_default_of_a_dtype_parameter_is_part_of_a_case_id():
+    signature = copy.deepcopy(_entry()["signature"])
+    signature["params"]["out_dtype"] = {"type": "float16 | float32", "default": "float16"}
+    assert _case_ids(signature=signature) == ["a-float16-int8-float16"]
+    assert _case_ids(signature=signature, workloads=[{**ROW, "out_dtype": "float32"}]) == ["a-float16-int8-float32"]
+
+
+def test_a_dtype_index_takes_the_dtype_of_another_which_the_case_id_names_once():
+    signature = copy.deepcopy(_entry()["signature"])
+    signature["forall"]["U"] = "DType[float16 | float32]"
+    rows = [{**ROW, "dtype_cases": [{"T": "float16", "U": "T"}, {"T": "float16", "U": "float16"}]}]
+    assert _case_ids(signature=signature, workloads=rows) == ["a-float16", "a-float16-float16"]
+    cases = check(_entry(signature=signature, workloads=rows))[0].cases
+    assert [tensor.dtype for case in cases for tensor in case.inputs] == ["float16"] * 6
+
+
+@pytest.mark.parametrize("taken", ["U", "V", "M", "half"])
+def test_a_dtype_index_takes_the_dtype_of_no_other_name(taken):
+    assert codes(_entry(workloads=[{**ROW, "dtype_cases": [{"T": "float16", "U": taken}]}])) == ["M060"]
+    assert codes(_entry(workloads=[{**ROW, "dtype_cases": [{"T": "U", "U": "T"}]}])) == ["M060"] * 2
 
 
 @pytest.mark.parametrize("label", ["a", "A.b_c-9", "x" * 80])

@@ -103,7 +103,7 @@ FAULTS = [
     ("workloads", []),
     ("workloads.0.label", "two words"),
     ("workloads.0.label", 7),
-    ("workloads.0.dtype_cases.0.T", "half"),
+    ("workloads.0.dtype_cases.0.T", "float 16"),
     ("workloads.0.some", "scale"),
     ("signature.outputs", {}),
     ("signature.forall.N", "Int"),

@@ -10,7 +10,7 @@ import torch
 from tileops.ops.kernels.attention import forward
 from tileops.ops.kernels.gemm import skinny
 from tileops.ops.kernels.moe import permute
-from tileops.ops.kernels.normalization import batch_norm, batch_norm_training, rms_norm
+from tileops.ops.kernels.norm import batch_norm, batch_norm_training, rms_norm
 from tileops.ops.kernels.reduction import sums
 from tileops.tests.ops.compiling import assert_wide, compiled, empty  # noqa: F401  # a fixture is found by its name
 
@@ -32,6 +32,8 @@ def test_normalizations(compiled):
     # 14 * 14 is a multiple of 4 and no more: 8 bytes a thread.
     batch_norm_training.batch_norm_training(empty(256, 1024, 14, 14), *_parameters(1024), 0.1, 1e-5)
     assert re.search(r"ld\.global\S*\.v2\.b32", compiled["_streamed"][-1])
+    for shape in ((32, 64), (4, 128, 1024, 1024), (100000, 64)):  # no running statistics, no weight and no bias
+        batch_norm_training.batch_norm_training(empty(*shape), *[None] * 4, 0.1, 1e-5)
     assert {"_column_statistics", "_merge_column_statistics"} <= set(compiled)
 
 
@@ -55,7 +57,7 @@ def test_skinny_products_use_the_tensor_cores_and_prefetch(compiled):
 def test_attention_uses_the_tensor_cores_and_prefetches(compiled):
     for width, is_causal in ((64, False), (128, True)):
         key = empty(2, 2048, 8, width)
-        forward.attention(empty(2, 2048, 32, width), key, key, is_causal)
+        forward.attention(empty(2, 2048, 32, width), key, key, is_causal, width**-0.5)
     for ptx in compiled["_attention"]:
         assert "wgmma.mma_async" in ptx and "cp.async.cg.shared.global" in ptx
 

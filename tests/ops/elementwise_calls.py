@@ -63,10 +63,10 @@ def dtypes(op: str) -> list[dict[str, torch.dtype]]:
 
 # Shapes of the operands that do not broadcast freely, against the shape of the first.
 OWN_SHAPES: dict[tuple[str, str], Callable[[tuple[int, ...]], tuple[int, ...]]] = {
-    ("MaskedFillFwdOp", "value"): lambda shape: (),
-    ("PreluFwdOp", "weight"): lambda shape: (shape[1] if len(shape) > 1 else 1,),
-    ("ClampFwdOp", "min"): lambda shape: shape,
-    ("ClampFwdOp", "max"): lambda shape: shape,
+    ("MaskedFillTensorFwdOp", "value"): lambda shape: (),
+    ("PReLUFwdOp", "weight"): lambda shape: (shape[1] if len(shape) > 1 else 1,),
+    ("ClampTensorFwdOp", "min"): lambda shape: shape,
+    ("ClampTensorFwdOp", "max"): lambda shape: shape,
 }
 
 

@@ -29,11 +29,11 @@ _EXACT = (
     "IsinfFwdOp",
     "IsfiniteFwdOp",
     "NanToNumFwdOp",
-    "ReluFwdOp",
+    "ReLUFwdOp",
     "HardtanhFwdOp",
 )
 # Good to so much absolutely: they add what cancels, reduce an angle, or divide by an exponential that overflows.
-_ABSOLUTE = {"GeluFwdOp": 1e-6, "SinFwdOp": 1e-6, "CosFwdOp": 1e-6, "SiluFwdOp": 1e-36}
+_ABSOLUTE = {"GELUFwdOp": 1e-6, "SinFwdOp": 1e-6, "CosFwdOp": 1e-6, "SiLUFwdOp": 1e-36}
 _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 

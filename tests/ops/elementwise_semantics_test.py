@@ -136,11 +136,11 @@ def test_the_reference_says_that_an_integer_is_divided_by_zero(op, params):
 
 
 _NUMBERS = [
-    ("LeakyReluFwdOp", "negative_slope"),
-    ("EluFwdOp", "alpha"),
+    ("LeakyReLUFwdOp", "negative_slope"),
+    ("ELUFwdOp", "alpha"),
     ("SoftplusFwdOp", "beta"),
     ("SoftplusFwdOp", "threshold"),
-    ("LerpFwdOp", "weight"),
+    ("LerpScalarFwdOp", "weight"),
 ]
 
 
@@ -192,12 +192,12 @@ def test_a_slope_is_one_a_channel_or_one_alone_with_an_axis_or_without(weight, s
     x = torch.randn(shape)
     if weight.numel() == 3 and len(shape) < 2:
         with pytest.raises(OpCallError, match="the rule .* does not hold"):
-            CLASSES["PreluFwdOp"]().check(x, weight)
+            CLASSES["PReLUFwdOp"]().check(x, weight)
         return
     for target in TARGETS:
-        assert torch.equal(CLASSES["PreluFwdOp"](target=target)(x, weight), F.prelu(x, weight))
+        assert torch.equal(CLASSES["PReLUFwdOp"](target=target)(x, weight), F.prelu(x, weight))
     with pytest.raises(OpCallError, match=r"the rule .len\(W\) <= 1. does not hold"):
-        CLASSES["PreluFwdOp"]().check(x, weight.view(1, -1))
+        CLASSES["PReLUFwdOp"]().check(x, weight.view(1, -1))
 
 
 # ---- layout
@@ -212,7 +212,7 @@ _LAYOUTS = {
 
 
 @pytest.mark.parametrize("layout", _LAYOUTS)
-@pytest.mark.parametrize("op", [*TABLE, "SiluAndMulFwdOp", "GeluAndMulFwdOp", "GeluTanhAndMulFwdOp", "DropoutFwdOp"])
+@pytest.mark.parametrize("op", [*TABLE, "SiLUAndMulFwdOp", "GELUAndMulFwdOp", "DropoutFwdOp"])
 def test_a_result_is_contiguous_whoever_computes_it_and_on_meta(op, layout):
     if "AndMul" in op and layout == "channels_last":
         pytest.skip("a gated op halves the last axis, here of 5")
@@ -236,8 +236,8 @@ def _laid_out(op, x, some):
             (1 + sum((size - 1) * step for size, step in zip(x.shape, x.stride(), strict=True)),), (1,)
         )
         one = values.to(chosen[name]).as_strided(x.shape, x.stride())
-        one = torch.tensor(0.5) if (op, name) == ("MaskedFillFwdOp", "value") else one
-        one = torch.rand(x.shape[1]) if (op, name) == ("PreluFwdOp", "weight") else one
+        one = torch.tensor(0.5) if (op, name) == ("MaskedFillTensorFwdOp", "value") else one
+        one = torch.rand(x.shape[1]) if (op, name) == ("PReLUFwdOp", "weight") else one
         given.append(one if name in some.present else None)
     return given
 
@@ -278,12 +278,12 @@ _I, _B, _H, _F, _D = torch.int32, torch.bool, torch.float16, torch.float32, torc
         ("WhereFwdOp", {}, (_B, _I, _I), "int32"),
         ("WhereFwdOp", {}, (_B, _H, _H), "fp32"),
         ("FloorFwdOp", {}, (_I,), "int32"),
-        ("MaskedFillFwdOp", {}, (_I, _B, _I), "int32"),
-        ("ClampFwdOp", {}, (torch.uint8,) * 3, "int32"),
+        ("MaskedFillTensorFwdOp", {}, (_I, _B, _I), "int32"),
+        ("ClampTensorFwdOp", {}, (torch.uint8,) * 3, "int32"),
     ],
 )
 def test_the_roof_is_the_core_that_computes_in_the_type_of_the_result_before_it_is_rounded(op, params, given, roof):
-    shapes = [() if (op, name) == ("MaskedFillFwdOp", "value") else (4,) for name in CLASSES[op].INPUT_NAMES]
+    shapes = [() if (op, name) == ("MaskedFillTensorFwdOp", "value") else (4,) for name in CLASSES[op].INPUT_NAMES]
     instance = CLASSES[op](**params)
     instance(*(torch.ones(shape, dtype=dtype) for shape, dtype in zip(shapes, given, strict=True)))
     assert instance.roof_key() == f"cuda_core.{roof}"
@@ -302,16 +302,16 @@ def test_an_operand_without_axes_makes_no_wider_roof():
 @pytest.mark.parametrize("p", [0.1, 0.3, 0.5])
 def test_what_dropout_keeps_is_scaled_before_it_is_rounded(dtype, p):
     x = torch.randn(3000).to(dtype)
-    kept = OPS["DropoutFwdOp"](p, 5, target="torch")(x)
+    kept = OPS["DropoutFwdOp"](p, seed=5, target="torch")(x)
     exact = (x.double() / (1 - p)).to(dtype).where(kept != 0, 0)
     torch.testing.assert_close(
         kept, exact, rtol=torch.finfo(dtype).eps * (0.01 if dtype != torch.float32 else 1), atol=0
     )
     if dtype != torch.bfloat16:  # which the interpreter rounds towards zero
-        assert torch.equal(OPS["DropoutFwdOp"](p, 5, target="triton")(x), kept)
+        assert torch.equal(OPS["DropoutFwdOp"](p, seed=5, target="triton")(x), kept)
 
 
 def test_dropout_of_float64_is_scaled_in_float64():
     x = torch.randn(3000, dtype=torch.float64)
-    kept = OPS["DropoutFwdOp"](0.1, 5)(x)
+    kept = OPS["DropoutFwdOp"](0.1, seed=5)(x)
     torch.testing.assert_close(kept, (x / 0.9).where(kept != 0, 0), rtol=1e-15, atol=0)

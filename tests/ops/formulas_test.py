@@ -32,13 +32,7 @@ def attention_call(batch, queries, keys, heads, kv_heads, width, is_causal):
     query = TensorRecord((batch, queries, heads, width), "bfloat16")
     key = TensorRecord((batch, keys, kv_heads, width), "bfloat16")
     return CheckedCall(
-        "GroupedQueryAttentionFwdOp",
-        {"is_causal": is_causal},
-        {},
-        {"q": query, "k": key, "v": key},
-        {"o": query},
-        "meta",
-        {},
+        "GQADenseFwdOp", {"is_causal": is_causal}, {}, {"q": query, "k": key, "v": key}, {"o": query}, "meta", {}
     )
 
 

@@ -23,20 +23,20 @@ OPS: dict[str, type[Op]] = catalogue.load()
 ONE_PER_FAMILY = (
     "SinFwdOp",
     "RemainderFwdOp",
-    "SiluAndMulFwdOp",
+    "SiLUAndMulFwdOp",
     "SinusoidalFwdOp",
     "DropoutFwdOp",
     "SumFwdOp",
     "RMSNormFwdOp",
     "BatchNormFwdOp",
-    "GemmFwdOp",
-    "GroupedQueryAttentionFwdOp",
+    "GEMMFwdOp",
+    "GQADenseFwdOp",
     "MoePermuteNopadFwdOp",
 )
 # Where the kernels of this process run; on the CPU the interpreter runs them.
 HERE = "cuda" if torch.cuda.is_available() else "cpu"
 WITHOUT_INPUTS = ("AlibiFwdOp", "SinusoidalFwdOp")
-PRODUCTS = ("GemmFwdOp", "GroupedQueryAttentionFwdOp")
+PRODUCTS = ("GEMMFwdOp", "GQADenseFwdOp")
 _NEED_AXES = (*PRODUCTS, *GATED, "RMSNormFwdOp", "BatchNormFwdOp", "MoePermuteNopadFwdOp")
 FLOATS = (torch.float16, torch.bfloat16, torch.float32)
 # Enough for inputs of which one alone lies otherwise: how operands meet is the same in every dtype.
@@ -219,7 +219,8 @@ def _sum(op: str) -> Iterator[Case]:
 
 def _positions(op: str) -> Iterator[Case]:
     for dtype in FLOATS:
-        params: dict[str, Any] = {"seq_len": 9, "num_heads" if op == "AlibiFwdOp" else "d_model": 6, "dtype": dtype}
+        params: dict[str, Any] = {"seq_len": 9, "num_heads" if op == "AlibiFwdOp" else "d_model": 6}
+        params["out_dtype"] = dtype
         kernel, exact = _kernel(op, params), OPS[op](**params, target="torch")
 
         def run(kernel: Callable[..., tuple[torch.Tensor, ...]] = kernel) -> tuple[torch.Tensor, ...]:
@@ -241,13 +242,21 @@ def _rms_norm(op: str) -> Iterator[Case]:
             yield Case(dtype, given, _kernel(op, {"normalized_shape": [18]}), exact)
 
 
+def _statistics(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Mean by channel, and the reciprocal root of the biased variance plus 1e-5."""
+    axes = (0, *range(2, x.dim()))
+    return x.mean(axes), (x.var(axes, unbiased=False) + 1e-5).rsqrt()
+
+
 def _batch_norm(op: str) -> Iterator[Case]:
     def run(*inputs: torch.Tensor, training: bool) -> tuple[torch.Tensor, ...]:
-        return OPS[op](training=training, target="triton")(*inputs), *inputs[1:3]
+        results = OPS[op](training=training, target="triton")(*inputs)
+        return *(one for one in results if one is not None), *inputs[1:3]
 
     def exact(*inputs: torch.Tensor, training: bool) -> tuple[torch.Tensor, ...]:
         x, mean, var, *affine = (one.to(torch.float64, copy=True) for one in inputs)
-        return F.batch_norm(x, mean, var, *affine, training, 0.1, 1e-5), mean, var
+        saved = _statistics(x) if training else ()
+        return F.batch_norm(x, mean, var, *affine, training, 0.1, 1e-5), *saved, mean, var
 
     for dtype in FLOATS:
         for shape in ((7, 6), (4, 6, 5)):
@@ -314,7 +323,7 @@ _BUILDERS: dict[str, Callable[[str], Iterator[Case]]] = {
     "SumFwdOp": _sum,
     "RMSNormFwdOp": _rms_norm,
     "BatchNormFwdOp": _batch_norm,
-    "GemmFwdOp": _gemm,
-    "GroupedQueryAttentionFwdOp": _attention,
+    "GEMMFwdOp": _gemm,
+    "GQADenseFwdOp": _attention,
     "MoePermuteNopadFwdOp": _moe,
 }

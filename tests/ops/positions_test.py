@@ -2,6 +2,7 @@
 generator.
 """
 
+import functools
 import math
 
 import numpy as np
@@ -10,15 +11,8 @@ import torch
 import torch.nn.functional as F
 
 from tileops.ops.families import position_ops
-from tileops.ops.families.elementwise import (
-    AlibiFwdOp,
-    GeluAndMulFwdOp,
-    GeluTanhAndMulFwdOp,
-    SiluAndMulFwdOp,
-    SinusoidalFwdOp,
-)
-from tileops.ops.families.regularization import DropoutFwdOp
-from tileops.ops.kernels.regularization import philox
+from tileops.ops.families.elementwise import AlibiFwdOp, DropoutFwdOp, GELUAndMulFwdOp, SiLUAndMulFwdOp, SinusoidalFwdOp
+from tileops.ops.kernels.elementwise import philox
 from tileops.tests.ops.comparing import DTYPES, assert_near
 
 TARGETS = ["torch", "triton"]
@@ -77,9 +71,9 @@ def test_sinusoidal_far_out_keeps_float32_accuracy():
 @pytest.mark.parametrize(
     "op, activation",
     [
-        (SiluAndMulFwdOp, F.silu),
-        (GeluAndMulFwdOp, F.gelu),
-        (GeluTanhAndMulFwdOp, lambda x: F.gelu(x, approximate="tanh")),
+        (SiLUAndMulFwdOp, F.silu),
+        (GELUAndMulFwdOp, F.gelu),
+        (functools.partial(GELUAndMulFwdOp, approximate="tanh"), functools.partial(F.gelu, approximate="tanh")),
     ],
 )
 def test_gated(op, activation, shape, dtype, target):
@@ -92,14 +86,14 @@ def test_gated_of_a_view():
     x = torch.randn(129, 6)[:, ::2].repeat(1, 2).T.contiguous().T
     assert not x.is_contiguous()
     gate, up = x.double().chunk(2, dim=-1)
-    assert_near(SiluAndMulFwdOp(target="triton")(x), F.silu(gate) * up)
+    assert_near(SiLUAndMulFwdOp(target="triton")(x), F.silu(gate) * up)
 
 
 def test_float64_is_gated_in_float64_by_the_reference():
     x = torch.randn(3, 8, dtype=torch.float64)
     gate, up = x.chunk(2, dim=-1)
-    assert torch.equal(GeluAndMulFwdOp()(x), F.gelu(gate) * up)
-    assert "triton" not in GeluAndMulFwdOp().serving(GeluAndMulFwdOp().check(x))
+    assert torch.equal(GELUAndMulFwdOp()(x), F.gelu(gate) * up)
+    assert "triton" not in GELUAndMulFwdOp().serving(GELUAndMulFwdOp().check(x))
 
 
 # ---- dropout
@@ -141,8 +135,8 @@ def test_counters_and_keys_beyond_32_bits_take_their_second_words():
 @pytest.mark.parametrize("p, seed", [(0.5, 0), (0.1, 2**40 + 1), (1.0, 3)])
 def test_the_dropout_kernel_drops_what_the_reference_drops(shape, dtype, p, seed):
     x = torch.randn(shape).add(3.0).to(dtype)
-    expected = DropoutFwdOp(p, seed, target="torch")(x)
-    found = DropoutFwdOp(p, seed, target="triton")(x)
+    expected = DropoutFwdOp(p, seed=seed, target="torch")(x)
+    found = DropoutFwdOp(p, seed=seed, target="triton")(x)
     assert torch.equal(found == 0, expected == 0)
     assert_near(found, torch.where(expected == 0, 0.0, x.double() / (1 - p if p < 1 else 1)))
 
@@ -151,7 +145,7 @@ def test_the_dropout_kernel_drops_what_the_reference_drops(shape, dtype, p, seed
 def test_dropout_keeps_the_share_and_the_expected_value(target):
     x = torch.ones(8192)
     for p in (0.1, 0.5):
-        found = DropoutFwdOp(p, 1, target=target)(x)
+        found = DropoutFwdOp(p, seed=1, target=target)(x)
         assert (found == 0).float().mean().sub(p).abs() < 0.02
         assert found.mean().sub(1).abs() < 0.05
 
@@ -167,6 +161,17 @@ def test_dropout_that_drops_nothing_is_a_copy(params):
     x = torch.randn(5, 7)
     found = DropoutFwdOp(**params)(x)
     assert torch.equal(found, x) and found.data_ptr() != x.data_ptr()
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("params", [{}, {"p": 1.0}, {"p": 0.0}, {"training": False}])
+def test_dropout_in_place_returns_its_input(params, target):
+    if target == "triton" and (params.get("p") == 0.0 or not params.get("training", True)):
+        pytest.skip("left to the reference")
+    for x in (torch.randn(64, 33), torch.randn(33, 64).T):
+        expected = DropoutFwdOp(**params, target="torch")(x)
+        assert DropoutFwdOp(**params, inplace=True, target=target)(x) is x
+        assert torch.equal(x, expected)
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -4,8 +4,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tileops.ops.families.attention import GroupedQueryAttentionFwdOp
-from tileops.ops.families.gemm import GemmFwdOp
+from tileops.ops.errors import OpError
+from tileops.ops.families.attention import GQADenseFwdOp
+from tileops.ops.families.gemm import GEMMFwdOp
 from tileops.ops.kernels.gemm import skinny as kernels
 from tileops.ops.roofs import tensor_core_roof
 from tileops.tests.ops.comparing import assert_near
@@ -27,7 +28,7 @@ def test_gemm_reference(trans_a, trans_b, dtype):
     a = torch.randn((127, 5) if trans_a else (5, 127)).to(dtype) / 8
     b = torch.randn((129, 127) if trans_b else (127, 129)).to(dtype)
     exact = (a.T if trans_a else a).double() @ (b.T if trans_b else b).double()
-    op = GemmFwdOp(trans_a, trans_b, target="torch")
+    op = GEMMFwdOp(trans_a, trans_b, target="torch")
     assert_near(op(a, b), exact, scale=4)
     assert op.roof_key() == ("tensor_core.fp16" if dtype == torch.float16 else "tensor_core.bf16")
 
@@ -57,7 +58,7 @@ def test_skinny_kernel_of_views_and_of_nothing():
     ],
 )
 def test_the_skinny_kernel_serves_few_rows_against_a_long_b(m, n, k, trans_a, trans_b, served):
-    op = GemmFwdOp(trans_a, trans_b)
+    op = GEMMFwdOp(trans_a, trans_b)
     a = torch.empty((k, m) if trans_a else (m, k), dtype=torch.float16)
     b = torch.empty((n, k) if trans_b else (k, n), dtype=torch.float16)
     assert ("triton" in op.serving(op.check(a, b))) == served
@@ -88,7 +89,7 @@ def test_attention_reference(batch, queries, keys, heads, kv_heads, width, is_ca
     monkeypatch.setattr("tileops.ops.families.attention._REFERENCE_SCORES", 1024)  # several chunks of queries
     q = torch.randn(batch, queries, heads, width).to(dtype)
     k, v = (torch.randn(batch, keys, kv_heads, width).to(dtype) for _ in range(2))
-    op = GroupedQueryAttentionFwdOp(is_causal=is_causal, target="torch")
+    op = GQADenseFwdOp(is_causal=is_causal, target="torch")
     found = op(q, k, v)
 
     mask = torch.ones(queries, keys, dtype=torch.bool)
@@ -122,17 +123,30 @@ def test_attention_kernel(batch, queries, keys, heads, kv_heads, width, is_causa
     exact = F.scaled_dot_product_attention(
         *(tensor.transpose(1, 2).double() for tensor in (q, k, v)), attn_mask=mask, enable_gqa=True
     )
-    found = GroupedQueryAttentionFwdOp(is_causal=is_causal, target="triton")(q, k, v)
+    found = GQADenseFwdOp(is_causal=is_causal, target="triton")(q, k, v)
     assert_near(found, exact.transpose(1, 2))
 
 
 def test_attention_without_keys_gives_zeros():
     q, k = torch.randn(1, 3, 2, 8).half(), torch.randn(1, 0, 1, 8).half()
-    assert not GroupedQueryAttentionFwdOp(is_causal=False, target="torch")(q, k, k).any()
+    assert not GQADenseFwdOp(is_causal=False, target="torch")(q, k, k).any()
+
+
+@pytest.mark.parametrize("target", ["torch", "triton"])
+def test_attention_scales_scores_by_sm_scale(target):
+    q, k, v = (torch.randn(1, 9, 2, 16).half() for _ in range(3))
+    exact = F.scaled_dot_product_attention(*(tensor.transpose(1, 2).double() for tensor in (q, k, v)), scale=0.7)
+    assert_near(GQADenseFwdOp(sm_scale=0.7, target=target)(q, k, v), exact.transpose(1, 2))
+
+
+@pytest.mark.parametrize("scale", [0.0, -1.0, float("inf")])
+def test_a_scale_of_attention_is_positive_and_finite(scale):
+    with pytest.raises(OpError, match="sm_scale"):
+        GQADenseFwdOp(sm_scale=scale)(*(torch.randn(1, 3, 2, 8).half() for _ in range(3)))
 
 
 def test_a_reference_in_float64_keeps_its_precision():
-    op = GroupedQueryAttentionFwdOp(target="torch")
+    op = GQADenseFwdOp(is_causal=True, target="torch")
     call = op.check(*(torch.empty(1, 4, 2, 8, dtype=torch.float16) for _ in range(3)))
     q, k, v = (torch.randn(1, 4, 2, 8, dtype=torch.float64) for _ in range(3))
     found = op.select(call).function(op, call, q, k, v)
@@ -143,7 +157,7 @@ def test_a_reference_in_float64_keeps_its_precision():
 def _calls(device, **changes):
     """A checked attention call on `device`, as an implementation's `when` sees it."""
     sizes = {"batch": 1, "queries": 512, "keys": 512, "width": 128, "is_causal": True} | changes
-    op = GroupedQueryAttentionFwdOp(is_causal=sizes["is_causal"])
+    op = GQADenseFwdOp(is_causal=sizes["is_causal"])
     q = torch.empty(sizes["batch"], sizes["queries"], 8, sizes["width"], dtype=torch.float16, device="meta")
     k = torch.empty(sizes["batch"], sizes["keys"], 2, sizes["width"], dtype=torch.float16, device="meta")
     call = op.check(q, k, k)

@@ -56,7 +56,7 @@ def test_a_matrix_product_on_the_cuda_cores_keeps_the_roof_of_the_tensor_cores()
 
 def optimal_unit(made, case):
     """The unit that does the work which the op counts: products, counts of integers, or arithmetic of one dtype."""
-    if made.ENTRY in ("GemmFwdOp", "GroupedQueryAttentionFwdOp"):
+    if made.ENTRY in ("GEMMFwdOp", "GQADenseFwdOp"):
         (dtype,) = set(case.dtypes.values())
         return {"bfloat16": "tensor_core.bf16", "float16": "tensor_core.fp16"}[dtype]
     dtypes = set(called(made, case).last_call.dtypes.values())

@@ -42,7 +42,7 @@ def test_a_transcendental_counts_1(name):
         ("clampscalar", {"min": 0.0}),
         ("clampscalar", {"max": 1.0}),
         ("clampscalar", {"min": 0.0, "max": 1.0}),
-        ("clamp", {}),
+        ("clamptensor", {}),
         ("relu", {}),
         ("where", {}),
     ],

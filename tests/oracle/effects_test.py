@@ -46,24 +46,24 @@ def _calls():
 def _batch_norm(spoil):
     class Spoiled(OPS[BATCH_NORM]):
         @implementation("torch")
-        def _torch(self, call, x, running_mean, running_var, weight, bias):
-            return spoil(super()._torch, call, x, running_mean, running_var, weight, bias)
+        def _torch(self, call, input, running_mean, running_var, weight, bias):
+            return spoil(super()._torch, call, input, running_mean, running_var, weight, bias)
 
     return defects(expected.entries()[BATCH_NORM][0].signature, Spoiled, _calls())
 
 
 def test_an_implementation_that_writes_what_is_not_mutated_is_found():
-    def spoil(run, call, x, *others):
-        result = run(call, x, *others)
-        x.add_(1)
+    def spoil(run, call, input, *others):
+        result = run(call, input, *others)
+        input.add_(1)
         return result
 
-    assert {one.partition(",")[0] for one in _batch_norm(spoil)} == {"torch: writes 'x'"}
+    assert {one.partition(",")[0] for one in _batch_norm(spoil)} == {"torch: writes 'input'"}
 
 
 def test_an_implementation_that_never_writes_what_is_mutated_is_found():
-    def spoil(run, call, x, mean, variance, *others):
-        return run(call, x, mean.clone(), variance.clone(), *others)
+    def spoil(run, call, input, *others):
+        return run(call, input, *(None if one is None else one.clone() for one in others))
 
     assert set(_batch_norm(spoil)) == {
         f"torch: {name!r} is mutated, and every call leaves it as it was" for name in ("running_mean", "running_var")
@@ -71,10 +71,10 @@ def test_an_implementation_that_never_writes_what_is_mutated_is_found():
 
 
 def test_an_implementation_that_overwrites_what_it_must_read_is_found():
-    def spoil(run, call, x, mean, variance, *others):
-        if call.params["training"]:
+    def spoil(run, call, input, mean, *others):
+        if call.params["training"] and mean is not None:
             mean.zero_()
-        return run(call, x, mean, variance, *others)
+        return run(call, input, mean, *others)
 
     assert _batch_norm(spoil) == [
         "torch: 'running_mean' is mutated and not write_only, and its old contents decide no result of a call that writes it"
@@ -86,8 +86,8 @@ def test_an_effect_that_no_call_reaches_is_found():
     never = dataclasses.replace(
         signature.inputs["running_mean"].mutated, text="momentum < 0", expr=parse("momentum < 0")
     )
-    changed = dataclasses.replace(signature.inputs["x"], mutated=never)
+    changed = dataclasses.replace(signature.inputs["input"], mutated=never)
     found = defects(
-        dataclasses.replace(signature, inputs={**signature.inputs, "x": changed}), OPS[BATCH_NORM], _calls()
+        dataclasses.replace(signature, inputs={**signature.inputs, "input": changed}), OPS[BATCH_NORM], _calls()
     )
-    assert found == ["torch: no call writes 'x', which is mutated if 'momentum < 0'; add a small call that does"]
+    assert found == ["torch: no call writes 'input', which is mutated if 'momentum < 0'; add a small call that does"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 
+from tileops.manifest.language import expr
 from tileops.manifest.model import Signature, Tensor
 from tileops.tests.oracle.mutants import Mutant
 
@@ -17,11 +18,19 @@ _UNSIGNED = "an unsigned integer holds -2 no more than -1"
 # Why no call tells them apart, by (op, function, the statement that the mutant has).
 LISTED: dict[tuple[str, str, str], str] = {
     **{
+        (
+            "BatchNormFwdOp",
+            "eval_roofline",
+            f"_written = _call.bytes_of('output', '{saved}')",
+        ): "both are of training alone"
+        for saved in ("save_mean", "save_invstd")
+    },
+    **{
         (op, "eval_roofline", "_flops = _primitives.prod(S) if _primitives.representable(-2, T) else 0"): _UNSIGNED
-        for op in ("AbsFwdOp", "ReluFwdOp")
+        for op in ("AbsFwdOp", "ReLUFwdOp")
     },
     (
-        "GroupedQueryAttentionFwdOp",
+        "GQADenseFwdOp",
         "gqa_fwd_read_bytes",
         "if 0 in (*call.tensors['q'].shape[:4], call.tensors['k'].shape[1]):",
     ): "heads of no width hold no bytes, read or not",
@@ -91,9 +100,20 @@ class _Canonical(ast.NodeTransformer):
     def _alike(self, name: str, with_dtype: bool) -> str:
         """The first tensor that is as large as `name` in every call; one that a call may leave out is like no other."""
         tensors = self._signature.tensors
+        name = self._passed_with(name)
         if name not in tensors or tensors[name].optional:
             return name
         return next(other for other, tensor in tensors.items() if _is_alike(tensor, tensors[name], with_dtype))
+
+    def _passed_with(self, name: str) -> str:
+        """The tensor of the same size that a call passes exactly if it passes `name`; `name` if no condition says so."""
+        tensors = self._signature.tensors
+        when = tensors[name].when if name in tensors else None
+        for other, tensor in tensors.items():
+            here = expr.Call("present", (expr.Name(other),))
+            if when is not None and when.expr == here and tensor.shape.expr == tensors[name].shape.expr:
+                return other if tensor.dtype.expr == tensors[name].dtype.expr else name
+        return name
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         """Without reads of indices and parameters that nothing uses any more, and with a 0 for the name of one."""
@@ -110,6 +130,9 @@ class _Canonical(ast.NodeTransformer):
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
+        is_named = all(isinstance(one, ast.Constant) for one in node.args)
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "present" and is_named:
+            return ast.Call(node.func, [ast.Constant(self._passed_with(one.value)) for one in node.args], node.keywords)
         if isinstance(node.func, ast.Attribute) and node.func.attr == "bytes_of":
             if all(isinstance(one, ast.Constant) for one in node.args):
                 names = sorted(self._alike(one.value, with_dtype=True) for one in node.args)

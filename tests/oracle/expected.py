@@ -121,6 +121,7 @@ def recount_small(name: str, signature: Signature, op: Op, small: SmallCall) -> 
     with calls_on("meta", inputs):
         outputs = op(*(None if one is None else one.to("meta") for one in small.inputs))
     returned = dict(zip(op.OUTPUT_NAMES, outputs if isinstance(outputs, tuple) else (outputs,), strict=True))
+    returned = {tensor: value for tensor, value in returned.items() if value is not None}
     present = {tensor: tensor in passed for tensor in inputs}
     return binder.recount(signature, op.last_call.params, present, passed | returned)
 

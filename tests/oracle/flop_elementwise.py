@@ -167,9 +167,9 @@ def fill_scalar(params: Params, input: torch.Tensor, mask: torch.Tensor) -> torc
     return torch.masked_fill(input, mask, params["value"])
 
 
-def _gated(activation: Callable[..., torch.Tensor], settings: Params, params: Params, x: torch.Tensor) -> torch.Tensor:
+def _gated(activation: Callable[..., torch.Tensor], params: Params, x: torch.Tensor) -> torch.Tensor:
     gate, up = (x.float() if x.dtype.itemsize == 2 else x).split(x.shape[-1] // 2, dim=-1)
-    return (activation(settings, gate) * up).to(x.dtype)
+    return (activation(params, gate) * up).to(x.dtype)
 
 
 def silu(params: Params, input: torch.Tensor) -> torch.Tensor:
@@ -179,26 +179,26 @@ def silu(params: Params, input: torch.Tensor) -> torch.Tensor:
 def alibi(params: Params) -> torch.Tensor:
     heads = params["num_heads"]
     if heads == 0 or params["seq_len"] == 0:
-        return torch.empty((heads, params["seq_len"], params["seq_len"]), dtype=getattr(torch, params["dtype"]))
+        return torch.empty((heads, params["seq_len"], params["seq_len"]), dtype=getattr(torch, params["out_dtype"]))
     leading = 2 ** (heads.bit_length() - 1)
     exponents = [-8.0 * (head + 1) / leading for head in range(leading)]
     exponents += [-8.0 * (2 * head + 1) / (2 * leading) for head in range(heads - leading)]
     slopes = torch.neg(torch.pow(2.0, _listed(exponents)))
     positions = torch.arange(params["seq_len"], dtype=torch.float32)
     distance = torch.abs(positions.view(-1, 1) - positions.view(1, -1))
-    return (slopes.view(-1, 1, 1) * distance).to(getattr(torch, params["dtype"]))
+    return (slopes.view(-1, 1, 1) * distance).to(getattr(torch, params["out_dtype"]))
 
 
 def sinusoidal(params: Params) -> torch.Tensor:
     length, width = params["seq_len"], params["d_model"]
     if length == 0:
-        return torch.empty((length, width), dtype=getattr(torch, params["dtype"]))
+        return torch.empty((length, width), dtype=getattr(torch, params["out_dtype"]))
     frequencies = torch.pow(10000.0, _listed([-2.0 * place / width for place in range((width + 1) // 2)]))
     angles = torch.arange(length, dtype=torch.float64).view(-1, 1) * frequencies
     sines, cosines = torch.sin(angles), torch.cos(angles[:, : width // 2])
     # Column c of the result is column c // 2 of the sines, or of the cosines that stand behind them.
     order = [place // 2 + (width + 1) // 2 * (place % 2) for place in range(width)]
-    return torch.cat([sines, cosines], dim=1)[:, _listed(order)].to(getattr(torch, params["dtype"]))
+    return torch.cat([sines, cosines], dim=1)[:, _listed(order)].to(getattr(torch, params["out_dtype"]))
 
 
 def _listed(numbers: list[float] | list[int]) -> torch.Tensor:
@@ -249,7 +249,7 @@ _ONE_OPERATION = {
     "CosFwdOp": torch.cos,
     "TanhFwdOp": torch.tanh,
     "SigmoidFwdOp": torch.sigmoid,
-    "SiluFwdOp": torch.nn.functional.silu,
+    "SiLUFwdOp": torch.nn.functional.silu,
     "LogicalNotFwdOp": torch.logical_not,
     "BitwiseNotFwdOp": torch.bitwise_not,
     "MulFwdOp": torch.mul,
@@ -270,7 +270,7 @@ _ONE_OPERATION = {
     "BitwiseOrFwdOp": torch.bitwise_or,
     "BitwiseXorFwdOp": torch.bitwise_xor,
     "WhereFwdOp": torch.where,
-    "MaskedFillFwdOp": torch.masked_fill,
+    "MaskedFillTensorFwdOp": torch.masked_fill,
 }
 
 
@@ -285,12 +285,12 @@ _WRITTEN_OUT: dict[str, Reference] = {
     "IsnanFwdOp": isnan,
     "IsinfFwdOp": isinf,
     "IsfiniteFwdOp": isfinite,
-    "ReluFwdOp": relu,
-    "LeakyReluFwdOp": leaky_relu,
-    "EluFwdOp": elu,
-    "SeluFwdOp": selu,
+    "ReLUFwdOp": relu,
+    "LeakyReLUFwdOp": leaky_relu,
+    "ELUFwdOp": elu,
+    "SELUFwdOp": selu,
     "MishFwdOp": mish,
-    "GeluFwdOp": gelu,
+    "GELUFwdOp": gelu,
     "SoftplusFwdOp": softplus,
     "HardsigmoidFwdOp": hardsigmoid,
     "HardswishFwdOp": hardswish,
@@ -298,15 +298,14 @@ _WRITTEN_OUT: dict[str, Reference] = {
     "AddFwdOp": functools.partial(_sum, torch.add),
     "SubFwdOp": functools.partial(_sum, torch.sub),
     "DivFwdOp": divide,
-    "LerpFwdOp": lerp,
+    "LerpScalarFwdOp": lerp,
     "MaskedFillScalarFwdOp": fill_scalar,
     "LerpTensorFwdOp": lerp_tensor,
-    "PreluFwdOp": prelu,
-    "ClampFwdOp": clamp,
+    "PReLUFwdOp": prelu,
+    "ClampTensorFwdOp": clamp,
     "ClampScalarFwdOp": clamp_scalar,
-    "SiluAndMulFwdOp": functools.partial(_gated, silu, {}),
-    "GeluAndMulFwdOp": functools.partial(_gated, gelu, {"approximate": "none"}),
-    "GeluTanhAndMulFwdOp": functools.partial(_gated, gelu, {"approximate": "tanh"}),
+    "SiLUAndMulFwdOp": functools.partial(_gated, silu),
+    "GELUAndMulFwdOp": functools.partial(_gated, gelu),
     "AlibiFwdOp": alibi,
     "SinusoidalFwdOp": sinusoidal,
     "DropoutFwdOp": dropout,

@@ -177,6 +177,6 @@ def moe_permute_flops(params: Params, inputs: Inputs) -> int:
 
 
 ENUMERATIONS: dict[str, Enumeration] = {
-    "GroupedQueryAttentionFwdOp": Enumeration(attention_calls, count_attention, attention_flops),
+    "GQADenseFwdOp": Enumeration(attention_calls, count_attention, attention_flops),
     "MoePermuteNopadFwdOp": Enumeration(moe_permute_calls, count_moe_permute, moe_permute_flops),
 }

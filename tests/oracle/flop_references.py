@@ -37,11 +37,11 @@ def rms_norm(params: dict[str, Any], x: torch.Tensor, weight: torch.Tensor | Non
 def batch_norm(
     params: dict[str, Any],
     x: torch.Tensor,
-    running_mean: torch.Tensor,
-    running_var: torch.Tensor,
+    running_mean: torch.Tensor | None,
+    running_var: torch.Tensor | None,
     weight: torch.Tensor | None,
     bias: torch.Tensor | None,
-) -> torch.Tensor:
+) -> tuple[torch.Tensor | None, ...]:
     """Inference folds a channel's statistics into one scale and one shift; training writes the running statistics."""
     wide = _wide(x)
     each = (1, -1, *[1] * (x.dim() - 2))  # a value a channel, against x
@@ -50,19 +50,20 @@ def batch_norm(
         scale = scale if weight is None else scale * weight
         shift = running_mean * scale
         shift = -shift if bias is None else bias - shift
-        return (wide * scale.view(each) + shift.view(each)).to(x.dtype)
+        return (wide * scale.view(each) + shift.view(each)).to(x.dtype), None, None
     axes = [axis for axis in range(x.dim()) if axis != 1]
     count = x.numel() // x.shape[1]
     mean = wide.sum(axes) / count
     centred = wide - mean.view(each)
     variance = centred.square().sum(axes) / count
-    scale = torch.rsqrt(variance + params["eps"])
-    scale = scale if weight is None else scale * weight
+    invstd = torch.rsqrt(variance + params["eps"])
+    scale = invstd if weight is None else invstd * weight
     result = centred * scale.view(each)
-    momentum = params["momentum"]
-    running_mean.copy_(running_mean * (1 - momentum) + mean * momentum)
-    running_var.copy_(running_var * (1 - momentum) + variance * (count / (count - 1)) * momentum)
-    return (result if bias is None else result + bias.view(each)).to(x.dtype)
+    if running_mean is not None and running_var is not None:
+        momentum = params["momentum"]
+        running_mean.copy_(running_mean * (1 - momentum) + mean * momentum)
+        running_var.copy_(running_var * (1 - momentum) + variance * (count / (count - 1)) * momentum)
+    return (result if bias is None else result + bias.view(each)).to(x.dtype), mean, invstd
 
 
 def total(params: dict[str, Any], x: torch.Tensor) -> torch.Tensor:
@@ -74,7 +75,7 @@ def total(params: dict[str, Any], x: torch.Tensor) -> torch.Tensor:
 
 REFERENCES: dict[str, Reference] = {
     **flop_elementwise.REFERENCES,
-    "GemmFwdOp": gemm,
+    "GEMMFwdOp": gemm,
     "RMSNormFwdOp": rms_norm,
     "BatchNormFwdOp": batch_norm,
     "SumFwdOp": total,

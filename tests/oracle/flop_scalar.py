@@ -156,7 +156,7 @@ def _rms_norm_place(params: Params, inputs: Inputs) -> tuple[bool, dict[str, int
 
 
 SCALAR_REFERENCES: dict[str, ScalarReference] = {
-    "GroupedQueryAttentionFwdOp": ScalarReference(
+    "GQADenseFwdOp": ScalarReference(
         attention,
         (False, True),
         # Under a causal mask the scores are of the second degree in the queries; no grid has more queries than keys.
@@ -170,4 +170,4 @@ SCALAR_REFERENCES: dict[str, ScalarReference] = {
 }
 
 # Those whose own kind is another.
-FURTHER_OPINIONS = frozenset({"GroupedQueryAttentionFwdOp", "RMSNormFwdOp"})
+FURTHER_OPINIONS = frozenset({"GQADenseFwdOp", "RMSNormFwdOp"})

@@ -138,11 +138,11 @@ def test_a_chunked_algorithm_is_a_polynomial_of_its_chunks():
 
 
 def test_counts_of_a_higher_degree_than_the_grid_has_miss_the_row():
-    reference = SCALAR_REFERENCES["GroupedQueryAttentionFwdOp"]
+    reference = SCALAR_REFERENCES["GQADenseFwdOp"]
     short = dataclasses.replace(reference, grid={**reference.grid, "queries": (1, 2)})
-    case = next(case for case in OPS["GroupedQueryAttentionFwdOp"].CASES if case.params.get("is_causal", True))
-    op = priced_calls.call_case(OPS["GroupedQueryAttentionFwdOp"], case)
-    inputs = tuple(priced_calls.case_inputs(OPS["GroupedQueryAttentionFwdOp"], case).values())
+    case = next(case for case in OPS["GQADenseFwdOp"].CASES if case.indices["S_q"] > 2)
+    op = priced_calls.call_case(OPS["GQADenseFwdOp"], case)
+    inputs = tuple(priced_calls.case_inputs(OPS["GQADenseFwdOp"], case).values())
     assert short.flops_at_scale(op.last_call.params, inputs) != op.eval_roofline()[0]
 
 

@@ -128,7 +128,7 @@ def test_counts_depend_on_shapes_alone():
 def test_the_mask_that_is_enumerated_is_the_one_that_the_op_applies(queries, keys, is_causal):
     """With equal scores and unit vectors for values, the output shows the weights."""
     zeros, units = torch.zeros((1, queries, 1, 8)), torch.eye(keys, 8).view(1, keys, 1, 8)
-    op = OPS["GroupedQueryAttentionFwdOp"](is_causal=is_causal, target="torch")
+    op = OPS["GQADenseFwdOp"](is_causal=is_causal, target="torch")
     weights = op(*(one.bfloat16() for one in (zeros, torch.zeros_like(units), units)))[0, :, 0]
     enumerated = [flop_enumerations.admitted(queries, keys, is_causal, query) for query in range(queries)]
     assert enumerated == [row.nonzero().flatten().tolist() for row in weights]
@@ -143,12 +143,12 @@ class TestThirdOpinion:
     """
 
     def test_gemm(self):
-        case = OPS["GemmFwdOp"].CASES[0]
-        op = priced_calls.call_case(OPS["GemmFwdOp"], case)
-        inputs = list(priced_calls.case_inputs(OPS["GemmFwdOp"], case).values())
+        case = OPS["GEMMFwdOp"].CASES[0]
+        op = priced_calls.call_case(OPS["GEMMFwdOp"], case)
+        inputs = list(priced_calls.case_inputs(OPS["GEMMFwdOp"], case).values())
         counter = FlopCounterMode(display=False)
         with counter:
-            REFERENCES["GemmFwdOp"](op.last_call.params, *inputs)
+            REFERENCES["GEMMFwdOp"](op.last_call.params, *inputs)
         assert counter.get_total_flops() == op.eval_roofline()[0]
 
     @pytest.mark.parametrize("is_causal", [False, True])
@@ -156,7 +156,7 @@ class TestThirdOpinion:
         batch, length, heads, width = 3, 16, 4, 24
         shape = (batch, length, heads, width)
         q, k, v = (torch.empty(shape, dtype=torch.bfloat16, device="meta") for _ in range(3))
-        op = priced_calls.call_small(OPS["GroupedQueryAttentionFwdOp"], SmallCall({"is_causal": is_causal}, (q, k, v)))
+        op = priced_calls.call_small(OPS["GQADenseFwdOp"], SmallCall({"is_causal": is_causal}, (q, k, v)))
         counter = FlopCounterMode(display=False)
         with counter:
             scores = torch.matmul(q.transpose(1, 2), k.transpose(1, 2).transpose(-1, -2))

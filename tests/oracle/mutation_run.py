@@ -1,7 +1,7 @@
 """How many wrong formulas the oracles notice.
 
     python -m tileops.tests.oracle.mutation_run            every mutant of every op
-    python -m tileops.tests.oracle.mutation_run --op='Gemm*'
+    python -m tileops.tests.oracle.mutation_run --op='GEMM*'
 
 Prints each mutant that no oracle noticed and the score by op. A mutant that gives no wrong number anywhere and raises
 somewhere is counted apart: whoever wrote it would have seen that. Exits 1 where a survivor is not known to be

@@ -61,19 +61,19 @@ def test_a_listed_equivalent_is_of_an_op():
 
 def test_no_calls_or_a_price_that_is_wrong_as_it_stands_is_no_measure_of_mutants(monkeypatch):
     monkeypatch.setattr(mutation_run, "expectations", lambda name, op_class: [])
-    with pytest.raises(ValueError, match="GemmFwdOp: the oracles know no call"):
-        next(mutation_run.outcomes("GemmFwdOp", OPS["GemmFwdOp"]))
+    with pytest.raises(ValueError, match="GEMMFwdOp: the oracles know no call"):
+        next(mutation_run.outcomes("GEMMFwdOp", OPS["GEMMFwdOp"]))
 
 
 def test_a_kill_by_an_exception_is_told_from_a_kill_by_a_number():
-    known = expected.expectations("GemmFwdOp", OPS["GemmFwdOp"])
+    known = expected.expectations("GEMMFwdOp", OPS["GEMMFwdOp"])
 
     def raising(op):
         raise TypeError("no such axis")
 
     assert mutation_run._noticed(known, mutated_prices.Methods(price=raising)) == (False, True)
     assert mutation_run._noticed(known, mutated_prices.Methods(price=lambda op: (0, 0)))[0]
-    assert mutation_run._noticed(known, mutated_prices.as_they_stand(OPS["GemmFwdOp"])) == (False, False)
+    assert mutation_run._noticed(known, mutated_prices.as_they_stand(OPS["GEMMFwdOp"])) == (False, False)
 
 
 class TestEquivalence:
@@ -87,47 +87,51 @@ class TestEquivalence:
         )
 
     def test_the_size_of_one_for_the_size_of_another(self):
-        assert self._reason("GroupedQueryAttentionFwdOp", "call.bytes_of('k', 'v')", "call.bytes_of('v', 'v')")
-        assert self._reason("GroupedQueryAttentionFwdOp", "call.tensors['k'].bytes", "call.tensors['v'].bytes")
+        assert self._reason("GQADenseFwdOp", "call.bytes_of('k', 'v')", "call.bytes_of('v', 'v')")
+        assert self._reason("GQADenseFwdOp", "call.tensors['k'].bytes", "call.tensors['v'].bytes")
+        assert self._reason("BatchNormFwdOp", "call.bytes_of('save_mean')", "call.bytes_of('save_invstd')")
+
+    def test_of_tensors_that_a_call_passes_together(self):
         assert self._reason("BatchNormFwdOp", "call.bytes_of('running_mean')", "call.bytes_of('running_var')")
+        assert self._reason("BatchNormFwdOp", "call.present('running_mean')", "call.present('running_var')")
 
     def test_not_of_tensors_that_differ_or_that_a_call_may_leave_out(self):
-        assert not self._reason("GroupedQueryAttentionFwdOp", "call.bytes_of('q', 'v')", "call.bytes_of('k', 'v')")
+        assert not self._reason("GQADenseFwdOp", "call.bytes_of('q', 'v')", "call.bytes_of('k', 'v')")
         assert not self._reason("BatchNormFwdOp", "call.bytes_of('weight')", "call.bytes_of('bias')")
         assert not self._reason("BatchNormFwdOp", "call.bytes_of('running_mean')", "call.bytes_of('weight')")
 
     def test_not_their_presence_or_their_values(self):
         assert not self._reason("BatchNormFwdOp", "call.present('bias')", "call.present('weight')")
-        assert not self._reason("GroupedQueryAttentionFwdOp", "call.values('k').sum()", "call.values('v').sum()")
+        assert not self._reason("GQADenseFwdOp", "call.values('k').sum()", "call.values('v').sum()")
 
     def test_which_of_two_branches_that_add_up_the_same_sizes(self):
         same = "call.bytes_of('k') if {} else call.bytes_of('v')"
         other = "call.bytes_of('k') if {} else call.bytes_of('q')"
-        assert self._reason("GroupedQueryAttentionFwdOp", same.format("call"), same.format("not call"))
-        assert not self._reason("GroupedQueryAttentionFwdOp", other.format("call"), other.format("not call"))
+        assert self._reason("GQADenseFwdOp", same.format("call"), same.format("not call"))
+        assert not self._reason("GQADenseFwdOp", other.format("call"), other.format("not call"))
 
     def test_what_a_branch_asks_that_adds_up_the_same_sizes_on_either_side(self):
-        signature = expected.entries()["GroupedQueryAttentionFwdOp"][0].signature
+        signature = expected.entries()["GQADenseFwdOp"][0].signature
         for other, excused in (("v", True), ("q", False)):
             branch = f"return call.bytes_of('k') if n else call.bytes_of({other!r})"
             source, changed = (f"def f(call):\n    n = call.params[{name!r}]\n    {branch}" for name in "pr")
             mutant = Mutant("f", 2, "", "", ast.parse(changed))
-            assert bool(equivalents.reason("GroupedQueryAttentionFwdOp", signature, source, mutant)) is excused
+            assert bool(equivalents.reason("GQADenseFwdOp", signature, source, mutant)) is excused
 
     def test_a_listed_reason_holds_at_its_place_alone(self, monkeypatch):
-        signature = expected.entries()["GemmFwdOp"][0].signature
-        monkeypatch.setitem(equivalents.LISTED, ("GemmFwdOp", "f", "n = 2"), "why")
-        assert equivalents.reason("GemmFwdOp", signature, "", Mutant("f", 1, "1 -> 2", "n = 2")) == "why"
-        assert equivalents.reason("GemmFwdOp", signature, "", Mutant("f", 1, "1 -> 2", "m = 2")) == ""
-        assert equivalents.reason("GemmFwdOp", signature, "", Mutant("g", 1, "1 -> 2", "n = 2")) == ""
+        signature = expected.entries()["GEMMFwdOp"][0].signature
+        monkeypatch.setitem(equivalents.LISTED, ("GEMMFwdOp", "f", "n = 2"), "why")
+        assert equivalents.reason("GEMMFwdOp", signature, "", Mutant("f", 1, "1 -> 2", "n = 2")) == "why"
+        assert equivalents.reason("GEMMFwdOp", signature, "", Mutant("f", 1, "1 -> 2", "m = 2")) == ""
+        assert equivalents.reason("GEMMFwdOp", signature, "", Mutant("g", 1, "1 -> 2", "n = 2")) == ""
 
     def test_a_reason_that_no_survivor_needs_is_stale(self, monkeypatch):
-        monkeypatch.setattr(equivalents, "LISTED", {("GemmFwdOp", "f", "n = 2"): "why"})
-        survivor = mutation_run.Outcome("GemmFwdOp", Mutant("f", 1, "1 -> 2", "n = 2"), False, False, "why")
-        noticed = mutation_run.Outcome("GemmFwdOp", Mutant("f", 1, "1 -> 2", "n = 2"), True, False)
+        monkeypatch.setattr(equivalents, "LISTED", {("GEMMFwdOp", "f", "n = 2"): "why"})
+        survivor = mutation_run.Outcome("GEMMFwdOp", Mutant("f", 1, "1 -> 2", "n = 2"), False, False, "why")
+        noticed = mutation_run.Outcome("GEMMFwdOp", Mutant("f", 1, "1 -> 2", "n = 2"), True, False)
         assert mutation_run.stale([survivor]) == []
         assert (
-            mutation_run.stale([noticed]) == mutation_run.stale([survivor, survivor]) == [("GemmFwdOp", "f", "n = 2")]
+            mutation_run.stale([noticed]) == mutation_run.stale([survivor, survivor]) == [("GEMMFwdOp", "f", "n = 2")]
         )
 
 

@@ -14,16 +14,18 @@ from tileops.tests.oracle.small_call import SmallCall
 
 # (parameters, shapes of the inputs) by op.
 _SHAPES: dict[str, list[tuple[dict[str, Any], list[tuple[int, ...] | None]]]] = {
-    **{
-        f"{name}AndMulFwdOp": [({}, [(3, 5, 14)]), ({}, [(4,)]), ({}, [(2, 6)])]
-        for name in ("Silu", "Gelu", "GeluTanh")
-    },
+    "SiLUAndMulFwdOp": [({}, [(3, 5, 14)]), ({}, [(4,)]), ({}, [(2, 6)])],
+    "GELUAndMulFwdOp": [
+        ({"approximate": approximate}, [shape])
+        for approximate in ("none", "tanh")
+        for shape in ((3, 5, 14), (4,), (2, 6))
+    ],
     "AlibiFwdOp": [
-        ({"seq_len": length, "num_heads": heads, "dtype": "float32"}, [])
+        ({"seq_len": length, "num_heads": heads, "out_dtype": "float32"}, [])
         for length, heads in ((3, 5), (1, 8), (4, 1), (1, 1), (0, 2), (2, 0))
     ],
     "SinusoidalFwdOp": [
-        ({"seq_len": length, "d_model": width, "dtype": "float32"}, [])
+        ({"seq_len": length, "d_model": width, "out_dtype": "float32"}, [])
         for length, width in ((3, 5), (1, 8), (4, 1), (0, 2), (2, 0))
     ],
     "DropoutFwdOp": [
@@ -33,7 +35,7 @@ _SHAPES: dict[str, list[tuple[dict[str, Any], list[tuple[int, ...] | None]]]] = 
         ({"training": False}, [()]),
         ({"p": 0.75, "seed": 1}, [()]),
     ],
-    "GemmFwdOp": [
+    "GEMMFwdOp": [
         ({"trans_a": a, "trans_b": b}, [(5, 3) if a else (3, 5), (7, 5) if b else (5, 7)])
         for a, b in itertools.product((False, True), repeat=2)
     ],
@@ -42,10 +44,11 @@ _SHAPES: dict[str, list[tuple[dict[str, Any], list[tuple[int, ...] | None]]]] = 
         ({"normalized_shape": (2, 7)}, [(5, 3, 2, 7), None]),
     ],
     "BatchNormFwdOp": [
-        ({"training": training}, [(3, 2, *spatial), (2,), (2,), weight, bias])
-        for training, spatial, weight, bias in itertools.product(
-            (False, True), ((5, 7), ()), ((2,), None), ((2,), None)
+        ({"training": training}, [(3, 2, *spatial), running, running, weight, bias])
+        for training, running, spatial, weight, bias in itertools.product(
+            (False, True), ((2,), None), ((5, 7), ()), ((2,), None), ((2,), None)
         )
+        if training or running
     ],
     "SumFwdOp": [
         ({"dim": -1}, [(3, 4)]),
@@ -71,18 +74,18 @@ _ELEMENTWISE_SHAPES = {
 }
 # Of those whose operands do not broadcast freely.
 _OWN_SHAPES = {
-    "PreluFwdOp": [[(2, 3, 5), (3,)], [(4,), (1,)], [(), (1,)], [(2, 2), ()]],
-    "MaskedFillFwdOp": [[(4, 1), (1, 3), ()], [(5,), (2, 1), ()], [(), (3,), ()]],
-    "ClampFwdOp": [[(3, 5)] * 3, [(7,)] * 3, [()] * 3],
+    "PReLUFwdOp": [[(2, 3, 5), (3,)], [(4,), (1,)], [(), (1,)], [(2, 2), ()]],
+    "MaskedFillTensorFwdOp": [[(4, 1), (1, 3), ()], [(5,), (2, 1), ()], [(), (3,), ()]],
+    "ClampTensorFwdOp": [[(3, 5)] * 3, [(7,)] * 3, [()] * 3],
 }
 
 # Parameters of elementwise ops beside those that their rows write: numbers that decide a price, on either side of what
 # the price asks for.
 _FURTHER_PARAMS: dict[str, list[dict[str, Any]]] = {
     **{op: [{"alpha": alpha} for alpha in (-1, -0.5, 0, 1.0, 2, 3.5)] for op in ("AddFwdOp", "SubFwdOp")},
-    "EluFwdOp": [{"alpha": alpha} for alpha in (-1.0, 0.0, 2.0)],
-    "LeakyReluFwdOp": [{"negative_slope": slope} for slope in (-0.5, 0.0, 1.0, 2.0)],
-    "LerpFwdOp": [{"weight": weight} for weight in (-0.5, 0.0, 1.0, 2.0)],
+    "ELUFwdOp": [{"alpha": alpha} for alpha in (-1.0, 0.0, 2.0)],
+    "LeakyReLUFwdOp": [{"negative_slope": slope} for slope in (-0.5, 0.0, 1.0, 2.0)],
+    "LerpScalarFwdOp": [{"weight": weight} for weight in (-0.5, 0.0, 1.0, 2.0)],
     "RoundFwdOp": [{"decimals": decimals} for decimals in (-2, -1, 3)],
     "SoftplusFwdOp": [{"beta": beta} for beta in (-1.0, 0.5, 3.0)],
 }

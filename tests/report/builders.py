@@ -67,7 +67,7 @@ def record(
 ) -> benchmark_pb2.BenchmarkRecord:
     """Returns a record: of a measured row, unless `ns` is None."""
     values = {
-        "op": "SiluFwdOp",
+        "op": "SiLUFwdOp",
         "family": "elementwise",
         "case_id": "a-float16",
         "implementation": "torch",

@@ -52,7 +52,7 @@ def test_a_regression_exits_1_and_is_on_top(tmp_path, compare):
     )
     status, out, err = compare()
     assert (status, err) == (1, "")
-    slower, price = [line for line in out.splitlines() if line.startswith("SiluFwdOp")]
+    slower, price = [line for line in out.splitlines() if line.startswith("SiLUFwdOp")]
     assert slower.split()[1:] == "slow torch 100.00 us 120.00 us +20.0% slower".split()
     assert " same " in price and "bytes 40000000 -> 7" in price
     assert "2 rows, 1 slower, 1 same, 1 price changed, mean change +9.5%" in out
@@ -62,8 +62,8 @@ def test_a_regression_exits_1_and_is_on_top(tmp_path, compare):
 def test_no_regression_exits_0_and_lists_no_row_but_with_all(tmp_path, compare):
     write(tmp_path, [builders.record()], [builders.record(ns=104_000)])
     status, out, _ = compare()
-    assert status == 0 and "SiluFwdOp" not in out and "1 row, 1 same" in out
-    assert "SiluFwdOp" in compare("--all")[1]
+    assert status == 0 and "SiLUFwdOp" not in out and "1 row, 1 same" in out
+    assert "SiLUFwdOp" in compare("--all")[1]
     status, out, _ = compare("--threshold=3%")
     assert status == 1 and "slower" in out
 
@@ -197,7 +197,7 @@ def test_a_lost_header_is_told_and_the_rows_compared(tmp_path, compare):
 @pytest.mark.parametrize("width", [60, 80, 200])
 def test_no_width_cuts_a_name(tmp_path, width):
     case = "hidden-state-reduce-a-long-way-bfloat16-x"
-    record = builders.record(op="GroupedQueryAttentionFwdOp", case_id=case, implementation="torch_compile")
+    record = builders.record(op="FP8QuantPerTokenGroupFwdOp", case_id=case, implementation="torch_compile")
     slower = builders.record(op=record.op, case_id=case, implementation="torch_compile", ns=1e15, message="m" * 90)
     rows = compare_rows.compare(compare_rows.measured([record]), compare_rows.measured([slower]), 0.05)
     summary = roofline_pb2.RunSummary(file="a")
@@ -207,7 +207,7 @@ def test_no_width_cuts_a_name(tmp_path, width):
     lines = out.getvalue().splitlines()
     assert max(map(len, lines)) <= width
     text = " ".join(out.getvalue().split())
-    assert "GroupedQueryAttention" in text and case in text and "torch_compile" in text
+    assert "FP8QuantPerTokenGroup" in text and case in text and "torch_compile" in text
     assert "1,000,000,000,000.00" in text and "slower" in text
 
 
@@ -223,7 +223,7 @@ def test_long_comparisons_are_cut_and_say_what_has_all(monkeypatch):
     comparison = compare_text.Comparison(summary, summary, 0.05, rows)
     out = io.StringIO()
     table.write_table(comparison, out, every_row=False)
-    assert out.getvalue().count("SiluFwdOp") == 5
+    assert out.getvalue().count("SiLUFwdOp") == 5
     assert "4 more rows left out, less grave than these: --format=csv" in out.getvalue()
     assert "9 rows, 7 slower, 2 vanished" in out.getvalue()
     out = io.StringIO()

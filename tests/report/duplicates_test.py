@@ -56,14 +56,14 @@ def test_a_row_measured_twice_is_refused_with_both_places(tmp_path, name):
     with pytest.raises(duplicates.DuplicateError) as refused:
         list(duplicates.records(reader))
     said = str(refused.value)
-    assert f"SiluFwdOp a torch was measured twice, in record 1 (at {places[0]}) and record 3 (at " in said
+    assert f"SiLUFwdOp a torch was measured twice, in record 1 (at {places[0]}) and record 3 (at " in said
     assert f"record 3 (at {places[2]});" in said and "--duplicates=fastest|slowest|first|last" in said
     assert str(reader.path) in said
 
 
 def test_every_other_row_is_counted(tmp_path):
     records = [builders.record(case_id=case) for case in "abcabc"]
-    with pytest.raises(duplicates.DuplicateError, match="SiluFwdOp a torch .* and 2 more rows;"):
+    with pytest.raises(duplicates.DuplicateError, match="SiLUFwdOp a torch .* and 2 more rows;"):
         list(duplicates.records(runfile.read_run(builders.write_run(tmp_path / "run.binpb", *records))))
 
 
@@ -150,7 +150,7 @@ def test_the_choice_decides_what_the_commands_say(tmp_path, command, choice, ns)
         "stability", "--base=once.binpb", "--new=twice.binpb", "--longer_than_us=0", f"--duplicates={choice}"
     )
     assert status == (0 if ns == 10_000 else 1) and told in out
-    assert f"SiluFwdOp a torch: 10.00 us, then {ns / 1e3:.2f} us" in out
+    assert f"SiLUFwdOp a torch: 10.00 us, then {ns / 1e3:.2f} us" in out
 
 
 @pytest.mark.parametrize("choice", [None, *duplicates.CHOICES])

@@ -50,5 +50,5 @@ def test_every_row_has_a_bound_and_no_time():
     bounded = [row for row in document["rows"] if row["sol_time_s"]]
     assert len(bounded) == len(document["rows"]) > 50
     assert all(row["actual_time_s"] is None for row in document["rows"])
-    unsure = predict("--op=GemmFwdOp")
-    assert unsure.returncode == 2 and "say with --profile" in unsure.stderr
+    unsure = predict("--op=GEMMFwdOp")
+    assert unsure.returncode == 2 and "name the GPU to predict for with --profile" in unsure.stderr

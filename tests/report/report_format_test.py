@@ -164,14 +164,14 @@ def test_table_shows_each_row_the_summary_and_the_health(report):
     (head,) = lines_of(text, "op ")
     for title in ("op", "case", "implementation", "time", "SOL time", "efficiency"):
         assert title in head
-    (below,) = [line for line in lines_of(text, "SiluFwdOp") if "a-float16" in line]
-    assert below.split() == ("SiluFwdOp a-float16 torch 100.00 us 50.00 us 50.00 us 50.0% memory below").split()
-    (blank,) = [line for line in lines_of(text, "SiluFwdOp") if "skipped" in line]
+    (below,) = [line for line in lines_of(text, "SiLUFwdOp") if "a-float16" in line]
+    assert below.split() == ("SiLUFwdOp a-float16 torch 100.00 us 50.00 us 50.00 us 50.0% memory below").split()
+    (blank,) = [line for line in lines_of(text, "SiLUFwdOp") if "skipped" in line]
     assert "skipped [8, 4]" in blank
     assert "blank: no_time" in blank
     assert "needs [red]80 GiB[/red]" in blank
     assert "3 rows, 1 below, 1 formula error, 1 blank" in text
-    assert "formula error: SiluFwdOp impossible torch: implies" in text
+    assert "formula error: SiLUFwdOp impossible torch: implies" in text
     assert text.splitlines()[-1] == "health: failed (1 formula error)"
 
 
@@ -240,7 +240,7 @@ def long_named(tmp_path):
         tmp_path,
         *[
             builders.record(
-                op="GroupedQueryAttentionFwdOp", implementation="torch_compile", case_id=case, ns=1_208_190.0
+                op="FP8QuantPerTokenGroupFwdOp", implementation="torch_compile", case_id=case, ns=1_208_190.0
             )
             for case in LONG_CASES
         ],
@@ -254,7 +254,7 @@ def test_80_columns_have_room_for_every_promise(tmp_path, monkeypatch):
     for case in LONG_CASES:
         (index,) = [i for i, line in enumerate(text.splitlines()) if f" {case} " in line]
         names, readings = text.splitlines()[index : index + 2]
-        assert names.split() == ["GroupedQueryAttentionFwdOp", case, "torch_compile"]
+        assert names.split() == ["FP8QuantPerTokenGroupFwdOp", case, "torch_compile"]
         assert readings.split() == "1,208.19 us 50.00 us 1,158.19 us 4.1% memory below".split()
     assert "hidden:" not in text
 
@@ -262,7 +262,7 @@ def test_80_columns_have_room_for_every_promise(tmp_path, monkeypatch):
 def test_brief_names_still_differ_and_are_explained(tmp_path, monkeypatch):
     text = on_terminal(long_named(tmp_path), monkeypatch, 70)
     for end in ("a-f16", "a-bf16"):
-        names = f"GroupedQueryAttention hidden-state-reduce-{end} torch_compile"
+        names = f"FP8QuantPerTokenGroup hidden-state-reduce-{end} torch_compile"
         assert names in " ".join(text.split())
     assert "times in us" in text
     assert "1,208.19 " in text and "1,208.19 us" not in text
@@ -297,7 +297,7 @@ def test_no_roof_says_what_is_missing(tmp_path):
             builders.record(case_id="b", roof_key="tensor_core.fp8"),
         )
     )
-    undeclared, unknown = [line for line in lines_of(text, "SiluFwdOp") if "no_roof" in line]
+    undeclared, unknown = [line for line in lines_of(text, "SiLUFwdOp") if "no_roof" in line]
     assert "the op declares no roof" in undeclared
     assert "the profile has no unit tensor_core.fp8" in unknown
 
@@ -326,7 +326,7 @@ def test_a_prediction_says_that_it_is_one(tmp_path):
     (head,) = lines_of(text, "op ")
     assert "SOL time" in head and "bound" in head
     assert "efficiency" not in head
-    predicted, blank = lines_of(text, "SiluFwdOp")
+    predicted, blank = lines_of(text, "SiLUFwdOp")
     assert predicted.split()[-4:] == ["50.00", "us", "memory", "predicted"]
     assert "blank: no_roof" in blank
     assert "\n2 rows, 1 predicted, 1 blank" in text
@@ -370,7 +370,7 @@ def test_several_runs_show_the_course_of_each_row(tmp_path):
         for number, ns in ((1, 100_000), (2, 200_000), (3, 150_000))
     ]
     text = table(builders.report(runs, builders.profile(tmp_path)))
-    row = lines_of(text, "SiluFwdOp  ")[0]
+    row = lines_of(text, "SiLUFwdOp  ")[0]
     assert row.rstrip().endswith("\u2581\u2588\u2584 -25.0%")
     # The same time again is a flat line; a single run has none.
     text = table(builders.report([runs[0], runs[0]], builders.profile(tmp_path)))
@@ -386,12 +386,12 @@ def test_a_long_table_is_cut_and_says_how_many_rows_are_left_out(tmp_path, monke
         for place in range(7)
     ]
     text = table(make_report(tmp_path, *records))
-    assert len([line for line in lines_of(text, "SiluFwdOp ") if line.split()[1][0] == "c"]) == 3
+    assert len([line for line in lines_of(text, "SiLUFwdOp ") if line.split()[1][0] == "c"]) == 3
     assert "4 more rows left out, last in the order of --sort: --format=csv and json have them all" in text
     assert "(2 of 4 rows)" in text or "(1 of 4 rows)" in text
     # What is summed and counted is all of them.
     assert "7 rows, " in text and "2 formula error" in text
-    assert text.count("formula error: SiluFwdOp") == 1
+    assert text.count("formula error: SiLUFwdOp") == 1
     assert "and 1 more formula errors: --format=json has them all" in text
 
 
@@ -429,7 +429,7 @@ def test_a_course_of_many_runs_shows_the_newest(tmp_path):
         builders.write_run(tmp_path / f"{number}", builders.record(ns=ns), started_s=number)
         for number, ns in enumerate([200_000] * 2 + [100_000] * 11 + [200_000], 1)
     ]
-    row = lines_of(table(builders.report(runs, builders.profile(tmp_path))), "SiluFwdOp  ")[0]
+    row = lines_of(table(builders.report(runs, builders.profile(tmp_path))), "SiLUFwdOp  ")[0]
     assert row.rstrip().endswith(" " + "\u2581" * 11 + "\u2588 +100.0%")
 
 

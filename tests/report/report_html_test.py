@@ -25,7 +25,7 @@ def records():
     return [
         builders.record(case_id="below", data_terms={"experts": 7}),
         builders.record(case_id="done", ns=50_000),
-        builders.record(case_id="compute", ns=300_000, flops=10**9, family="gemm", op="GemmFwdOp"),
+        builders.record(case_id="compute", ns=300_000, flops=10**9, family="gemm", op="GEMMFwdOp"),
         builders.record(case_id="tiny", ns=5_000, bytes=8_000),
         builders.record(case_id="anomaly", bytes=95_000_000),
         builders.record(case_id="impossible", bytes=200_000_000),
@@ -75,7 +75,7 @@ def test_facts_that_need_no_script_are_in_the_markup(tmp_path):
     body = text[text.index("<body>") : text.index('<script type="application/json"')]
     errors = body.index('id="errors"')
     assert errors < body.index('class="chips"') < body.index('id="plot"')
-    assert "SiluFwdOp impossible torch: implies 2 TB/s of hbm" in body
+    assert "SiLUFwdOp impossible torch: implies 2 TB/s of hbm" in body
     assert re.search(r"<strong>1</strong> formula error", body)
     assert "<strong>3</strong> blank" in body
     assert 'class="health-failed">failed</strong> (1 formula error)' in body
@@ -242,7 +242,7 @@ def test_hovering_tells_clicking_filters_and_chips_hide(tmp_path):
         byId("family").value = "gemm"; byId("family").dispatchEvent(new Event("change"));
         return { tip, clicked, shown, without, faint, found, family: rows(), count: byId("count").textContent };""",
     )
-    for fact in ("SiluFwdOp", "below", "50.0%", "100.00 µs", "experts7", "0.025 FLOP/B"):
+    for fact in ("SiLUFwdOp", "below", "50.0%", "100.00 µs", "experts7", "0.025 FLOP/B"):
         assert fact in answer["tip"], fact
     assert "no-flops" not in answer["clicked"] and "below" in answer["clicked"]
     assert "40,000,000" in answer["shown"]

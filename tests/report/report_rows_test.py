@@ -80,17 +80,17 @@ def test_runs_of_several_devices_are_refused(tmp_path):
 
 def test_globs_select_ops_and_families(tmp_path, profile):
     records = [
-        builders.record(op="SiluFwdOp"),
-        builders.record(op="GemmFwdOp", family="gemm"),
+        builders.record(op="SiLUFwdOp"),
+        builders.record(op="GEMMFwdOp", family="gemm"),
         builders.record(op="AddFwdOp"),
     ]
 
     def ops(**globs):
         return [row.op for row in report(tmp_path, profile, *records, **globs).rows]
 
-    assert ops() == ["AddFwdOp", "GemmFwdOp", "SiluFwdOp"]
-    assert ops(ops=["Silu*", "Add*"]) == ["AddFwdOp", "SiluFwdOp"]
-    assert ops(families=["ge*"]) == ["GemmFwdOp"]
+    assert ops() == ["AddFwdOp", "GEMMFwdOp", "SiLUFwdOp"]
+    assert ops(ops=["SiLU*", "Add*"]) == ["AddFwdOp", "SiLUFwdOp"]
+    assert ops(families=["ge*"]) == ["GEMMFwdOp"]
     with pytest.raises(report_runs.NothingSelectedError):
         ops(ops=["silu*"])
 

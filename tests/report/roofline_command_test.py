@@ -97,7 +97,7 @@ def test_html_is_one_page_with_every_row(tmp_path, roofline):
     assert (status, out) == (0, "")
     page = (tmp_path / "report.html").read_text()
     assert page.startswith("<!DOCTYPE html>") and page.endswith("</html>\n")
-    assert '["SiluFwdOp","elementwise","a-float16"' in page
+    assert '["SiLUFwdOp","elementwise","a-float16"' in page
 
 
 def test_out_is_relative_to_where_the_user_stands(tmp_path, roofline):
@@ -105,24 +105,24 @@ def test_out_is_relative_to_where_the_user_stands(tmp_path, roofline):
     status, out, _ = roofline("--run=run.binpb", "--format=csv", "--out=report.csv")
     assert (status, out) == (0, "")
     (row,) = csv.DictReader((tmp_path / "report.csv").open())
-    assert row["op"] == "SiluFwdOp"
+    assert row["op"] == "SiLUFwdOp"
 
 
 def test_filters(tmp_path, roofline):
     builders.write_run(
         tmp_path / "run.binpb",
-        builders.record(op="SiluFwdOp", implementation="torch"),
-        builders.record(op="SiluFwdOp", implementation="triton", ns=90_000),
-        builders.record(op="GemmFwdOp", family="gemm"),
+        builders.record(op="SiLUFwdOp", implementation="torch"),
+        builders.record(op="SiLUFwdOp", implementation="triton", ns=90_000),
+        builders.record(op="GEMMFwdOp", family="gemm"),
     )
 
     def rows(*flags):
         out = roofline("--run=run.binpb", "--format=json", "--sort=op", *flags)[1]
         return [(r["op"], r["implementation"]) for r in json.loads(out)["rows"]]
 
-    assert rows() == [("GemmFwdOp", "torch"), ("SiluFwdOp", "triton")]
-    assert rows("--family=gemm") == [("GemmFwdOp", "torch")]
-    assert rows("--op=Silu*,Gemm*", "--implementation=torch") == [("GemmFwdOp", "torch"), ("SiluFwdOp", "torch")]
+    assert rows() == [("GEMMFwdOp", "torch"), ("SiLUFwdOp", "triton")]
+    assert rows("--family=gemm") == [("GEMMFwdOp", "torch")]
+    assert rows("--op=SiLU*,GEMM*", "--implementation=torch") == [("GEMMFwdOp", "torch"), ("SiLUFwdOp", "torch")]
     assert len(rows("--implementation=all")) == 3
 
 
@@ -181,7 +181,7 @@ def test_the_table_shows_the_rows_with_most_time_to_win_and_says_how_to_see_all(
     def cases(*flags):
         status, out, err = roofline("--run=run.binpb", "--profile=gpu.textproto", *flags)
         assert (status, err) == (0, "")
-        found = [line.split()[1] for line in out.splitlines() if line.startswith("SiluFwdOp") and len(line.split()) > 6]
+        found = [line.split()[1] for line in out.splitlines() if line.startswith("SiLUFwdOp") and len(line.split()) > 6]
         return found, [line for line in out.splitlines() if "--top" in line], out
 
     shown, said, out = cases()
@@ -220,28 +220,28 @@ def test_a_wrong_number_of_rows_is_bad_usage(roofline, flags, message):
 @pytest.mark.parametrize(
     "flags, message",
     [
-        (["--op=Sliu*"], "--op=Sliu*; of --op there are: GemmFwdOp, SiluFwdOp"),
+        (["--op=Sliu*"], "--op=Sliu*; of --op there are: GEMMFwdOp, SiLUFwdOp"),
         (["--family=x"], "--family=x; of --family there are: elementwise, gemm"),
         (["--implementation=x"], "--implementation=x; of --implementation there are: torch"),
         (
-            ["--op=Gemm*", "--family=elementwise"],
-            "--op=Gemm* --family=elementwise; of --op there are: GemmFwdOp, SiluFwdOp;"
+            ["--op=GEMM*", "--family=elementwise"],
+            "--op=GEMM* --family=elementwise; of --op there are: GEMMFwdOp, SiLUFwdOp;"
             " of --family there are: elementwise, gemm",
         ),
     ],
 )
 def test_a_filter_without_a_match_lists_the_names(tmp_path, roofline, flags, message):
-    builders.write_run(tmp_path / "run.binpb", builders.record(), builders.record(op="GemmFwdOp", family="gemm"))
+    builders.write_run(tmp_path / "run.binpb", builders.record(), builders.record(op="GEMMFwdOp", family="gemm"))
     status, out, err = roofline("--run=run.binpb", *flags)
     assert (status, out) == (2, "")
     assert err == f"roofline: no record matches {message}\n"
 
 
 def test_filters_repeat_or_are_separated_by_commas(tmp_path, roofline):
-    ops = ("AddFwdOp", "GemmFwdOp", "SiluFwdOp")
+    ops = ("AddFwdOp", "GEMMFwdOp", "SiLUFwdOp")
     builders.write_run(tmp_path / "run.binpb", *[builders.record(op=op, family=op) for op in ops])
     for flag in ("op", "family"):
-        for flags in ([f"--{flag}=Add*,Gemm*"], [f"--{flag}=Add*", f"--{flag}=Gemm*"]):
+        for flags in ([f"--{flag}=Add*,GEMM*"], [f"--{flag}=Add*", f"--{flag}=GEMM*"]):
             status, out, _ = roofline("--run=run.binpb", "--format=json", *flags)
             assert status == 0
             assert {row["op"] for row in json.loads(out)["rows"]} == set(ops[:2])
@@ -326,7 +326,7 @@ def test_one_run_of_everything_is_read_as_the_model_says_in_every_form(tmp_path,
     }
     assert rows["tie"]["bound"] == "memory"
     assert document["summary"]["rows"] == 5
-    for form, said in (("table", "formula error: SiluFwdOp impossible"), ("html", 'id="errors"')):
+    for form, said in (("table", "formula error: SiLUFwdOp impossible"), ("html", 'id="errors"')):
         status, out, _ = roofline(*flags, f"--format={form}")
         assert status == 1 and said in out
     # The same rows of a GPU that no profile names: nothing is priced, nothing fails.

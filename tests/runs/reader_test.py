@@ -270,7 +270,7 @@ def test_json_lines_written_by_hand(tmp_path):
     path = tmp_path / "run.jsonl"
     path.write_text(
         '{"header": {"environment": {"device_name": "NVIDIA H200"}}}\n\n'
-        '{"record": {"op": "SiluFwdOp", "case_id": "a-float16", "implementation":'
+        '{"record": {"op": "SiLUFwdOp", "case_id": "a-float16", "implementation":'
         ' "torch", "status": "STATUS_OK", "roof_key": "cuda_core.fp32", "flops":'
         ' "1000", "bytes": "2000", "timing": {"source": "TIMING_SOURCE_CUPTI",'
         ' "device_busy_ns": 5000.0, "samples": 50}}}\n'

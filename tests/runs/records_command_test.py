@@ -114,7 +114,7 @@ JUNIT = """<?xml version="1.0"?>
   <properties><property name="device_name" value="Test GPU"/>
     <property name="torch_version" value="2.11"/></properties>
   <testcase classname="bench" name="test_silu[a-float16]" time="1.5"><properties>
-    <property name="op" value="SiluFwdOp"/>
+    <property name="op" value="SiLUFwdOp"/>
     <property name="family" value="elementwise"/>
     <property name="tileops_device_busy_ms" value="0.1"/>
     <property name="tileops_flops" value="1000000"/>
@@ -123,9 +123,9 @@ JUNIT = """<?xml version="1.0"?>
     <property name="torch-compile_device_busy_ms" value="0.25"/>
     <property name="torch-compile_timing" value="CUDA_EVENTS"/>
   </properties></testcase>
-  <testcase name="test_gemm[b]"><properties><property name="op" value="GemmFwdOp"/></properties>
+  <testcase name="test_gemm[b]"><properties><property name="op" value="GEMMFwdOp"/></properties>
     <failure message="assert  0.3 &lt; 0.1&#10;more">trace</failure></testcase>
-  <testcase name="test_gemm[c]"><properties><property name="op" value="GemmFwdOp"/></properties>
+  <testcase name="test_gemm[c]"><properties><property name="op" value="GEMMFwdOp"/></properties>
     <skipped>needs two GPUs</skipped></testcase>
   <testcase name="test_of_something_else"/>
   <testcase name="whole_name"><properties><property name="op" value="AddFwdOp"/>
@@ -150,7 +150,7 @@ def test_junit_becomes_a_run_that_can_be_priced(tmp_path, convert):
     assert reader.header.started_at.ToJsonString() == "2026-08-22T03:04:05.678Z"
     assert (reader.footer.records, reader.footer.errors, reader.footer.skipped) == (7, 4, 1)
     assert not reader.footer.HasField("finished_at")
-    assert (tileops.op, tileops.case_id, tileops.family) == ("SiluFwdOp", "a-float16", "elementwise")
+    assert (tileops.op, tileops.case_id, tileops.family) == ("SiLUFwdOp", "a-float16", "elementwise")
     assert (tileops.implementation, tileops.flops, tileops.bytes) == ("tileops", 10**6, 4 * 10**7)
     assert (tileops.timing.device_busy_ns, tileops.timing.source) == (100_000, CUPTI)
     assert (compiled.implementation, compiled.flops) == ("torch-compile", 0)
@@ -239,7 +239,7 @@ def test_shards_of_one_run_are_merged(tmp_path, convert):
         ({"torch_version": "2.12"}, "their torch_version is '' and '2.12'"),
         ({"project_revision": "x"}, "project_revision"),
         ({"device_name": "Other"}, "device_name"),
-        ({}, "both hold SiluFwdOp x torch"),
+        ({}, "both hold SiLUFwdOp x torch"),
     ],
 )
 def test_what_are_no_shards_of_one_run_are_refused(tmp_path, convert, difference, message):
@@ -407,15 +407,24 @@ AMBIGUOUS = {
     ),
     "a suite that does not say": (
         junit_suite(junit_test(), **H200) + junit_suite(OTHER),
-        "'NVIDIA H200' and 'not said'",
+        "'NVIDIA H200' and not said; convert each suite alone",
     ),
     "a suite that says it alone": (
         junit_suite(junit_test()) + junit_suite(OTHER, **H200),
-        "'not said' and 'NVIDIA H200'",
+        "not said and 'NVIDIA H200'; convert each suite alone",
     ),
     "a test of another device": (
         junit_suite(junit_test(), junit_test("test_a[y]", device_name="NVIDIA H100"), **H200),
-        "device_name is 'NVIDIA H200' and 'NVIDIA H100'",
+        "device_name is 'NVIDIA H200' and 'NVIDIA H100'; put the tests of each into a suite, or a file, of their own",
+    ),
+    "a device as property and as attribute": (
+        junit_suite(junit_test(), **H200).replace("<testsuite ", '<testsuite device_name="NVIDIA H100" '),
+        "suite 1 (s): the property 'device_name' stands there twice, with 'NVIDIA H100' and 'NVIDIA H200'",
+    ),
+    "a device twice in the root": (
+        "<properties><property name='device_name' value='A'/><property name='device_name' value='B'/></properties>"
+        + junit_suite(junit_test()),
+        "the root: the property 'device_name' stands there twice, with 'A' and 'B'",
     ),
     "one id twice": (
         junit_suite(junit_test(), junit_test(t_device_busy_ms="1")),
@@ -487,6 +496,69 @@ def test_each_suite_becomes_a_run_of_its_own(tmp_path, convert):
     assert status == 2 and "no suite is 'three'; there are: one, two" in err
     status, _, err = convert("--in=one.binpb", "--suite=one")
     assert status == 2 and "is no JUnit XML, and only JUnit has suites" in err
+
+
+@pytest.mark.parametrize("encoding", ["shift_jis", "euc-jp", "gbk", "utf-7", "foo", "rot13", "idna"])
+def test_an_encoding_that_cannot_be_read_is_named(tmp_path, convert, encoding):
+    (tmp_path / "nightly.xml").write_text(f'<?xml version="1.0" encoding = "{encoding}"?>{junit_suite(junit_test())}')
+    status, out, err = convert("--in=nightly.xml", "--out=run.binpb")
+    assert (status, out) == (2, "") and f"cannot be read in the encoding '{encoding}'; convert it to UTF-8" in err
+
+
+TEXT = '<property name="device_name"> NVIDIA H200\n</property>'
+SAID = {
+    "as text": junit_suite(junit_test()).replace("<properties>", f"<properties>{TEXT}", 1),
+    "as an attribute": junit_suite(junit_test()).replace("<testsuite ", '<testsuite device_name="NVIDIA H200" '),
+    "by each test and again behind them": junit_suite(junit_test(**H200)).replace(
+        "</testsuite>", BEHIND.replace("H100", "H200")
+    ),
+    "with another in what a test wrote": junit_suite(
+        junit_test(**H200).replace("</testcase>", f"<system-out>{TEXT.replace('H200', 'H9')}</system-out></testcase>"),
+        f"<system-out>{TEXT.replace('H200', 'H9')}</system-out>",
+    ),
+}
+
+
+@pytest.mark.parametrize("suite", SAID.values(), ids=SAID)
+def test_a_device_may_be_said(tmp_path, convert, suite):
+    (tmp_path / "nightly.xml").write_text(suite)
+    assert convert("--in=nightly.xml", "--out=run.binpb")[0] == 0
+    reader = runfile.read_run(tmp_path / "run.binpb")
+    assert reader.header.environment.device_name == "NVIDIA H200" and len(list(reader.records())) == 1
+
+
+def test_an_op_may_be_text(tmp_path, convert):
+    test = junit_test(more='<property name="family">unary</property>').replace(
+        ' value="AddFwdOp"/>', ">AddFwdOp</property>"
+    )
+    (tmp_path / "nightly.xml").write_text(junit_suite(test))
+    assert convert("--in=nightly.xml", "--out=run.binpb")[0] == 0
+    (record,) = runfile.read_run(tmp_path / "run.binpb").records()
+    assert (record.op, record.family) == ("AddFwdOp", "unary")
+
+
+def test_a_suite_holds_the_tests_of_the_suites_in_it(tmp_path, convert):
+    inner, beside = junit_suite(junit_test(), name="inner"), junit_suite(junit_test("test_a[y]"), name="2")
+    (tmp_path / "nightly.xml").write_text(
+        f"<testsuites>{junit_suite(inner, name='outer', **H200)}{beside}</testsuites>"
+    )
+    for suite in ("outer", "1", "inner"):
+        assert convert("--in=nightly.xml", f"--out={suite}.binpb", f"--suite={suite}")[0] == 0
+        (record,) = runfile.read_run(tmp_path / f"{suite}.binpb").records()
+        assert record.case_id == "x"
+    status, _, err = convert("--in=nightly.xml", "--suite=2")
+    assert status == 2 and "'2' fits suite 2 (inner) and suite 3 (2); use a number or rename one" in err
+
+
+@pytest.mark.parametrize(
+    ("time", "reason"), [("1e308", "too large for a time"), ("0", "more than 0"), ("-1", "more than 0")]
+)
+def test_a_time_that_is_none_is_an_error_with_its_reason(tmp_path, convert, time, reason):
+    (tmp_path / "nightly.xml").write_text(junit_suite(junit_test(t_device_busy_ms=time)))
+    assert convert("--in=nightly.xml", "--out=run.binpb")[0] == 0
+    (record,) = runfile.read_run(tmp_path / "run.binpb").records()
+    assert record.status == benchmark_pb2.STATUS_ERROR and not record.HasField("timing")
+    assert f"t_device_busy_ms is '{time}'" in record.message and reason in record.message
 
 
 def test_what_is_said_twice_alike_or_of_all_suites_is_clear(tmp_path, convert):

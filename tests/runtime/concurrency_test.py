@@ -32,7 +32,7 @@ def in_threads(work, count=_THREADS):
 
 def test_each_thread_prices_its_own_calls_of_shared_ops():
     # Triton kernels may serve a CPU under an interpreter, which is not made for threads.
-    gemm, total = OPS["GemmFwdOp"](target="torch"), OPS["SumFwdOp"](0, target="torch")
+    gemm, total = OPS["GEMMFwdOp"](target="torch"), OPS["SumFwdOp"](0, target="torch")
 
     def work(number):
         size, found = number + 1, []
@@ -40,7 +40,7 @@ def test_each_thread_prices_its_own_calls_of_shared_ops():
             a = torch.ones(size + step, 2, dtype=torch.float16)
             gemm(a, a)
             total(a)
-            found.append((gemm.eval_roofline()[0], total.last_call.tensors["x"].shape))
+            found.append((gemm.eval_roofline()[0], total.last_call.tensors["input"].shape))
         return found
 
     for number, found in enumerate(in_threads(work)):
@@ -84,7 +84,7 @@ def test_tasks_price_their_own_calls():
         for _ in range(10):
             op(torch.ones(size))
             await asyncio.sleep(0)
-            assert op.last_call.tensors["x"].shape == (size,)
+            assert op.last_call.tensors["input"].shape == (size,)
         return op.eval_roofline()[0]
 
     async def main():
@@ -115,7 +115,7 @@ def test_a_compiled_function_called_from_threads_records_for_each():
         rows = number + 2
         for _ in range(5):
             function(torch.ones(rows, 2))
-        return op.last_call.tensors["x"].shape
+        return op.last_call.tensors["input"].shape
 
     assert in_threads(work, 4) == [(number + 2, 2) for number in range(4)]
-    assert op.last_call.tensors["x"].shape == (3, 2)
+    assert op.last_call.tensors["input"].shape == (3, 2)

@@ -87,7 +87,7 @@ def test_values_of_the_calls_before_a_graph_is_captured_are_kept():
 
 
 def test_a_captured_call_is_recorded_once_and_no_replay_moves_it():
-    op, x = OPS["SiluAndMulFwdOp"](), torch.randn(16, 64, device="cuda")
+    op, x = OPS["SiLUAndMulFwdOp"](), torch.randn(16, 64, device="cuda")
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):
         op(x)
@@ -104,7 +104,7 @@ def test_a_captured_call_is_recorded_once_and_no_replay_moves_it():
     graph.replay()
     torch.cuda.synchronize()
     assert op.last_call is later and op.eval_roofline() != price
-    torch.testing.assert_close(y, OPS["SiluAndMulFwdOp"]()(x))
+    torch.testing.assert_close(y, OPS["SiLUAndMulFwdOp"]()(x))
 
 
 def test_a_fused_call_on_the_gpu_is_priced_as_the_reference_is():

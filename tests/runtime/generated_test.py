@@ -20,13 +20,13 @@ def half(*shape):
 
 def test_the_eight_ops_are_there_with_a_reference_each():
     assert set(OPS) >= {
-        "SiluAndMulFwdOp",
+        "SiLUAndMulFwdOp",
         "AddFwdOp",
         "RMSNormFwdOp",
         "SumFwdOp",
         "BatchNormFwdOp",
-        "GemmFwdOp",
-        "GroupedQueryAttentionFwdOp",
+        "GEMMFwdOp",
+        "GQADenseFwdOp",
         "MoePermuteNopadFwdOp",
     }
     for name, op_class in OPS.items():
@@ -37,16 +37,20 @@ def test_the_eight_ops_are_there_with_a_reference_each():
 @pytest.mark.parametrize(
     ("op", "inputs", "message"),
     [
-        ("SiluAndMulFwdOp", (half(3, 5),), "SiluAndMulFwdOp: axis 1 of 'x' is declared '2 \\* N', and no N makes it 5"),
         (
-            "SiluAndMulFwdOp",
-            (half(),),
-            r"SiluAndMulFwdOp: 'x' is declared \[\*B, 2 \* N\], and its shape \[\] has 0 axes",
+            "SiLUAndMulFwdOp",
+            (half(3, 5),),
+            "SiLUAndMulFwdOp: axis 1 of 'input' is declared '2 \\* N', and no N makes it 5",
         ),
         (
-            "SiluAndMulFwdOp",
+            "SiLUAndMulFwdOp",
+            (half(),),
+            r"SiLUAndMulFwdOp: 'input' is declared \[\*M, 2 \* N\], and its shape \[\] has 0 axes",
+        ),
+        (
+            "SiLUAndMulFwdOp",
             (half(4).int(),),
-            "SiluAndMulFwdOp: dtype of 'x' is declared 'T', which is float16 or bfloat16 or float32",
+            "SiLUAndMulFwdOp: dtype of 'input' is declared 'T', which is float16 or bfloat16 or float32",
         ),
         (
             "AddFwdOp",
@@ -54,9 +58,9 @@ def test_the_eight_ops_are_there_with_a_reference_each():
             r"AddFwdOp: let S = broadcast\(A, B\): shapes \[3\] and \[4\] do not broadcast; 'input' is \[3\]; 'other' is \[4\]",
         ),
         (
-            "LerpFwdOp",
+            "LerpScalarFwdOp",
             (half(3), half(3).float()),
-            "LerpFwdOp: dtype of 'end' is declared 'T', which is float16 in this call, but float32 was found",
+            "LerpScalarFwdOp: dtype of 'end' is declared 'T', which is float16 in this call, but float32 was found",
         ),
         ("AddFwdOp", (half(3), half(3).to("meta")), "AddFwdOp: input 'other' is on meta and 'input' on cpu"),
         ("AddFwdOp", (half(3), 1), "AddFwdOp: input 'other' must be a tensor, but a int was passed"),
@@ -72,30 +76,31 @@ def test_the_eight_ops_are_there_with_a_reference_each():
             "dtype of 'running_mean' is declared 'float32', but float16 was found",
         ),
         (
-            "GemmFwdOp",
+            "GEMMFwdOp",
             (half(2, 3), half(5, 4)),
-            "GemmFwdOp: axis 1 of 'b' is declared 'K', which is 3 in this call, but 4 was found",
+            "GEMMFwdOp: axis 1 of 'b' is declared 'K', which is 3 in this call, but 4 was found",
         ),
         (
-            "GemmFwdOp",
+            "GEMMFwdOp",
             (half(2, 3, 1), half(5, 3)),
-            r"GemmFwdOp: 'a' is declared \[M, K\], and its shape \[2, 3, 1\] has 3 axes",
+            r"GEMMFwdOp: 'a' is declared \[M, K\], and its shape \[2, 3, 1\] has 3 axes",
         ),
         (
-            "GroupedQueryAttentionFwdOp",
+            "GQADenseFwdOp",
             (half(1, 4, 3, 8), half(1, 4, 2, 8), half(1, 4, 2, 8)),
             "the rule 'H_kv > 0 and H %.*H = 3, H_kv = 2\\); 'q' is",
         ),
         (
-            "GroupedQueryAttentionFwdOp",
+            "GQADenseFwdOp",
             (half(1, 5, 2, 8), half(1, 4, 2, 8), half(1, 4, 2, 8)),
-            "the rule 'not is_causal or S <= S_kv' does not hold",
+            "the rule 'not is_causal or S_q <= S_kv' does not hold",
         ),
     ],
 )
 def test_a_call_that_does_not_fit_names_op_tensor_term_and_found(op, inputs, message):
+    params = {"is_causal": True} if op == "GQADenseFwdOp" else {}
     with pytest.raises(OpCallError, match=message):
-        OPS[op]()(*inputs)
+        OPS[op](**params)(*inputs)
 
 
 @pytest.mark.parametrize(
@@ -145,7 +150,7 @@ def price(name, params=None, **tensors):
 @pytest.mark.requirement("1.3.9")
 def test_hand_counts_of_flops_and_bytes():
     # silu and mul: 6 an output element; 2N in, N out
-    assert price("SiluAndMulFwdOp", x=half(7, 10)) == (6 * 7 * 5, 2 * (70 + 35))
+    assert price("SiLUAndMulFwdOp", input=half(7, 10)) == (6 * 7 * 5, 2 * (70 + 35))
     # add: 1 an element, 2 where alpha is no identity; a two-sided broadcast writes 12 elements
     assert price("AddFwdOp", input=half(3, 1), other=half(1, 4)) == (12, 2 * (3 + 4 + 12))
     assert price("AddFwdOp", {"alpha": 3}, input=half(3, 1), other=half(1, 4))[0] == 12 + 4
@@ -153,23 +158,24 @@ def test_hand_counts_of_flops_and_bytes():
     assert price("RMSNormFwdOp", {"normalized_shape": [8]}, x=half(5, 8)) == (5 * (8 * 3 + 3), 2 * 80)
     assert price("RMSNormFwdOp", {"normalized_shape": [8]}, x=half(5, 8), weight=half(8)) == (5 * (8 * 4 + 3), 2 * 88)
     # sum: one add a reduced value; the output's own dtype
-    assert price("SumFwdOp", {"dim": [0, 2]}, x=half(2, 3, 4)) == (24, 2 * (24 + 3))
-    assert price("SumFwdOp", {"dtype": torch.float32}, x=half(2, 3, 4)) == (24, 2 * 24 + 4)
-    # batch norm: in training the running statistics are read and written
+    assert price("SumFwdOp", {"dim": [0, 2]}, input=half(2, 3, 4)) == (24, 2 * (24 + 3))
+    assert price("SumFwdOp", {"dtype": torch.float32}, input=half(2, 3, 4)) == (24, 2 * 24 + 4)
+    # batch norm: in training the running statistics, if any, are read and written, and those of the batch returned
     statistics = {"running_mean": torch.zeros(3), "running_var": torch.ones(3)}
-    assert price("BatchNormFwdOp", x=half(2, 3, 4), **statistics) == (2 * 24 + 3 * 4, 2 * 48 + 4 * 6)
-    assert price("BatchNormFwdOp", {"training": True}, x=half(2, 3, 4), **statistics) == (
+    assert price("BatchNormFwdOp", input=half(2, 3, 4), **statistics) == (2 * 24 + 3 * 4, 2 * 48 + 4 * 6)
+    assert price("BatchNormFwdOp", {"training": True}, input=half(2, 3, 4)) == (5 * 24 + 3 * 4, 2 * 48 + 4 * 6)
+    assert price("BatchNormFwdOp", {"training": True}, input=half(2, 3, 4), **statistics) == (
         5 * 24 + 3 * 11,
-        2 * 48 + 4 * 12,
-    )
-    affine = {"weight": torch.ones(3), "bias": torch.zeros(3)}
-    assert price("BatchNormFwdOp", {"training": True}, x=half(2, 3, 4), **statistics, **affine) == (
-        6 * 24 + 3 * 12,
         2 * 48 + 4 * 18,
     )
+    affine = {"weight": torch.ones(3), "bias": torch.zeros(3)}
+    assert price("BatchNormFwdOp", {"training": True}, input=half(2, 3, 4), **statistics, **affine) == (
+        6 * 24 + 3 * 12,
+        2 * 48 + 4 * 24,
+    )
     # gemm: 2 a multiply-add
-    assert price("GemmFwdOp", a=half(2, 3), b=half(5, 3)) == (60, 2 * (6 + 15 + 10))
-    assert price("GemmFwdOp", {"trans_a": True, "trans_b": False}, a=half(3, 2), b=half(3, 5)) == (
+    assert price("GEMMFwdOp", a=half(2, 3), b=half(5, 3)) == (60, 2 * (6 + 15 + 10))
+    assert price("GEMMFwdOp", {"trans_a": True, "trans_b": False}, a=half(3, 2), b=half(3, 5)) == (
         60,
         2 * (6 + 15 + 10),
     )
@@ -182,7 +188,7 @@ def test_read_halves_leave_the_writes_out():
 
 
 def test_a_subclass_without_an_entry_keeps_its_parents_price_and_one_with_an_entry_has_its_own():
-    assert "eval_roofline" not in vars(OPS["GemmFwdOp"])
+    assert "eval_roofline" not in vars(OPS["GEMMFwdOp"])
     for name, op_class in OPS.items():
         generated = next(base for base in op_class.__mro__ if "eval_roofline" in vars(base))
         assert generated.__module__.startswith("tileops.ops.generated."), name

@@ -49,7 +49,7 @@ def subjects() -> Iterator[tuple[Op, list[Any]]]:
         yield _with_a_bare_function(generated)
     ops, half = catalogue.load(), torch.ones(8, 8).half()
     yield ops["AddFwdOp"](), [half, half[0].clone()]
-    yield ops["GemmFwdOp"](), [half, half.clone()]
+    yield ops["GEMMFwdOp"](), [half, half.clone()]
     yield ops["RMSNormFwdOp"](normalized_shape=[8]), [half, half[0].clone()]
 
 

@@ -147,13 +147,14 @@ def _attention(
     tl.store(out_ptr + out_at, (total / weight_sum[:, None]).to(out_ptr.dtype.element_ty), mask=row_mask)
 
 
-def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, is_causal: bool) -> torch.Tensor:
-    """softmax(q k^T / sqrt(D)) v as a contiguous [B, Sq, H, D], with scores and sums in float32.
+def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, is_causal: bool, scale: float) -> torch.Tensor:
+    """softmax(scale q k^T) v as a contiguous [B, Sq, H, D], with scores and sums in float32.
 
     Args:
       q: [B, Sq, H, D], float16 or bfloat16; D a power of two from 16 to 128.
       k, v: [B, Skv, Hkv, D] of the same dtype; H a multiple of Hkv, Skv >= 1.
       is_causal: row i sees the first i + Skv - Sq + 1 keys; Sq <= Skv then.
+      scale: what scores are multiplied by.
     """
     q, k, v = (tensor if tensor.stride(3) == 1 else tensor.contiguous() for tensor in (q, k, v))
     batch, queries, heads, width = q.shape
@@ -169,7 +170,7 @@ def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, is_causal: bool
             k,
             v,
             out,
-            width**-0.5 * _LOG2_E,
+            scale * _LOG2_E,
             queries,
             keys,
             heads,

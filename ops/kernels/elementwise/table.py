@@ -222,13 +222,13 @@ def _softplus(input: torch.Tensor, beta: float, threshold: float) -> torch.Tenso
 
 
 ACTIVATIONS = {
-    "ReluFwdOp": _alike(F.relu, "relu"),
-    "LeakyReluFwdOp": Formula(F.leaky_relu, "leaky_relu", numbers=_named("negative_slope")),
-    "EluFwdOp": Formula(F.elu, "elu", numbers=_named("alpha")),
-    "SeluFwdOp": Formula(F.selu, "selu"),
-    "SiluFwdOp": Formula(F.silu, "silu"),
+    "ReLUFwdOp": _alike(F.relu, "relu"),
+    "LeakyReLUFwdOp": Formula(F.leaky_relu, "leaky_relu", numbers=_named("negative_slope")),
+    "ELUFwdOp": Formula(F.elu, "elu", numbers=_named("alpha")),
+    "SELUFwdOp": Formula(F.selu, "selu"),
+    "SiLUFwdOp": Formula(F.silu, "silu"),
     "MishFwdOp": Formula(F.mish, "mish"),
-    "GeluFwdOp": Formula(_gelu, lambda params, inputs: "gelu_tanh" if params["approximate"] == "tanh" else "gelu"),
+    "GELUFwdOp": Formula(_gelu, lambda params, inputs: "gelu_tanh" if params["approximate"] == "tanh" else "gelu"),
     "SoftplusFwdOp": Formula(_softplus, "softplus", numbers=_named("beta", "threshold")),
     "HardsigmoidFwdOp": Formula(F.hardsigmoid, "hardsigmoid"),
     "HardswishFwdOp": Formula(F.hardswish, "hardswish"),
@@ -278,7 +278,7 @@ BINARY = {
     "PowFwdOp": Formula(torch.pow, "power", integer=None, samples={"input": (0.01, 4.0), "exponent": (0.0, 4.0)}),
     "MaximumFwdOp": _alike(torch.maximum, "maximum"),
     "MinimumFwdOp": _alike(torch.minimum, "minimum"),
-    "LerpFwdOp": Formula(torch.lerp, "lerp", numbers=_named("weight")),
+    "LerpScalarFwdOp": Formula(torch.lerp, "lerp", numbers=_named("weight")),
     "EqFwdOp": _compared(torch.eq, "equal"),
     "NeFwdOp": _compared(torch.ne, "not_equal"),
     "GtFwdOp": _compared(torch.gt, "greater"),
@@ -318,11 +318,11 @@ def _fill_scalar(input: torch.Tensor, mask: torch.Tensor, value: float) -> torch
 
 TERNARY = {
     "WhereFwdOp": Formula(torch.where, "select", integer="select", masks=("condition",)),
-    "MaskedFillFwdOp": Formula(torch.Tensor.masked_fill, "fill", integer="fill", masks=("mask",)),
+    "MaskedFillTensorFwdOp": Formula(torch.Tensor.masked_fill, "fill", integer="fill", masks=("mask",)),
     "MaskedFillScalarFwdOp": Formula(_fill_scalar, "fill", integer="fill", numbers=_named("value"), masks=("mask",)),
     "LerpTensorFwdOp": Formula(torch.lerp, "lerp", samples={"weight": (0.0, 1.0)}),
-    "PreluFwdOp": Formula(F.prelu, "prelu", views=_slope_by_channel),
-    "ClampFwdOp": Formula(torch.clamp, _clamp, integer=_clamp),
+    "PReLUFwdOp": Formula(F.prelu, "prelu", views=_slope_by_channel),
+    "ClampTensorFwdOp": Formula(torch.clamp, _clamp, integer=_clamp),
     "ClampScalarFwdOp": Formula(torch.clamp, "clip", integer="clip", numbers=_bounds),
 }
 
@@ -332,16 +332,5 @@ TABLE: dict[str, Formula] = {**UNARY, **ACTIVATIONS, **BINARY, **TERNARY}
 # ---- gated
 
 
-@dataclasses.dataclass(frozen=True)
-class Gate:
-    """An activation of one half of a row, times the other half: the PyTorch function, and the scalar function."""
-
-    activation: Callable[[torch.Tensor], torch.Tensor]
-    scalar: str
-
-
-GATED: dict[str, Gate] = {
-    "SiluAndMulFwdOp": Gate(F.silu, "silu"),
-    "GeluAndMulFwdOp": Gate(functools.partial(_gelu, approximate="none"), "gelu"),
-    "GeluTanhAndMulFwdOp": Gate(functools.partial(_gelu, approximate="tanh"), "gelu_tanh"),
-}
+# The activation of one half of a row, which the other half is multiplied by.
+GATED: dict[str, Formula] = {"SiLUAndMulFwdOp": ACTIVATIONS["SiLUFwdOp"], "GELUAndMulFwdOp": ACTIVATIONS["GELUFwdOp"]}

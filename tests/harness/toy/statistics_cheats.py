@@ -114,12 +114,12 @@ def honest_divides(op, call, x, weight):
 
 
 def _trains(call):
-    return call.params["training"] and call.tensors["x"].shape[0] > 1
+    return call.params["training"] and call.tensors["input"].shape[0] > 1
 
 
 def _batch_norm(op, x, mean, var, weight, bias, part, eps=None, centre=True):
-    """The running statistics are right; those that normalize are of a part of the batch."""
-    torch.nn.functional.batch_norm(x.float(), mean, var, None, None, True, op.params["momentum"], op.params["eps"])
+    """The running and the saved statistics are right; those that normalize are of a part of the batch."""
+    _, *saved = torch.native_batch_norm(x.float(), None, None, mean, var, True, op.params["momentum"], op.params["eps"])
     axes = (0, *range(2, x.dim()))
     wide, shape = x.float(), (1, -1, *[1] * (x.dim() - 2))
     average = part.float().mean(dim=axes).view(shape) if centre else 0.0
@@ -127,7 +127,7 @@ def _batch_norm(op, x, mean, var, weight, bias, part, eps=None, centre=True):
     result = (wide - average) * torch.rsqrt(spread + (op.params["eps"] if eps is None else eps))
     if weight is not None:
         result = result * weight.view(shape) + bias.view(shape)
-    return result.to(x.dtype)
+    return result.to(x.dtype), *saved
 
 
 @_implements("BatchNormFwdOp", when=_trains)
@@ -156,7 +156,8 @@ def _infers(call):
 
 @_implements("BatchNormFwdOp", when=_infers)
 def _inference_without_eps(op, call, x, mean, var, weight, bias):
-    return torch.nn.functional.batch_norm(x.float(), mean, var, weight, bias, False, 0.0, 1e-12).to(x.dtype)
+    result = torch.nn.functional.batch_norm(x.float(), mean, var, weight, bias, False, 0.0, 1e-12)
+    return result.to(x.dtype), None, None
 
 
 # ---- sums and attention
@@ -191,24 +192,24 @@ def _attention(call, q, k, v, finish):
     return finish(weights, value).transpose(1, 2).to(q.dtype).contiguous()
 
 
-@_implements("GroupedQueryAttentionFwdOp")
+@_implements("GQADenseFwdOp")
 def _no_normalizer(op, call, q, k, v):
     return _attention(call, q, k, v, lambda weights, value: weights @ value)
 
 
-@_implements("GroupedQueryAttentionFwdOp")
+@_implements("GQADenseFwdOp")
 def _one_normalizer_for_all_rows(op, call, q, k, v):
     total = lambda weights: weights.sum(dim=-1, keepdim=True)  # noqa: E731
     return _attention(call, q, k, v, lambda weights, value: weights @ value / total(weights).mean(dim=-2, keepdim=True))
 
 
-@_implements("GroupedQueryAttentionFwdOp")
+@_implements("GQADenseFwdOp")
 def _normalizer_of_half_the_keys(op, call, q, k, v):
     half = lambda weights: 2 * weights[..., ::2].sum(dim=-1, keepdim=True)  # noqa: E731
     return _attention(call, q, k, v, lambda weights, value: weights @ value / half(weights).clamp_min(1e-3))
 
 
-@_implements("GroupedQueryAttentionFwdOp")
+@_implements("GQADenseFwdOp")
 def honest_rounds_the_weights(op, call, q, k, v):
     """Multiplies in the dtype, as tensor cores do, and divides by the sum of what was not rounded."""
     return _attention(
@@ -219,13 +220,13 @@ def honest_rounds_the_weights(op, call, q, k, v):
 # ---- precision and bias
 
 
-@_implements("GemmFwdOp")
+@_implements("GEMMFwdOp")
 def _two_per_mille_too_large(op, call, a, b):
     left, right = (a.T if call.params["trans_a"] else a), (b.T if call.params["trans_b"] else b)
     return (1.002 * (left.float() @ right.float())).to(a.dtype)
 
 
-@_implements("GemmFwdOp")
+@_implements("GEMMFwdOp")
 def honest_rounds_parts(op, call, a, b):
     left, right = (a.T if call.params["trans_a"] else a), (b.T if call.params["trans_b"] else b)
     first, *others = (x @ y for x, y in zip(left.chunk(4, dim=1), right.chunk(4, dim=0), strict=True))

@@ -24,21 +24,24 @@ def _dropout(x_ptr, out_ptr, count, seed, threshold, scale, TILE: tl.constexpr):
     tl.store(out_ptr + at, value.to(out_ptr.dtype.element_ty), mask=mask)
 
 
-def dropout(x: torch.Tensor, seed: int, threshold: int, scale: float) -> torch.Tensor:
-    """x times `scale` where its random word is `threshold` or more, times 0 elsewhere; contiguous, computed in float32.
+def dropout(x: torch.Tensor, seed: int, threshold: int, scale: float, out: torch.Tensor) -> torch.Tensor:
+    """Returns `out`: x times `scale` where its random word is `threshold` or more, times 0 elsewhere, in float32.
 
     Args:
       x: fewer than 2**31 elements.
       seed: key of Philox 4x32-10, in [0, 2**63); element e takes word e % 4 of counter e // 4.
       threshold: in [0, 2**32].
       scale: of the elements that are kept.
+      out: written; of x's shape and dtype, or x itself.
     """
-    x = x.contiguous()
-    out = torch.empty_like(x)
     if x.numel() == 0:
         return out
+    x = x.contiguous()
+    written = out if out.is_contiguous() else torch.empty_like(x)
     _, tile, warps = elementwise_tile(1, x.numel())
     tile = max(tile, 4)
     with on_device(x):
-        _dropout[(ceil_div(x.numel(), tile),)](x, out, x.numel(), seed, threshold, scale, TILE=tile, num_warps=warps)
-    return out
+        _dropout[(ceil_div(x.numel(), tile),)](
+            x, written, x.numel(), seed, threshold, scale, TILE=tile, num_warps=warps
+        )
+    return out if written is out else out.copy_(written)

@@ -4,8 +4,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tileops.ops.families.normalization import BatchNormFwdOp, RMSNormFwdOp
-from tileops.ops.kernels.normalization import batch_norm_training
+from tileops.ops.errors import OpCallError
+from tileops.ops.families.norm import BatchNormFwdOp, RMSNormFwdOp
+from tileops.ops.kernels.norm import batch_norm_training
 from tileops.tests.ops.comparing import DTYPES, assert_near
 
 TARGETS = ["torch", "triton"]
@@ -72,19 +73,27 @@ def test_batch_norm_inference_leaves_the_statistics_alone(shape, dtype, target):
     weight, bias = _affine(shape[1], shape[0] % 2)
     kept = mean.clone(), var.clone()
     exact = F.batch_norm(*_double(x, mean, var, weight, bias), False, 0.1, 1e-5)
-    assert_near(BatchNormFwdOp(target=target)(x, mean, var, weight, bias), exact, scale=16)
+    found, *saved = BatchNormFwdOp(target=target)(x, mean, var, weight, bias)
+    assert_near(found, exact, scale=16)
+    assert saved == [None, None]
     assert torch.equal(mean, kept[0]) and torch.equal(var, kept[1])
 
 
-def _check_training(x, target, affine, momentum=0.1):
-    mean, var = _statistics(x.shape[1])
+def _check_training(x, target, affine, momentum=0.1, has_running=True):
+    mean, var = _statistics(x.shape[1]) if has_running else (None, None)
     weight, bias = _affine(x.shape[1], affine)
     wide = _double(x, mean, var, weight, bias)
     exact = F.batch_norm(*wide, True, momentum, 1e-5)
     op = BatchNormFwdOp(training=True, momentum=momentum, target=target)
-    assert_near(op(x, mean, var, weight, bias), exact, scale=16)
-    torch.testing.assert_close(mean.double(), wide[1], atol=1e-4, rtol=1e-4)
-    torch.testing.assert_close(var.double(), wide[2], atol=1e-4, rtol=1e-4)
+    found, save_mean, save_invstd = op(x, mean, var, weight, bias)
+    assert_near(found, exact, scale=16)
+    axes = (0, *range(2, x.dim()))
+    invstd = (wide[0].var(axes, unbiased=False) + 1e-5).rsqrt()
+    torch.testing.assert_close(save_mean.double(), wide[0].mean(axes), atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(save_invstd.double(), invstd, atol=1e-4, rtol=1e-4)
+    if has_running:
+        torch.testing.assert_close(mean.double(), wide[1], atol=1e-4, rtol=1e-4)
+        torch.testing.assert_close(var.double(), wide[2], atol=1e-4, rtol=1e-4)
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -108,6 +117,22 @@ def test_batch_norm_training_of_long_columns(shape, monkeypatch):
     monkeypatch.setattr(batch_norm_training, "_RESIDENT", 1024)
     monkeypatch.setattr(batch_norm_training, "MULTIPROCESSORS", 1)
     _check_training(torch.randn(shape) * 2 + 30, "triton", affine=True)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("shape", [(32, 64), (4, 3, 129), (700, 70), (5, 4, 60, 61)])
+def test_batch_norm_training_without_running_statistics(shape, target, monkeypatch):
+    monkeypatch.setattr(batch_norm_training, "MULTIPROCESSORS", 2)
+    monkeypatch.setattr(batch_norm_training, "_RESIDENT", 2048)
+    _check_training(torch.randn(shape) * 2 + 3, target, affine=False, has_running=False)
+
+
+def test_inference_needs_running_statistics_and_takes_both_or_none():
+    x, running = torch.randn(4, 3), torch.ones(3)
+    with pytest.raises(OpCallError, match="training or present"):
+        BatchNormFwdOp()(x)
+    with pytest.raises(OpCallError, match="running_var"):
+        BatchNormFwdOp(training=True)(x, running)
 
 
 def test_variance_survives_a_mean_a_thousand_times_larger():

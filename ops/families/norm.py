@@ -1,4 +1,4 @@
-"""Public ops of the family normalization and their implementations."""
+"""Public ops of the family norm and their implementations."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ import torch.nn.functional as F
 
 from tileops.ops.checked_call import CheckedCall
 from tileops.ops.families.compiled import Compiled
-from tileops.ops.generated import normalization as generated
+from tileops.ops.generated import norm as generated
 from tileops.ops.implementations import implementation, on_cuda
 from tileops.ops.kernels.support import triton_serves
 from tileops.ops.samples import Groups, Spread, Variances, Weights
 
+# output, save_mean, save_invstd
+_BatchNormOutputs = tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None]
 # Longest row that the Triton kernel holds in registers: 32 values for each of 1024 threads.
 _LONGEST_TRITON_ROW = 32768
 
@@ -55,34 +57,43 @@ class RMSNormFwdOp(generated.RMSNormFwdOp):
 
     @implementation("triton", when=_rms_norm_kernel_serves)
     def _triton(self, call: CheckedCall, x: torch.Tensor, weight: torch.Tensor | None) -> torch.Tensor:
-        from tileops.ops.kernels.normalization import rms_norm as kernels  # Triton is imported when first used
+        from tileops.ops.kernels.norm import rms_norm as kernels  # Triton is imported when first used
 
         return kernels.rms_norm(x, weight, math.prod(call.params["normalized_shape"]), call.params["eps"])
 
 
 def _batch_norm(
-    x: torch.Tensor,
-    running_mean: torch.Tensor,
-    running_var: torch.Tensor,
+    input: torch.Tensor,
+    running_mean: torch.Tensor | None,
+    running_var: torch.Tensor | None,
     weight: torch.Tensor | None,
     bias: torch.Tensor | None,
     training: bool,
     momentum: float,
     eps: float,
-) -> torch.Tensor:
-    """F.batch_norm in float32 at least, rounded once; blends the running statistics in place when training."""
-    wide = x.to(torch.promote_types(x.dtype, torch.float32))
-    return F.batch_norm(wide, running_mean, running_var, weight, bias, training, momentum, eps).to(x.dtype)
+) -> _BatchNormOutputs:
+    """Batch normalization in float32 at least, rounded once; blends the running statistics in place when training."""
+    wide = input.to(torch.promote_types(input.dtype, torch.float32))
+    if not training:
+        normalized = F.batch_norm(wide, running_mean, running_var, weight, bias, False, momentum, eps)
+        return normalized.to(input.dtype), None, None
+    normalized, mean, invstd = torch.native_batch_norm(
+        wide, weight, bias, running_mean, running_var, True, momentum, eps
+    )
+    return normalized.to(input.dtype), mean, invstd
 
 
 _compiled_batch_norm = Compiled(_batch_norm)
 
 
 class BatchNormFwdOp(generated.BatchNormFwdOp):
-    """Batch normalization by running statistics or, in training, by the batch's own, which the running ones follow."""
+    """Batch normalization by running statistics or, in training, by the batch's own, which the running ones follow.
+
+    Training also returns the batch's statistics: the mean and the reciprocal root of the biased variance and eps.
+    """
 
     SAMPLES = {
-        "x": Groups(axes=lambda params, rank: (0, *range(2, rank)), eps="eps", when="training"),
+        "input": Groups(axes=lambda params, rank: (0, *range(2, rank)), eps="eps", when="training"),
         "running_mean": Spread(-4.0, 2.0),
         "running_var": Variances(eps="eps"),
         "weight": Weights(),
@@ -93,41 +104,43 @@ class BatchNormFwdOp(generated.BatchNormFwdOp):
     def _torch(
         self,
         call: CheckedCall,
-        x: torch.Tensor,
-        running_mean: torch.Tensor,
-        running_var: torch.Tensor,
+        input: torch.Tensor,
+        running_mean: torch.Tensor | None,
+        running_var: torch.Tensor | None,
         weight: torch.Tensor | None,
         bias: torch.Tensor | None,
-    ) -> torch.Tensor:
+    ) -> _BatchNormOutputs:
         settings = call.params["training"], call.params["momentum"], call.params["eps"]
-        return _batch_norm(x, running_mean, running_var, weight, bias, *settings)
+        return _batch_norm(input, running_mean, running_var, weight, bias, *settings)
 
     @implementation("torch_compile", when=on_cuda)
     def _torch_compile(
         self,
         call: CheckedCall,
-        x: torch.Tensor,
-        running_mean: torch.Tensor,
-        running_var: torch.Tensor,
+        input: torch.Tensor,
+        running_mean: torch.Tensor | None,
+        running_var: torch.Tensor | None,
         weight: torch.Tensor | None,
         bias: torch.Tensor | None,
-    ) -> torch.Tensor:
+    ) -> _BatchNormOutputs:
         settings = call.params["training"], call.params["momentum"], call.params["eps"]
-        return _compiled_batch_norm(x, running_mean, running_var, weight, bias, *settings)
+        return _compiled_batch_norm(input, running_mean, running_var, weight, bias, *settings)
 
     @implementation("triton", when=triton_serves)
     def _triton(
         self,
         call: CheckedCall,
-        x: torch.Tensor,
-        running_mean: torch.Tensor,
-        running_var: torch.Tensor,
+        input: torch.Tensor,
+        running_mean: torch.Tensor | None,
+        running_var: torch.Tensor | None,
         weight: torch.Tensor | None,
         bias: torch.Tensor | None,
-    ) -> torch.Tensor:
-        from tileops.ops.kernels.normalization import batch_norm, batch_norm_training
+    ) -> _BatchNormOutputs:
+        from tileops.ops.kernels.norm import batch_norm, batch_norm_training
 
         momentum, eps = call.params["momentum"], call.params["eps"]
         if call.params["training"]:
-            return batch_norm_training.batch_norm_training(x, running_mean, running_var, weight, bias, momentum, eps)
-        return batch_norm.batch_norm_inference(x, running_mean, running_var, weight, bias, eps)
+            return batch_norm_training.batch_norm_training(
+                input, running_mean, running_var, weight, bias, momentum, eps
+            )
+        return batch_norm.batch_norm_inference(input, running_mean, running_var, weight, bias, eps), None, None

@@ -85,10 +85,23 @@ def batch_norm_inference(
       eps: added to the variance.
     """
     x = x.contiguous()
-    samples, channels, length = sizes(x)
     out = torch.empty_like(x)
-    if out.numel() == 0:
-        return out
+    if out.numel():
+        normalize(x, mean, var, weight, bias, eps, out)
+    return out
+
+
+def normalize(
+    x: torch.Tensor,
+    mean: torch.Tensor,
+    var: torch.Tensor,
+    weight: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    eps: float,
+    out: torch.Tensor,
+) -> None:
+    """Writes into `out` what `batch_norm_inference` returns of x, which is contiguous and not empty."""
+    samples, channels, length = sizes(x)
     inner = length == 1
     rows, cols = (samples, channels) if inner else (samples * channels, length)
     tile_rows, tile_cols, warps = elementwise_tile(rows, cols)
@@ -116,4 +129,3 @@ def batch_norm_inference(
             COLS=tile_cols,
             num_warps=warps,
         )
-    return out

@@ -1,14 +1,14 @@
-"""Public ops of the family regularization and their implementations."""
+"""Dropout; a base beside the generated class of its entry."""
 
 from __future__ import annotations
 
 import torch
 
 from tileops.ops.checked_call import CheckedCall
-from tileops.ops.generated import regularization as generated
 from tileops.ops.implementations import implementation
-from tileops.ops.kernels.regularization import philox
+from tileops.ops.kernels.elementwise import philox
 from tileops.ops.kernels.support import triton_serves
+from tileops.ops.op import Op
 
 
 def _threshold(p: float) -> int:
@@ -28,31 +28,31 @@ def _kernel_serves(call: CheckedCall) -> bool:
     return is_served and call.params["training"] and call.params["p"] > 0
 
 
-class DropoutFwdOp(generated.DropoutFwdOp):
-    """input with a share p of its elements set to 0, the others scaled by 1 / (1 - p); a copy of it outside training.
-
-    Contiguous. The scaling is computed in float32 (of float64 in float64) and rounded once, also where PyTorch's own on
-    the CPU rounds the scale to the dtype first.
+class DropoutOp(Op):
+    """The scaling is computed in float32 (of float64 in float64) and rounded once, also where PyTorch's own on the CPU rounds
+    the scale to the dtype first.
     """
 
     ARITHMETIC = "elementwise"
 
     @implementation("torch")
     def _torch(self, call: CheckedCall, input: torch.Tensor) -> torch.Tensor:
-        p = call.params["p"]
+        p, is_in_place = call.params["p"], call.params["inplace"]
         if not call.params["training"] or p == 0:
-            return input.clone(memory_format=torch.contiguous_format)
+            return input if is_in_place else input.clone(memory_format=torch.contiguous_format)
         is_kept = philox.words(call.params["seed"], input.numel(), input.device) >= _threshold(p)
         wide = torch.promote_types(input.dtype, torch.float32)
         factors = is_kept.view(input.shape).to(wide) * _scale(p)
-        return (input.to(wide) * factors).to(input.dtype).contiguous()
+        result = (input.to(wide) * factors).to(input.dtype)
+        return input.copy_(result) if is_in_place else result.contiguous()
 
     @implementation("triton", when=_kernel_serves)
     def _triton(self, call: CheckedCall, input: torch.Tensor) -> torch.Tensor:
-        from tileops.ops.kernels.regularization import dropout as kernels  # Triton is imported when first used
+        from tileops.ops.kernels.elementwise import dropout as kernels  # Triton is imported when first used
 
         p = call.params["p"]
-        return kernels.dropout(input, call.params["seed"], _threshold(p), _scale(p))
+        out = input if call.params["inplace"] else torch.empty(input.shape, dtype=input.dtype, device=input.device)
+        return kernels.dropout(input, call.params["seed"], _threshold(p), _scale(p), out)
 
     def roof_key(self) -> str:
         """The cores that compute in float32, or in float64 where the input is of it."""

@@ -11,11 +11,13 @@ cancels, however large the mean.
 
 from __future__ import annotations
 
+import dataclasses
+
 import torch
 import triton
 import triton.language as tl
 
-from tileops.ops.kernels.normalization.batch_norm import batch_norm_inference, sizes
+from tileops.ops.kernels.norm.batch_norm import normalize, sizes
 from tileops.ops.kernels.support import MULTIPROCESSORS, ceil_div, column_tile, on_device, power_of_two, vector_unit
 
 # Elements of a channel up to which one program holds it.
@@ -52,6 +54,8 @@ def _resident(
     weight_ptr,
     bias_ptr,
     out_ptr,
+    save_mean_ptr,
+    save_invstd_ptr,
     momentum,
     eps,
     count,
@@ -59,6 +63,7 @@ def _resident(
     channels,
     length_units,
     UNIT: tl.constexpr,
+    RUNNING: tl.constexpr,
     WEIGHTED: tl.constexpr,
     BIASED: tl.constexpr,
     CHANNELS_INNER: tl.constexpr,
@@ -84,8 +89,12 @@ def _resident(
     mean = _channel_sum(x, CHANNELS_INNER) / count
     centered = tl.where(mask, x - mean[None, :], 0.0)
     var = _channel_sum(centered * centered, CHANNELS_INNER) / count
-    _running_update(running_mean_ptr, running_var_ptr, channel, channel_mask, mean, var, count, momentum)
-    value = centered * tl.rsqrt(var + eps)[None, :]
+    invstd = tl.rsqrt(var + eps)
+    tl.store(save_mean_ptr + channel, mean, mask=channel_mask)
+    tl.store(save_invstd_ptr + channel, invstd, mask=channel_mask)
+    if RUNNING:
+        _running_update(running_mean_ptr, running_var_ptr, channel, channel_mask, mean, var, count, momentum)
+    value = centered * invstd[None, :]
     if WEIGHTED:
         value *= tl.load(weight_ptr + channel, mask=channel_mask, other=0.0)[None, :]
     if BIASED:
@@ -101,8 +110,9 @@ def _streamed(
     weight_ptr,
     bias_ptr,
     out_ptr,
+    save_mean_ptr,
+    save_invstd_ptr,
     parts_ptr,
-    totals_ptr,
     counters_ptr,
     momentum,
     eps,
@@ -114,6 +124,7 @@ def _streamed(
     splits,
     delay,
     UNIT: tl.constexpr,
+    RUNNING: tl.constexpr,
     WEIGHTED: tl.constexpr,
     BIASED: tl.constexpr,
     ROWS: tl.constexpr,
@@ -123,8 +134,8 @@ def _streamed(
     # Work is handed out by ticket, in the order in which programs start: even tickets measure tile after tile, channel
     # after channel; odd ones normalize the same tiles `delay` channels later. A program that waits for a channel's
     # statistics therefore waits for programs that are already running and never wait themselves.
-    # parts [channels, 3, splits]: means, squared deviations, counts. totals [channels, 2]: mean, reciprocal root.
-    # counters: tickets given; then tiles measured, and then whether totals stand, by channel.
+    # parts [channels, 3, splits]: means, squared deviations, counts.
+    # counters: tickets given; then tiles measured, and then whether the statistics are saved, by channel.
     length = length_units * UNIT
     ticket = tl.atomic_add(counters_ptr, 1, sem="relaxed")
     block = (ticket // 2) % splits
@@ -157,9 +168,10 @@ def _streamed(
                 counts = tl.load(parts + 2 * splits, mask=split_mask, other=0.0, cache_modifier=".cg")
                 mean = tl.sum(means * counts) / count
                 var = tl.sum(m2s + counts * (means - mean) * (means - mean)) / count
-                tl.store(totals_ptr + slot * 2, mean)
-                tl.store(totals_ptr + slot * 2 + 1, tl.rsqrt(var + eps))
-                _running_update(running_mean_ptr, running_var_ptr, slot, True, mean, var, count, momentum)
+                tl.store(save_mean_ptr + slot, mean)
+                tl.store(save_invstd_ptr + slot, tl.rsqrt(var + eps))
+                if RUNNING:
+                    _running_update(running_mean_ptr, running_var_ptr, slot, True, mean, var, count, momentum)
                 tl.debug_barrier()
                 tl.atomic_xchg(counters_ptr + 1 + channels + slot, 1, sem="release")
     else:
@@ -171,8 +183,8 @@ def _streamed(
             ready = tl.atomic_add(counters_ptr + 1 + channels + channel, 0, sem="acquire")
             while ready == 0:
                 ready = tl.atomic_add(counters_ptr + 1 + channels + channel, 0, sem="acquire")
-            scale = tl.load(totals_ptr + channel * 2 + 1, cache_modifier=".cg")
-            values = values - tl.load(totals_ptr + channel * 2, cache_modifier=".cg")
+            scale = tl.load(save_invstd_ptr + channel, cache_modifier=".cg")
+            values = values - tl.load(save_mean_ptr + channel, cache_modifier=".cg")
             if WEIGHTED:
                 scale *= tl.load(weight_ptr + channel)
             values *= scale
@@ -214,17 +226,20 @@ def _column_statistics(x_ptr, parts_ptr, samples, channels, row_blocks, ROWS: tl
 @triton.jit
 def _merge_column_statistics(
     parts_ptr,
-    totals_ptr,
+    var_ptr,
+    save_mean_ptr,
+    save_invstd_ptr,
     running_mean_ptr,
     running_var_ptr,
     momentum,
+    eps,
     count,
     splits,
     channels,
+    RUNNING: tl.constexpr,
     SPLITS: tl.constexpr,
     CHANNELS: tl.constexpr,
 ):
-    # totals [2, channels]: mean and biased variance.
     split = tl.arange(0, SPLITS)
     channel = tl.program_id(0) * CHANNELS + tl.arange(0, CHANNELS)
     channel_mask = channel < channels
@@ -236,24 +251,49 @@ def _merge_column_statistics(
     mean = tl.sum(means * counts, axis=0) / count
     delta = means - mean[None, :]
     var = tl.sum(m2s + counts * delta * delta, axis=0) / count
-    tl.store(totals_ptr + channel, mean, mask=channel_mask)
-    tl.store(totals_ptr + channels + channel, var, mask=channel_mask)
-    _running_update(running_mean_ptr, running_var_ptr, channel, channel_mask, mean, var, count, momentum)
+    tl.store(var_ptr + channel, var, mask=channel_mask)
+    tl.store(save_mean_ptr + channel, mean, mask=channel_mask)
+    tl.store(save_invstd_ptr + channel, tl.rsqrt(var + eps), mask=channel_mask)
+    if RUNNING:
+        _running_update(running_mean_ptr, running_var_ptr, channel, channel_mask, mean, var, count, momentum)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Training:
+    """One call: x [N, C, *S], what blends into it by channel, and the tensors that its kernels write."""
+
+    x: torch.Tensor
+    running: tuple[torch.Tensor, torch.Tensor] | None
+    weight: torch.Tensor | None
+    bias: torch.Tensor | None
+    momentum: float
+    eps: float
+    out: torch.Tensor
+    save_mean: torch.Tensor
+    save_invstd: torch.Tensor
+
+    def or_x(self, tensor: torch.Tensor | None) -> torch.Tensor:
+        """Returns a tensor that a kernel may be given, which reads none where this one is absent."""
+        return self.x if tensor is None else tensor
+
+    def running_or_x(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Returns the running statistics, or tensors that stand in for them."""
+        return self.running or (self.x, self.x)
 
 
 def batch_norm_training(
     x: torch.Tensor,
-    running_mean: torch.Tensor,
-    running_var: torch.Tensor,
+    running_mean: torch.Tensor | None,
+    running_var: torch.Tensor | None,
     weight: torch.Tensor | None,
     bias: torch.Tensor | None,
     momentum: float,
     eps: float,
-) -> torch.Tensor:
-    """Normalize x [N, C, *S] by its own statistics and blend them into the running ones, which are written in place.
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Returns x [N, C, *S] normalized by its own statistics, their means [C] and reciprocal roots [C] in float32.
 
-    running = (1 - momentum) * running + momentum * batch, with the unbiased variance; the output uses the biased one.
-    Other arguments as for `batch_norm_inference`.
+    The running statistics, if there are any, are written in place: (1 - momentum) * running + momentum * batch, with the
+    unbiased variance; output and reciprocal roots use the biased one. Other arguments as for `batch_norm_inference`.
 
     Raises:
       ValueError: a channel has fewer than two elements, and so no variance.
@@ -262,74 +302,73 @@ def batch_norm_training(
     samples, channels, length = sizes(x)
     if samples * length < 2:
         raise ValueError(f"a channel of {samples * length} elements has no variance; training needs at least two")
+    saved = [torch.empty(channels, dtype=torch.float32, device=x.device) for _ in range(2)]
+    out = torch.empty_like(x)
     if channels == 0:
-        return torch.empty_like(x)
-    live_mean, live_var = running_mean.contiguous(), running_var.contiguous()
-    weight = None if weight is None else weight.contiguous()
-    bias = None if bias is None else bias.contiguous()
+        return out, saved[0], saved[1]
+    running = None
+    if running_mean is not None and running_var is not None:
+        running = running_mean.contiguous(), running_var.contiguous()
     if power_of_two(samples) * power_of_two(length) <= _RESIDENT:
         train = _train_resident
     else:
         train = _train_columns if length == 1 else _train_streamed
     with on_device(x):
-        out = train(x, live_mean, live_var, weight, bias, momentum, eps)
-    for running, live in ((running_mean, live_mean), (running_var, live_var)):
-        if running is not live:
-            running.copy_(live)
-    return out
+        train(
+            _Training(
+                x=x,
+                running=running,
+                weight=None if weight is None else weight.contiguous(),
+                bias=None if bias is None else bias.contiguous(),
+                momentum=momentum,
+                eps=eps,
+                out=out,
+                save_mean=saved[0],
+                save_invstd=saved[1],
+            )
+        )
+    if running is not None:
+        for given, live in zip((running_mean, running_var), running, strict=True):
+            if given is not live:
+                given.copy_(live)
+    return out, saved[0], saved[1]
 
 
-def _train_resident(
-    x: torch.Tensor,
-    running_mean: torch.Tensor,
-    running_var: torch.Tensor,
-    weight: torch.Tensor | None,
-    bias: torch.Tensor | None,
-    momentum: float,
-    eps: float,
-) -> torch.Tensor:
-    samples, channels, length = sizes(x)
-    out = torch.empty_like(x)
+def _train_resident(call: _Training) -> None:
+    samples, channels, length = sizes(call.x)
     inner = length == 1
     tile_rows, tile_cols = power_of_two(samples), power_of_two(length)
     if inner:  # 16 channels are one 32-byte sector of a 2-byte type; more where there are channels to spare
         tile_cols = max(16, min(64, power_of_two(channels // MULTIPROCESSORS), _RESIDENT // tile_rows))
     unit = vector_unit(length)
     _resident[(ceil_div(channels, tile_cols) if inner else channels,)](
-        x,
-        running_mean,
-        running_var,
-        x if weight is None else weight,
-        x if bias is None else bias,
-        out,
-        momentum,
-        eps,
+        call.x,
+        *call.running_or_x(),
+        call.or_x(call.weight),
+        call.or_x(call.bias),
+        call.out,
+        call.save_mean,
+        call.save_invstd,
+        call.momentum,
+        call.eps,
         float(samples * length),
         samples,
         channels,
         length // unit,
         UNIT=unit,
-        WEIGHTED=weight is not None,
-        BIASED=bias is not None,
+        RUNNING=call.running is not None,
+        WEIGHTED=call.weight is not None,
+        BIASED=call.bias is not None,
         CHANNELS_INNER=inner,
         ROWS=tile_rows,
         COLS=tile_cols,
         num_warps=max(1, min(16, tile_rows * tile_cols // 512)),
     )
-    return out
 
 
-def _train_streamed(
-    x: torch.Tensor,
-    running_mean: torch.Tensor,
-    running_var: torch.Tensor,
-    weight: torch.Tensor | None,
-    bias: torch.Tensor | None,
-    momentum: float,
-    eps: float,
-) -> torch.Tensor:
+def _train_streamed(call: _Training) -> None:
+    x = call.x
     samples, channels, length = sizes(x)
-    out = torch.empty_like(x)
     tile_cols = column_tile(length, 2048)
     tile_rows = min(power_of_two(samples), _TILE // tile_cols)
     col_blocks = ceil_div(length, tile_cols)
@@ -338,20 +377,19 @@ def _train_streamed(
     delay = ceil_div(8 * MULTIPROCESSORS, 2 * splits)
     unit = vector_unit(length)
     parts = torch.empty(channels * 3 * splits, dtype=torch.float32, device=x.device)
-    totals = torch.empty(channels * 2, dtype=torch.float32, device=x.device)
     counters = torch.zeros(1 + 2 * channels, dtype=torch.int32, device=x.device)
     _streamed[(2 * splits * (channels + delay),)](
         x,
-        running_mean,
-        running_var,
-        x if weight is None else weight,
-        x if bias is None else bias,
-        out,
+        *call.running_or_x(),
+        call.or_x(call.weight),
+        call.or_x(call.bias),
+        call.out,
+        call.save_mean,
+        call.save_invstd,
         parts,
-        totals,
         counters,
-        momentum,
-        eps,
+        call.momentum,
+        call.eps,
         float(samples * length),
         samples,
         channels,
@@ -360,46 +398,42 @@ def _train_streamed(
         splits,
         delay,
         UNIT=unit,
-        WEIGHTED=weight is not None,
-        BIASED=bias is not None,
+        RUNNING=call.running is not None,
+        WEIGHTED=call.weight is not None,
+        BIASED=call.bias is not None,
         ROWS=tile_rows,
         COLS=tile_cols,
         SPLITS=power_of_two(splits),
         num_warps=8,
     )
-    return out
 
 
-def _train_columns(
-    x: torch.Tensor,
-    running_mean: torch.Tensor,
-    running_var: torch.Tensor,
-    weight: torch.Tensor | None,
-    bias: torch.Tensor | None,
-    momentum: float,
-    eps: float,
-) -> torch.Tensor:
+def _train_columns(call: _Training) -> None:
+    x = call.x
     samples, channels, _ = sizes(x)
     tile_cols = 64
     row_blocks = ceil_div(samples, _TILE // tile_cols)
     programs = ceil_div(channels, tile_cols)
     splits = max(1, min(row_blocks, 64, ceil_div(4 * MULTIPROCESSORS, programs)))
     parts = torch.empty((3, splits, channels), dtype=torch.float32, device=x.device)
-    totals = torch.empty((2, channels), dtype=torch.float32, device=x.device)
+    var = torch.empty(channels, dtype=torch.float32, device=x.device)
     _column_statistics[(programs, splits)](
         x, parts, samples, channels, row_blocks, ROWS=_TILE // tile_cols, COLS=tile_cols, num_warps=8
     )
     _merge_column_statistics[(ceil_div(channels, 32),)](
         parts,
-        totals,
-        running_mean,
-        running_var,
-        momentum,
+        var,
+        call.save_mean,
+        call.save_invstd,
+        *call.running_or_x(),
+        call.momentum,
+        call.eps,
         float(samples),
         splits,
         channels,
+        RUNNING=call.running is not None,
         SPLITS=power_of_two(splits),
         CHANNELS=32,
         num_warps=4,
     )
-    return batch_norm_inference(x, totals[0], totals[1], weight, bias, eps)
+    normalize(x, call.save_mean, var, call.weight, call.bias, call.eps, call.out)
