@@ -52,14 +52,14 @@ class _PriceEmitter:
                 self._read_bytes()
 
     def _read_bytes(self) -> None:
-        every = self._side("read")
-        found = [tree for tree in every if tree != Leaf(())] or every[:1]
-        self._bind(set().union(*map(_tree_tests, found)))
-        if len(found) == 1:
-            self._tree(found[0], lambda names: self._lines.add(f"return {_bytes_of(names)}"))
-            return
-        self._charges("read", found)
-        self._lines.add("return _read")
+        self._bind(set().union(*map(_tree_tests, self._analysis.traffic or ())))
+        self._moved()
+        self._lines.add("return _read if _written else 0")
+
+    def _moved(self) -> None:
+        """Emits `_read` and `_written`: what the call reads if it writes anything, and what it writes."""
+        for side in ("read", "written"):
+            self._charges(side, self._side(side))
 
     def _side(self, name: str) -> list[Tree[tuple[str, ...]]]:
         """Returns, for each tree of the traffic, the tensors that it charges as read or as written."""
@@ -96,9 +96,8 @@ class _PriceEmitter:
             self._result("_bytes", analysis.bytes)
             return
         self._lines.add("# bytes: from the signature; what is read once each, then what is written")
-        for side in ("read", "written"):
-            self._charges(side, self._side(side))
-        self._result("_read + _written", None)
+        self._moved()
+        self._result("_read + _written if _written else 0", None)  # a call that writes nothing reads nothing
 
     def _bind(self, read: set[str]) -> None:
         """Emits locals for the parameters, indices and lets that are read."""
