@@ -54,12 +54,13 @@ class _PriceEmitter:
     def _read_bytes(self) -> None:
         self._bind(set().union(*map(_tree_tests, self._analysis.traffic or ())))
         self._moved()
-        self._lines.add("return _read if _written else 0")
+        self._lines.add("return _read")
 
     def _moved(self) -> None:
         """Emits `_read` and `_written`: what the call reads if it writes anything, and what it writes."""
         for side in ("read", "written"):
             self._charges(side, self._side(side))
+        self._lines.add("_read = _read if _written else 0  # what writes nothing reads nothing")
 
     def _side(self, name: str) -> list[Tree[tuple[str, ...]]]:
         """Returns, for each tree of the traffic, the tensors that it charges as read or as written."""
@@ -97,7 +98,7 @@ class _PriceEmitter:
             return
         self._lines.add("# bytes: from the signature; what is read once each, then what is written")
         self._moved()
-        self._result("_read + _written if _written else 0", None)  # a call that writes nothing reads nothing
+        self._result("_read + _written", None)
 
     def _bind(self, read: set[str]) -> None:
         """Emits locals for the parameters, indices and lets that are read."""

@@ -64,7 +64,8 @@ PRICE = '''\
             _written = _call.bytes_of("y")
         else:
             _written = _call.bytes_of("x", "y")
-        return _flops, _read + _written if _written else 0
+        _read = _read if _written else 0  # what writes nothing reads nothing
+        return _flops, _read + _written
 
     def eval_roofline_read_bytes(self) -> int:
         """Bytes of the last call's price that are reads."""
@@ -75,7 +76,8 @@ PRICE = '''\
             _written = _call.bytes_of("y")
         else:
             _written = _call.bytes_of("x", "y")
-        return _read if _written else 0
+        _read = _read if _written else 0  # what writes nothing reads nothing
+        return _read
 
     CASES = (...)  # the 2 cases of its workload rows
 '''
