@@ -51,7 +51,14 @@ class _PriceEmitter:
                 self._lines.add('"""Bytes of the last call\'s price that are reads."""', "_call = self.last_call")
                 self._read_bytes()
 
+    def _reads(self) -> bool:
+        """Returns whether some call reads a tensor."""
+        return any(tree != Leaf(()) for tree in self._side("read"))
+
     def _read_bytes(self) -> None:
+        if not self._reads():
+            self._lines.add(f"return {_bytes_of(())}")
+            return
         self._bind(set().union(*map(_tree_tests, self._analysis.traffic or ())))
         self._moved()
         self._lines.add("return _read")
@@ -60,7 +67,8 @@ class _PriceEmitter:
         """Emits `_read` and `_written`: what the call reads if it writes anything, and what it writes."""
         for side in ("read", "written"):
             self._charges(side, self._side(side))
-        self._lines.add("_read = _read if _written else 0  # what writes nothing reads nothing")
+        if self._reads():
+            self._lines.add("_read = _read if _written else 0  # what writes nothing reads nothing")
 
     def _side(self, name: str) -> list[Tree[tuple[str, ...]]]:
         """Returns, for each tree of the traffic, the tensors that it charges as read or as written."""

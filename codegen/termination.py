@@ -128,4 +128,5 @@ def _items(node: expr.Expr, values: Mapping[str, Any], present: Mapping[str, boo
     """Returns the sequence that a run takes; a range of any length, which its sum may refuse later."""
     if isinstance(node, expr.Call) and node.function == "range":
         return range(evaluate(node.args[0], values, present))
-    return expect(evaluate(node, values, present), Sequence)
+    found: Sequence[Any] = evaluate(node, values, present)
+    return found

@@ -15,7 +15,7 @@ from tileops.tests.oracle.small_call import SmallCall
 # (parameters, shapes of the inputs) by op.
 _SHAPES: dict[str, list[tuple[dict[str, Any], list[tuple[int, ...] | None]]]] = {
     **{
-        f"{name}AndMulFwdOp": [({}, [(3, 5, 14)]), ({}, [(4,)]), ({}, [(2, 6)])]
+        f"{name}AndMulFwdOp": [({}, [(3, 5, 14)]), ({}, [(4,)]), ({}, [(2, 6)]), ({}, [(0, 6)])]
         for name in ("Silu", "Gelu", "GeluTanh")
     },
     "AlibiFwdOp": [
@@ -32,25 +32,30 @@ _SHAPES: dict[str, list[tuple[dict[str, Any], list[tuple[int, ...] | None]]]] = 
         ({"p": 1.0}, [(2, 2)]),
         ({"training": False}, [()]),
         ({"p": 0.75, "seed": 1}, [()]),
+        ({}, [(0, 3)]),
     ],
     "GemmFwdOp": [
         ({"trans_a": a, "trans_b": b}, [(5, 3) if a else (3, 5), (7, 5) if b else (5, 7)])
         for a, b in itertools.product((False, True), repeat=2)
-    ],
+    ]
+    + [({}, [(0, 5), (7, 5)]), ({}, [(3, 5), (0, 5)])],
     "RMSNormFwdOp": [
         ({"normalized_shape": (4,)}, [(3, 4), (4,)]),
         ({"normalized_shape": (2, 7)}, [(5, 3, 2, 7), None]),
+        ({"normalized_shape": (4,)}, [(0, 4), (4,)]),
     ],
     "BatchNormFwdOp": [
         ({"training": training}, [(3, 2, *spatial), (2,), (2,), weight, bias])
         for training, spatial, weight, bias in itertools.product(
             (False, True), ((5, 7), ()), ((2,), None), ((2,), None)
         )
-    ],
+    ]
+    + [({"training": False}, [(0, 2, 5), (2,), (2,), (2,), (2,)])],
     "SumFwdOp": [
         ({"dim": -1}, [(3, 4)]),
         ({"dim": None, "keepdim": True}, [(3, 4)]),
         ({"dim": (0, 2), "dtype": "float32"}, [(2, 3, 4)]),
+        ({"dim": 0}, [(3, 0)]),
     ],
 }
 
@@ -58,7 +63,7 @@ _SHAPES: dict[str, list[tuple[dict[str, Any], list[tuple[int, ...] | None]]]] = 
 # Shapes of the inputs of an elementwise op, by how many it has: two-sided broadcasts first, no output and one element
 # last.
 _ELEMENTWISE_SHAPES = {
-    1: [[(3, 5)], [()]],
+    1: [[(3, 5)], [()], [(0, 3)]],
     2: [[(4, 1), (1, 3)], [(4, 1), (3,)], [(), (5,)], [(2, 3), ()], [(0, 1), (7,)], [(7,), (0, 1)], [(1,), ()]],
     3: [
         [(4, 1), (1, 3), (2, 1, 1)],
@@ -71,9 +76,15 @@ _ELEMENTWISE_SHAPES = {
 }
 # Of those whose operands do not broadcast freely.
 _OWN_SHAPES = {
-    "PreluFwdOp": [[(2, 3, 5), (3,)], [(4,), (1,)], [(), (1,)], [(2, 2), ()]],
-    "MaskedFillFwdOp": [[(4, 1), (1, 3), ()], [(5,), (2, 1), ()], [(), (3,), ()]],
-    "ClampFwdOp": [[(3, 5)] * 3, [(7,)] * 3, [()] * 3],
+    "PreluFwdOp": [[(2, 3, 5), (3,)], [(4,), (1,)], [(), (1,)], [(2, 2), ()], [(0, 3), (3,)]],
+    "MaskedFillFwdOp": [
+        [(4, 1), (1, 3), ()],
+        [(5,), (2, 1), ()],
+        [(), (3,), ()],
+        [(0, 1), (3,), ()],
+        [(3,), (0, 1), ()],
+    ],
+    "ClampFwdOp": [[(3, 5)] * 3, [(7,)] * 3, [()] * 3, [(0, 3)] * 3],
 }
 
 # Parameters of elementwise ops beside those that their rows write: numbers that decide a price, on either side of what
