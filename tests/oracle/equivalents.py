@@ -28,6 +28,24 @@ LISTED: dict[tuple[str, str, str], str] = {
         ): "without a result there is no x, and without x there is nothing to read"
         for op in ("SumFwdOp", "SiluAndMulFwdOp", "GeluAndMulFwdOp", "GeluTanhAndMulFwdOp")
     },
+    **{
+        (
+            "BatchNormFwdOp",
+            "eval_roofline_read_bytes",
+            f"_written = _call.bytes_of({names})",
+        ): "in training no tensor is empty unless there are no channels, and then all are"
+        for names in (
+            "'running_mean', 'running_var'",
+            "'weight', 'running_var', 'output'",
+            "'bias', 'running_var', 'output'",
+            "'running_mean', 'weight', 'output'",
+            "'running_mean', 'bias', 'output'",
+            "'running_mean', 'running_var', 'running_mean'",
+            "'running_mean', 'running_var', 'running_var'",
+            "'running_mean', 'running_var', 'weight'",
+            "'running_mean', 'running_var', 'bias'",
+        )
+    },
     (
         "GroupedQueryAttentionFwdOp",
         "gqa_fwd_read_bytes",
