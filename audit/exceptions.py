@@ -16,7 +16,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 
 from tileops.manifest.language import evaluate, expr, expr_parser
-from tileops.manifest.language.primitives import PRIMITIVE_FUNCTIONS
+from tileops.manifest.language.declarations import PRIMITIVES
 from tileops.ops.checked_call import CheckedCall
 from tileops.ops.op import Op
 from tileops.tools.cli import errors
@@ -148,10 +148,8 @@ def _form_defects(one: ReadException, calls: Sequence[CheckedCall], op_class: ty
             if name not in tensors:
                 defects.append(f"present() takes one tensor of the op: {', '.join(tensors)}")
             reads.add(name)
-        elif isinstance(part, expr.Call) and part.function not in PRIMITIVE_FUNCTIONS:
-            defects.append(
-                f"calls {part.function!r}, which is no function here: {', '.join(sorted(PRIMITIVE_FUNCTIONS))}"
-            )
+        elif isinstance(part, expr.Call) and part.function not in PRIMITIVES:
+            defects.append(f"calls {part.function!r}, which is no function here: {', '.join(sorted(PRIMITIVES))}")
     if calls:
         known = {*calls[0].params, *calls[0].indices, *op_class.METADATA_NAMES}
         values = set(expr.names(node)) - (reads - known)

@@ -9,19 +9,17 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from tileops.codegen.decisions import MAX_BRANCHES, Part, bytes_read, parts
-from tileops.codegen.row_values import work_out
-from tileops.codegen.termination import endless
+from tileops.codegen.termination import too_long
 from tileops.manifest.check import Checked
 from tileops.manifest.checks.signature import scope
 from tileops.manifest.diagnostics import Diagnostics
 from tileops.manifest.language import declarations, effort, expr, expr_parser, kind_check, kinds
 from tileops.manifest.language.kind_check import FORM, KIND, NAME, PRESENCE
 from tileops.manifest.model import Entry, RooflineField, Signature
-from tileops.manifest.plans.constants import without_value
 from tileops.manifest.plans.domain import Domain
 from tileops.manifest.plans.points import Point, TooManyPointsError, discriminants
 from tileops.manifest.plans.presence import conditions_of, is_its_input, resolve, substitute_presence
@@ -52,7 +50,10 @@ class Formula:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Traffic:
-    """The tensors read and written at a point, in signature order. An absent tensor costs nothing."""
+    """The tensors read and written at a point, in signature order. An absent tensor costs nothing.
+
+    A call whose written tensors have no element computes nothing, so that it reads nothing either.
+    """
 
     read: tuple[str, ...]
     written: tuple[str, ...]
@@ -123,10 +124,11 @@ class _Analyser:
                 self._report(f"roofline.{name}", "R001", f"unknown field {name!r}; known are {', '.join(_FIELDS)}")
         texts = {name: self._text(name, block.get(name)) for name in _FIELDS}
         if "func" in block:
-            if len(block.keys() & {"flops", "bytes"}):
-                self._report("roofline", "R001", "func excludes flops and bytes")
-            return self._func(block["func"], texts["func"])
-        if "flops" not in block and not self._failed:  # an unknown field may be a misspelt one
+            func = self._func(block["func"], texts["func"])
+            if not block.keys() & {"flops", "bytes"}:
+                return func
+            self._report("roofline", "R001", "func excludes flops and bytes")
+        elif "flops" not in block and not self._failed:  # an unknown field may be a misspelt one
             self._report("roofline", "R001", "needs flops, or func")
         return self._inline(block, texts)
 
@@ -187,7 +189,7 @@ class _Analyser:
         )
         if kind is not None and not declarations.is_integer(kind) and not isinstance(kind, kinds.Real):
             self._report(path, "R012", f"must be an integer, and is {kind}")
-        if problem := endless(self._entry.signature, node) if kind is not None else "":
+        if problem := too_long(self._entry.signature, node, self._cases) if kind is not None else "":
             self._report(path, "R010", problem)
         clean, self._failed = not self._failed, self._failed or before
         if clean and kind is None:  # what it reads has a defect that is reported elsewhere
@@ -212,12 +214,6 @@ class _Analyser:
         for name in sorted(absent):
             self._report(path, "R013", f"bytes({name}) is read where {name} is absent")
         self._unsolved(found, guards, path)
-        for value, where in _least_constants(found):
-            if not (type(value) is int and value >= 0):
-                self._report(path, "R014", f"is {value!r} ({where}), not a finite non-negative integer")
-        for problem in without_value(signature, node):
-            self._report(path, "R014", f"has no value: {problem}")
-        work_out(node, self._cases)
         return Formula(trees=tuple(part.tree for part in found), integer=isinstance(kind, kinds.Dim), line=field.line)
 
     def _unsolved(self, found: list[Part], guards: dict[str, expr.Expr], path: str) -> None:
@@ -317,26 +313,6 @@ def _joined(
         ([term for terms, _ in own for term in terms], sorted((n for _, names in own for n in names), key=order.index))
         for _, own in sorted(groups, key=lambda group: bool(group[0]))
     ]
-
-
-def _least_constants(found: list[Part]) -> Iterator[tuple[Any, str]]:
-    """Yields (value, where) of constants that a formula folds to: at each point of one part, the least of several."""
-    if len(found) == 1:
-        for point, folded in found[0].decisions:
-            if isinstance(folded, expr.Literal):
-                yield folded.value, str(point)
-        return
-    chosen = []
-    for part in found:
-        constant = [(folded.value, point) for point, folded in part.decisions if isinstance(folded, expr.Literal)]
-        numbers = [one for one in constant if isinstance(one[0], (int, float))]
-        if not numbers:
-            return
-        chosen.append(min(numbers, key=lambda one: one[0]))
-    yield (
-        sum(value for value, _ in chosen),
-        ", ".join(str(point) for _, point in chosen if point.assigned) or "every call",
-    )
 
 
 def _reads_bytes(node: expr.Expr, name: str) -> bool:

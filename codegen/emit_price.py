@@ -51,15 +51,24 @@ class _PriceEmitter:
                 self._lines.add('"""Bytes of the last call\'s price that are reads."""', "_call = self.last_call")
                 self._read_bytes()
 
+    def _reads(self) -> bool:
+        """Returns whether some call reads a tensor."""
+        return any(tree != Leaf(()) for tree in self._side("read"))
+
     def _read_bytes(self) -> None:
-        every = self._side("read")
-        found = [tree for tree in every if tree != Leaf(())] or every[:1]
-        self._bind(set().union(*map(_tree_tests, found)))
-        if len(found) == 1:
-            self._tree(found[0], lambda names: self._lines.add(f"return {_bytes_of(names)}"))
+        if not self._reads():
+            self._lines.add(f"return {_bytes_of(())}")
             return
-        self._charges("read", found)
+        self._bind(set().union(*map(_tree_tests, self._analysis.traffic or ())))
+        self._moved()
         self._lines.add("return _read")
+
+    def _moved(self) -> None:
+        """Emits `_read` and `_written`: what the call reads if it writes anything, and what it writes."""
+        for side in ("read", "written"):
+            self._charges(side, self._side(side))
+        if self._reads():
+            self._lines.add("_read = _read if _written else 0  # what writes nothing reads nothing")
 
     def _side(self, name: str) -> list[Tree[tuple[str, ...]]]:
         """Returns, for each tree of the traffic, the tensors that it charges as read or as written."""
@@ -96,8 +105,7 @@ class _PriceEmitter:
             self._result("_bytes", analysis.bytes)
             return
         self._lines.add("# bytes: from the signature; what is read once each, then what is written")
-        for side in ("read", "written"):
-            self._charges(side, self._side(side))
+        self._moved()
         self._result("_read + _written", None)
 
     def _bind(self, read: set[str]) -> None:

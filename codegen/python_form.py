@@ -12,8 +12,7 @@ from collections.abc import Callable
 from tileops.manifest.language import declarations, expr
 from tileops.manifest.language.dtypes import BITS
 from tileops.manifest.language.invariants import expect
-from tileops.manifest.language.primitives import PRIMITIVE_FUNCTIONS
-from tileops.manifest.language.sum_terms import is_range_sum
+from tileops.manifest.language.sum_terms import is_long_sum, is_range_sum, sum_loop
 
 Present = Callable[[str], expr.Expr]
 
@@ -28,9 +27,8 @@ def is_not_none(name: str) -> expr.Expr:
 
 def function_name(name: str) -> str:
     """Returns how generated code calls a primitive: Python's own function, or one of the module of primitives."""
-    if PRIMITIVE_FUNCTIONS[name] is getattr(builtins, name, None):
-        return f"_{name}"
-    return f"_primitives.{PRIMITIVE_FUNCTIONS[name].__name__}"
+    function = declarations.PRIMITIVES[name].function
+    return f"_{name}" if function is getattr(builtins, name, None) else f"_primitives.{function.__name__}"
 
 
 def python_form(node: expr.Expr, names: frozenset[str], present: Present) -> expr.Expr:
@@ -58,8 +56,9 @@ def python_form(node: expr.Expr, names: frozenset[str], present: Present) -> exp
             return present(expect(node.args[0], expr.Name).id)
         if node.function == "bytes":
             return expr.Verbatim(f'_call.tensors["{expect(node.args[0], expr.Name).id}"].bytes', expr.ATOM)
-        if is_range_sum(node):
-            return _range_sum(expect(node.args[0], expr.Comprehension), names, present)
+        if is_range_sum(node) or is_long_sum(node):
+            function = "range_sum" if is_range_sum(node) else "counted_sum"
+            return _sum(function, sum_loop(node), names, present)
         args = [again(arg) for arg in node.args]
         if node.function == "moe.capacity":  # the primitive knows constructors by name, not by the user's classes
             args[0] = expr.Verbatim(f"_checks.algebraic({expr.to_source(args[0])})", expr.ATOM)
@@ -73,7 +72,7 @@ def python_form(node: expr.Expr, names: frozenset[str], present: Present) -> exp
     return expr.rebuild(node, again)
 
 
-def _range_sum(node: expr.Comprehension, names: frozenset[str], present: Present) -> expr.Expr:
+def _sum(function: str, node: expr.Comprehension, names: frozenset[str], present: Present) -> expr.Expr:
     """Returns a sum over a range as a call whose term is a function of the index."""
     inner = names | {node.variable}
     term = python_form(node.element, inner, present)
@@ -81,7 +80,7 @@ def _range_sum(node: expr.Comprehension, names: frozenset[str], present: Present
         term = expr.Conditional(python_form(node.condition, inner, present), term, expr.Literal(0))
     count = python_form(expect(node.sequence, expr.Call).args[0], names, present)
     return expr.Call(
-        "_primitives.range_sum", (count, expr.Verbatim(f"lambda {node.variable}: {expr.to_source(term)}", 0))
+        f"_primitives.{function}", (count, expr.Verbatim(f"lambda {node.variable}: {expr.to_source(term)}", 0))
     )
 
 

@@ -51,7 +51,6 @@ CODES: dict[str, str] = {
     "R011": "a formula reads an unknown name",
     "R012": "a formula has the wrong kind",
     "R013": "a formula reads an absent tensor",
-    "R014": "a formula is a constant that is no price",
     "R020": "a func path has the wrong form",
     "R021": "a func path does not resolve",
 }

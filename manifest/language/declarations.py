@@ -5,10 +5,10 @@ The docstring of the function that computes a member says what the member means:
 
 from __future__ import annotations
 
+import builtins
 import dataclasses
 import inspect
-from collections import ChainMap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from tileops.manifest.language import kinds, primitives
@@ -30,7 +30,6 @@ from tileops.manifest.language.kinds import (
     Union,
 )
 from tileops.manifest.language.predicates import PREDICATE_FUNCTIONS
-from tileops.manifest.language.primitives import PRIMITIVE_FUNCTIONS
 
 _SEQ_INT = Seq(INT)
 _INTS = Union((INT, _SEQ_INT))
@@ -54,11 +53,13 @@ class Primitive:
     """A primitive of the language.
 
     Attributes:
+      function: what computes it: a function of primitives.py, or Python's own len, abs or all.
       args: kind of each argument; the last repeats where `variadic`.
       optional: how many of the last arguments may be left out.
       result: kind of the result.
     """
 
+    function: Callable[..., Any]
     args: tuple[Kind, ...]
     result: Result
     optional: int = 0
@@ -131,33 +132,36 @@ def _promoted(args: list[Kind]) -> Kind | str:
     return DType(tuple(found)) if found else f"no dtype of {args[0]} promotes with one of {args[1]}"
 
 
+# The primitive set: the one list of functions that an expression may call. A primitive is added here and nowhere else.
 PRIMITIVES: dict[str, Primitive] = {
-    "broadcast": Primitive((_SEQ_INT,), _same(SHAPE), variadic=True),
-    "reduced": Primitive((_SEQ_INT, _DIM_ARGUMENT, BOOL, Enum(("full", "noop", "reject"))), _same(SHAPE)),
-    "ceil_div": Primitive((INT, INT), lambda args: _item(args[:1])),
-    "len": Primitive((Union((_SEQ_INT, Seq(BOOL))),), _same(DIM)),
-    "prod": Primitive((_SEQ_INT,), _item),
-    "sum": Primitive((_SEQ_INT,), _item),
-    "max": Primitive((_SEQ_INT, INT), _item, optional=1),
-    "min": Primitive((_SEQ_INT, INT), _item, optional=1),
-    "per_axis": Primitive((_DIM_ARGUMENT, INT, INT, _INTS), _per_axis, optional=1),
-    "conv.out": Primitive((INT,) * 5, _same(DIM)),
-    "pool.out": Primitive((*(INT,) * 5, BOOL), _same(DIM)),
-    "moe.capacity": Primitive((_LAYOUT, INT, INT), _same(DIM)),
-    "log2_floor": Primitive((INT,), _same(DIM)),
-    "abs": Primitive((INT,), _same(DIM)),
-    "range": Primitive((INT,), _same(Seq(DIM))),
-    "all": Primitive((Seq(BOOL),), _same(BOOL)),
-    "valid_axes": Primitive((_DIM_ARGUMENT, INT), _same(BOOL)),
-    "unique_axes": Primitive((_DIM_ARGUMENT, INT), _same(BOOL)),
-    "category": Primitive((_DTYPE,), _categories),
-    "representable": Primitive((Union((INT, REAL, BOOL)), _DTYPE), _same(BOOL)),
-    "is_int": Primitive((Union((INT, REAL, BOOL)),), _same(BOOL)),
-    "promote_int_to_float": Primitive((_DTYPE,), _as_float),
-    "coalesce_dtype": Primitive((Maybe(_DTYPE), _DTYPE), _coalesced),
-    "promote_types": Primitive((_DTYPE, _DTYPE), _promoted),
-    "balanced_sizes": Primitive((INT, INT), _same(Seq(DIM))),
-    "repeat": Primitive((INT, INT), lambda args: Seq(_item(args[:1]))),
+    "broadcast": Primitive(primitives.broadcast, (_SEQ_INT,), _same(SHAPE), variadic=True),
+    "reduced": Primitive(
+        primitives.reduced, (_SEQ_INT, _DIM_ARGUMENT, BOOL, Enum(("full", "noop", "reject"))), _same(SHAPE)
+    ),
+    "ceil_div": Primitive(primitives.ceil_div, (INT, INT), lambda args: _item(args[:1])),
+    "len": Primitive(builtins.len, (Union((_SEQ_INT, Seq(BOOL))),), _same(DIM)),
+    "prod": Primitive(primitives.prod, (_SEQ_INT,), _item),
+    "sum": Primitive(primitives.sum, (_SEQ_INT,), _item),
+    "max": Primitive(primitives.max, (_SEQ_INT, INT), _item, optional=1),
+    "min": Primitive(primitives.min, (_SEQ_INT, INT), _item, optional=1),
+    "per_axis": Primitive(primitives.per_axis, (_DIM_ARGUMENT, INT, INT, _INTS), _per_axis, optional=1),
+    "conv.out": Primitive(primitives.conv_out, (INT,) * 5, _same(DIM)),
+    "pool.out": Primitive(primitives.pool_out, (*(INT,) * 5, BOOL), _same(DIM)),
+    "moe.capacity": Primitive(primitives.moe_capacity, (_LAYOUT, INT, INT), _same(DIM)),
+    "log2_floor": Primitive(primitives.log2_floor, (INT,), _same(DIM)),
+    "abs": Primitive(builtins.abs, (INT,), _same(DIM)),
+    "range": Primitive(primitives.range, (INT,), _same(Seq(DIM))),
+    "all": Primitive(builtins.all, (Seq(BOOL),), _same(BOOL)),
+    "valid_axes": Primitive(primitives.valid_axes, (_DIM_ARGUMENT, INT), _same(BOOL)),
+    "unique_axes": Primitive(primitives.unique_axes, (_DIM_ARGUMENT, INT), _same(BOOL)),
+    "category": Primitive(primitives.category, (_DTYPE,), _categories),
+    "representable": Primitive(primitives.representable, (Union((INT, REAL, BOOL)), _DTYPE), _same(BOOL)),
+    "is_int": Primitive(primitives.is_int, (Union((INT, REAL, BOOL)),), _same(BOOL)),
+    "promote_int_to_float": Primitive(primitives.promote_int_to_float, (_DTYPE,), _as_float),
+    "coalesce_dtype": Primitive(primitives.coalesce_dtype, (Maybe(_DTYPE), _DTYPE), _coalesced),
+    "promote_types": Primitive(primitives.promote_types, (_DTYPE, _DTYPE), _promoted),
+    "balanced_sizes": Primitive(primitives.balanced_sizes, (INT, INT), _same(Seq(DIM))),
+    "repeat": Primitive(primitives.repeat, (INT, INT), lambda args: Seq(_item(args[:1]))),
 }
 
 _ARGUMENTS: dict[Argument, Kind] = {"int": INT, "list": _SEQ_INT}
@@ -172,20 +176,25 @@ PREDICATES: dict[str, Predicate] = {
     "attn.paged_fits": Predicate((_SEQ_INT, INT)),
 }
 
-_FILLS = {name: one.fill for name, one in REGISTRY.items()}
-_FUNCTIONS: Mapping[str, Callable[..., Any]] = ChainMap(PRIMITIVE_FUNCTIONS, _FILLS, PREDICATE_FUNCTIONS)
 # The docstrings of Python's own functions describe more than the language has.
 _PYTHONS = {"len": "Number of items.", "abs": "Absolute value.", "all": "Whether every item holds."}
 
 
+def _text(name: str) -> str:
+    """Returns the docstring of what computes a primitive, generator or predicate."""
+    if name in PRIMITIVES:
+        return expect(inspect.getdoc(PRIMITIVES[name].function), str)
+    return expect(inspect.getdoc(REGISTRY[name].fill if name in REGISTRY else PREDICATE_FUNCTIONS[name]), str)
+
+
 def summary(name: str) -> str:
     """Returns one line on a primitive, generator or predicate."""
-    return _PYTHONS.get(name) or expect(inspect.getdoc(_FUNCTIONS[name]), str).partition("\n")[0]
+    return _PYTHONS.get(name) or _text(name).partition("\n")[0]
 
 
 def domain(name: str) -> str:
     """Returns what arguments of a primitive, generator or predicate must fulfil beyond their kinds, or ""."""
-    _, _, text = expect(inspect.getdoc(_FUNCTIONS[name]), str).partition("\nDomain: ")
+    _, _, text = _text(name).partition("\nDomain: ")
     return text.partition("\n")[0]
 
 

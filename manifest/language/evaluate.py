@@ -8,9 +8,9 @@ from typing import Any
 
 from tileops.manifest.language import effort, expr
 from tileops.manifest.language.adt import AdtValue
+from tileops.manifest.language.declarations import PRIMITIVES
 from tileops.manifest.language.dtypes import BITS
 from tileops.manifest.language.invariants import expect
-from tileops.manifest.language.primitives import PRIMITIVE_FUNCTIONS
 from tileops.manifest.language.range_sums import range_sum
 from tileops.manifest.language.sum_terms import is_range_sum
 
@@ -40,16 +40,13 @@ class UnknownNameError(Exception):
     """A name has no value; `args[0]` is the name."""
 
 
-def evaluate(
-    node: expr.Expr, values: Mapping[str, Any], present: Mapping[str, bool], sizes: Mapping[str, int] | None = None
-) -> Any:
-    """Returns the value of a kind-checked expression.
+def evaluate(node: expr.Expr, values: Mapping[str, Any], present: Mapping[str, bool]) -> Any:
+    """Returns the value of a kind-checked expression of a signature. A formula's `bytes(t)` has no value here.
 
     Args:
       node: the expression.
       values: indices, parameters and lets by name; any other dtype name is its own value.
       present: tensors and Maybes by name.
-      sizes: bytes of each tensor, for `bytes(t)`.
 
     Raises:
       UnknownNameError: a name without a value is needed.
@@ -57,15 +54,14 @@ def evaluate(
       ZeroDivisionError, IndexError: as Python's operators.
       effort.ExhaustedError: it takes more steps than are left.
     """
-    return _Evaluation(present, sizes or {}).of(node, values)
+    return _Evaluation(present).of(node, values)
 
 
 class _Evaluation:
     """One evaluation. Each form has a method of its name. Every node costs a step, and long sequences cost more."""
 
-    def __init__(self, present: Mapping[str, bool], sizes: Mapping[str, int]) -> None:
+    def __init__(self, present: Mapping[str, bool]) -> None:
         self._present = present
-        self._sizes = sizes
         self._spend = effort.current().spend
 
     def of(self, part: expr.Expr, values: Mapping[str, Any]) -> Any:
@@ -143,13 +139,13 @@ class _Evaluation:
         if part.function == "present":
             return _lookup(self._present, expect(part.args[0], expr.Name).id)
         if part.function == "bytes":
-            return _lookup(self._sizes, expect(part.args[0], expr.Name).id)
+            raise UnknownNameError(expr.to_source(part))
         if is_range_sum(part):
             return _checked(self._range_sum(expect(part.args[0], expr.Comprehension), values))
         args = [self._sized(self.of(arg, values)) for arg in part.args]
         if part.function == "prod" and all(isinstance(value, int) for value in args[0]):  # not the index of a sum
             _check_product(args[0])
-        return _checked(self._sized(PRIMITIVE_FUNCTIONS[part.function](*args)))
+        return _checked(self._sized(PRIMITIVES[part.function].function(*args)))
 
     def _range_sum(self, part: expr.Comprehension, values: Mapping[str, Any]) -> int:
         inner = dict(values)
@@ -248,7 +244,7 @@ def fold(node: expr.Expr, values: Mapping[str, Any], present: Mapping[str, bool]
 
 def _constant(node: expr.Expr) -> expr.Expr:
     """Returns the literal that an operation on literals gives; the operation itself if it has no value."""
-    if isinstance(node, expr.Call) and node.function not in PRIMITIVE_FUNCTIONS:
+    if isinstance(node, expr.Call) and node.function not in PRIMITIVES:
         return node
     if not all(map(_is_constant, expr.children(node))) or isinstance(node, expr.Call) and not node.args:
         return node

@@ -305,7 +305,11 @@ class _Checker:
         if node.function == "present":
             if name in self._scope.tensors or isinstance(self._scope.names.get(name), Maybe):
                 return BOOL
-            return self._fail(NAME, f"present({name}): {name!r} is no tensor and no parameter that may be None")
+            known = [*self._scope.tensors, *(one for one, kind in self._scope.names.items() if isinstance(kind, Maybe))]
+            allowed = f"allowed are {', '.join(known)}" if known else "the entry has neither"
+            return self._fail(
+                NAME, f"present({name}): {name!r} is no tensor and no parameter that may be None; {allowed}"
+            )
         if not self._scope.roofline:
             return self._fail(NAME, f"bytes({name}) may be used only in roofline")
         if name not in self._scope.tensors:

@@ -1,19 +1,21 @@
 """The primitives of the manifest language, as the validator, the analysis and generated code call them.
 
 Each raises ValueError outside its domain. The reference shows the first line of its docstring, and the line `Domain:`.
-A dotted name of the language is a function with an underscore here: `conv.out` is `conv_out`.
+A dotted name of the language is a function with an underscore here: `conv.out` is `conv_out`. The set of primitives is
+the table PRIMITIVES of declarations.py, which names these functions.
 """
 
 from __future__ import annotations
 
 import builtins
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tileops.manifest.language import dtypes
 from tileops.manifest.language.range_sums import MAX_WORK as MAX_ITEMS
-from tileops.manifest.language.range_sums import range_sum as range_sum  # which generated code calls
+from tileops.manifest.language.range_sums import counted_sum as counted_sum  # which generated code calls
+from tileops.manifest.language.range_sums import range_sum as range_sum  # as above
 
 # The constructors that `moe.capacity` knows, each with the fields it reads.
 MOE_LAYOUTS: dict[str, tuple[str, ...]] = {"Nopad": (), "Padded": ("block",), "Masked": ("capacity",)}
@@ -364,14 +366,3 @@ def divided(size: int, factor: int, offset: int) -> int | None:
     """Returns the M >= 0 with factor * M + offset == size, or None. `factor` is positive."""
     difference = size - offset  # a symbolic size, which torch.compile traces with, has no divmod
     return difference // factor if difference >= 0 and difference % factor == 0 else None
-
-
-# Every name of the language with its function: one of this module, or Python's own len, abs and all.
-PRIMITIVE_FUNCTIONS: dict[str, Callable[..., Any]] = {
-    name: globals().get(name.replace(".", "_")) or getattr(builtins, name)
-    for name in (
-        "broadcast reduced ceil_div len prod sum max min per_axis conv.out pool.out moe.capacity log2_floor abs range"
-        " all valid_axes unique_axes category representable is_int promote_int_to_float coalesce_dtype promote_types"
-        " balanced_sizes repeat"
-    ).split()
-}

@@ -176,6 +176,24 @@ def range_sum(count: int, term: Callable[[Any], Any], spend: Callable[[int], Non
         _WORK.reset(token)
 
 
+def counted_sum(count: int, term: Callable[[int], Any]) -> Any:
+    """Returns the sum of term(index) over index in [0, count), added up index by index.
+
+    Raises:
+      ValueError: it has more than MAX_WORK terms, those of sums inside it included.
+    """
+    work = _WORK.get()
+    if work is not None:
+        return work.sum(count, term)
+    work = _Work(_free)
+    work.by_index, work.left = True, MAX_WORK
+    token = _WORK.set(work)
+    try:
+        return work.sum(count, term)
+    finally:
+        _WORK.reset(token)
+
+
 class _Work:
     """One sum with the sums inside it: the terms and steps left, and whether it adds up index by index."""
 

@@ -20,7 +20,12 @@ _SEQUENCES = frozenset({"balanced_sizes", "range", "repeat"})
 
 def is_range_sum(node: expr.Expr) -> bool:
     """Returns whether the expression is a sum over a range that has a closed form."""
-    return isinstance(node, expr.Call) and node.function == "sum" and _is_closed(node)
+    return _is_sum(node) and _is_closed(expect(node, expr.Call))
+
+
+def is_long_sum(node: expr.Expr) -> bool:
+    """Returns whether the expression is a sum over a range that has no closed form, which is added up term by term."""
+    return _is_sum(node) and not _is_closed(expect(node, expr.Call))
 
 
 @functools.lru_cache(maxsize=1_024)
@@ -35,22 +40,33 @@ def any_length(node: expr.Expr) -> set[int]:
 
 def range_of(node: expr.Expr) -> expr.Expr:
     """Returns the call of `range` that a sum over a range runs over."""
-    return expect(expect(node, expr.Call).args[0], expr.Comprehension).sequence
+    return sum_loop(node).sequence
+
+
+def sum_loop(node: expr.Expr) -> expr.Comprehension:
+    """Returns the comprehension that a sum over a range adds up."""
+    return expect(expect(node, expr.Call).args[0], expr.Comprehension)
+
+
+def _is_sum(node: expr.Expr) -> bool:
+    """Returns whether the expression is a sum over a range."""
+    if not isinstance(node, expr.Call) or node.function != "sum" or len(node.args) != 1:
+        return False
+    loop = node.args[0]
+    return (
+        isinstance(loop, expr.Comprehension)
+        and isinstance(loop.sequence, expr.Call)
+        and loop.sequence.function == "range"
+    )
 
 
 def _sum_degree(node: expr.Expr, indices: frozenset[str]) -> int | None:
     """Returns the degree of a sum over a range in the indices of the sums around it; None for anything else."""
-    if not isinstance(node, expr.Call) or node.function != "sum" or len(node.args) != 1:
+    if not _is_sum(node):
         return None
-    loop = node.args[0]
-    if (
-        not isinstance(loop, expr.Comprehension)
-        or not isinstance(loop.sequence, expr.Call)
-        or loop.sequence.function != "range"
-    ):
-        return None
+    loop = sum_loop(node)
     inner = indices | {loop.variable}
-    count, term = _linear(loop.sequence.args[0], indices), _degree(loop.element, inner)
+    count, term = _linear(expect(loop.sequence, expr.Call).args[0], indices), _degree(loop.element, inner)
     if count is None or term is None or (loop.condition is not None and _degree(loop.condition, inner) is None):
         return None
     return term + 1

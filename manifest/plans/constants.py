@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 from tileops.manifest.language import declarations, expr, kinds
 from tileops.manifest.language.dtypes import BITS
 from tileops.manifest.language.evaluate import evaluate, fold
-from tileops.manifest.language.primitives import PRIMITIVE_FUNCTIONS
 from tileops.manifest.language.sum_terms import any_length
 from tileops.manifest.model import Signature, Tensor
 from tileops.manifest.plans.points import Discriminant, Point, discriminants, domain_restrictions, enumerate_points
@@ -87,7 +86,7 @@ def _may_fail(part: expr.Expr) -> bool:
         return not (isinstance(part.right, expr.Literal) and part.right.value > 0)
     return (
         isinstance(part, expr.Call)
-        and part.function in PRIMITIVE_FUNCTIONS
+        and part.function in declarations.PRIMITIVES
         and bool(declarations.domain(part.function))
     )
 
@@ -147,7 +146,7 @@ def _problems(node: expr.Expr) -> Iterator[str]:
             continue
         if isinstance(part, expr.Binary) and part.op in ("//", "%") and part.right == expr.Literal(0):
             yield f"{expr.to_source(part)} divides by zero"
-        elif isinstance(part, expr.Call) and part.function in PRIMITIVE_FUNCTIONS:
+        elif isinstance(part, expr.Call) and part.function in declarations.PRIMITIVES:
             problem = _refusal(part)
             if problem:
                 yield f"{expr.to_source(part)}: {problem}"

@@ -31,6 +31,18 @@ def test_each_tensor_is_read_or_written_once():
     assert moved(op) == (30 + 30 + 30, 60)
 
 
+@pytest.mark.requirement("1.2.17")
+def test_a_call_that_computes_nothing_moves_nothing_that_it_does_not_read():
+    inputs = {"x": X, "w": {"dtype": "T", "shape": "[N]"}}
+    assert moved(called(demo(inputs=inputs), meta(0, 5), meta(5))) == (0, 0)
+    # A state that the call writes is a result too, so that the call reads what decides the state.
+    state = {**inputs, "w": {"dtype": "T", "shape": "[N]", "mutated": True}}
+    assert moved(called(demo(inputs=state), meta(0, 5), meta(5))) == (20, 10)
+    # What the entry says holds.
+    stated = demo({"flops": "M", "bytes": "bytes(w) + bytes(y)"}, inputs=inputs)
+    assert called(stated, meta(0, 5), meta(5)).eval_roofline()[1] == 10
+
+
 @pytest.mark.requirement("1.2.12", "2.2.11")
 def test_every_output_is_one_write():
     op = called(demo(outputs={"y": X, "z": {"dtype": "int64", "shape": "[M]"}}), meta(3, 5))

@@ -90,7 +90,7 @@ def test_4_4_1_each_formula_says_where_it_stands_in_the_spec_file():
 
 def test_4_4_1_points_that_fold_to_the_same_thing_are_one_branch():
     body = source_of(demo({"flops": "(M if train else M) * (2 if wide else 2)"}, params=FLAGS))
-    assert "if " not in body.partition("def eval_roofline(self)")[2].partition("CASES")[0]
+    assert "  if " not in body.partition("def eval_roofline(self)")[2].partition("CASES")[0]
 
 
 def test_4_4_1_terms_that_no_expression_relates_are_decided_apart_and_added():

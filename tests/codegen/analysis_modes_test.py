@@ -33,12 +33,14 @@ def codes(entry) -> list[str]:
 # ---- 2.1 Output contract
 
 
-@pytest.mark.requirement("2.1.1", "4.1.9")
+@pytest.mark.requirement("2.1.1", "4.1.8", "4.1.9")
 @pytest.mark.parametrize(("made", "case"), PROJECT, ids=[f"{made.ENTRY}-{case.case_id}" for made, case in PROJECT])
 def test_2_1_per_workload_the_field_yields_flops_and_bytes_as_ints(made, case):
     op = workloads.construct(made, case, device="meta")
     op(**workloads.build_inputs(made, case, "meta"))
-    assert [type(value) for value in op.eval_roofline()] == [int, int]
+    flops, nbytes = op.eval_roofline()
+    assert [type(flops), type(nbytes)] == [int, int]
+    assert flops >= 0 and nbytes > 0  # a row of 0 bytes has no lower bound, and its report is blank
 
 
 def test_2_1_a_real_valued_formula_yields_an_int_or_an_error_that_names_it():

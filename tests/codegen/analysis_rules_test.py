@@ -5,6 +5,7 @@ The codes one by one are in analysis_codes_test.py; what emission writes of the 
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import sys
 import types
@@ -19,6 +20,7 @@ from tileops.codegen.func_paths import check_func
 from tileops.manifest.diagnostics import Diagnostics
 from tileops.manifest.language import declarations, expr, primitives
 from tileops.manifest.plans import trees
+from tileops.ops.errors import OpCallError
 from tileops.tests.codegen.small_entries import OP, analysed, called, demo, meta, module, text_of, verdict
 
 
@@ -82,7 +84,7 @@ def test_4_1_whether_a_func_path_resolves_is_checked_for_implemented_entries(mon
         )  # a spec-only entry's module is not even imported
 
 
-@pytest.mark.requirement("4.1.6", "4.1.10")
+@pytest.mark.requirement("4.1.6", "4.1.10", "4.4.3b")
 def test_4_1_adding_a_primitive_changes_no_code_of_validator_or_analysis(monkeypatch):
     """One entry in the primitives' table: the analysis knows the name, refusals list it, and emitted code calls it."""
     assert roofline_codes(demo({"flops": "doubled(M)"})) == ["R011"]
@@ -92,11 +94,21 @@ def test_4_1_adding_a_primitive_changes_no_code_of_validator_or_analysis(monkeyp
         return 2 * value
 
     monkeypatch.setattr(primitives, "doubled", doubled, raising=False)
-    monkeypatch.setitem(primitives.PRIMITIVE_FUNCTIONS, "doubled", doubled)
-    monkeypatch.setitem(declarations.PRIMITIVES, "doubled", declarations.PRIMITIVES["abs"])
+    declared = dataclasses.replace(declarations.PRIMITIVES["abs"], function=doubled)
+    monkeypatch.setitem(declarations.PRIMITIVES, "doubled", declared)
     assert codes(demo({"flops": "doubled(M)"})) == []
     assert called(demo({"flops": "doubled(M)"}), meta(3, 5)).eval_roofline()[0] == 6
     assert "doubled" in verdict(demo({"flops": "tripled(M)"}))[1][0].message
+
+
+@pytest.mark.requirement("3.5", "4.1.8")
+@pytest.mark.parametrize("formula", ["-1", "0.5", "M - 100", "N // (M - 3)", "N // (0 if k else 1)", "M % (N - 5)"])
+def test_3_the_validator_executes_no_formula(formula):
+    """The check passes what has no value or no price in the row's call; the call says so."""
+    entry = demo({"flops": formula}, params={"k": {"type": "bool", "default": True}})
+    assert codes(entry) == []
+    with pytest.raises(OpCallError, match="flops"):
+        called(entry, meta(3, 5)).eval_roofline()
 
 
 @pytest.mark.requirement("3.11")
@@ -254,6 +266,24 @@ def test_4_4_lossless_a_misspelt_field_is_not_taken_for_a_missing_one():
 # ---- 4.4 Accumulating
 
 
+@pytest.mark.requirement("4.4.i", "4.4.j")
+@pytest.mark.parametrize(
+    ("block", "expected"),
+    [
+        ({"func": "acme.prices.f", "flops": "M ** 2"}, ["R001", "R010"]),
+        ({"func": "acme.prices.f", "bytes": "Q"}, ["R001", "R011"]),
+        ({"func": "not a path", "flops": "Q", "bytes": "M ** 2"}, ["R001", "R010", "R011", "R020"]),
+        ({"func": 7, "flops": "Q"}, ["R001", "R002", "R011"]),
+    ],
+)
+def test_4_4_accumulating_both_modes_of_a_block_are_judged(block, expected):
+    analysis, found = verdict(demo(block))
+    assert sorted(one.code for one in found) == expected and not analysis.emittable
+    # What a missing fact keeps out of reach is said in this case too.
+    analysis, _ = verdict(demo({"func": "acme.prices.f", "flops": "L * M"}, let={"L": "M +"}))
+    assert "signature.let.L" in " ".join(analysis.unreached)
+
+
 @pytest.mark.requirement("3.2")
 def test_4_4_accumulating_every_defect_of_a_block_is_found_in_one_pass():
     entry = demo({"flops": "Q ** 2", "bytes": 7, "traffic": "M"})
@@ -343,6 +373,39 @@ def test_4_4_3_the_primitive_set_is_the_only_list_of_names_that_a_formula_may_ca
     assert found.code == "R011"
     listed = found.message.partition("allowed are ")[2].split(", ")
     assert listed == sorted([*declarations.PRIMITIVES, "bytes", "present"])
+
+
+@pytest.mark.requirement("4.4.3a")
+def test_4_4_3_a_function_and_its_declaration_are_one_item_of_the_primitive_set(monkeypatch):
+    """The set is the only list of names that a formula may call: without its item a name does not exist."""
+    callable_here = {"present", "bytes", *declarations.PRIMITIVES}
+    (found,) = verdict(demo({"flops": "tripled(M)"}))[1]
+    assert set(found.message.partition("allowed are ")[2].split(", ")) == callable_here
+    assert codes(demo({"flops": "ceil_div(M, 2)"})) == []
+    monkeypatch.delitem(declarations.PRIMITIVES, "ceil_div")
+    assert codes(demo({"flops": "ceil_div(M, 2)"})) == ["R011"]
+    tables = [name for name, value in vars(primitives).items() if isinstance(value, dict) and "broadcast" in value]
+    assert tables == []
+
+
+@pytest.mark.requirement("4.4.3c")
+@pytest.mark.parametrize(
+    ("formula", "allowed"),
+    [
+        ("M if present(zz) else N", "x, w, y, k"),
+        ("bytes(zz)", "x, w, y"),
+        ("zz * M", "M, N, T, k and the functions abs, "),
+        ("zz(M)", "abs, all, balanced_sizes, broadcast, bytes, "),
+    ],
+)
+def test_4_4_3_every_refusal_of_a_name_states_the_allowed_names(formula, allowed):
+    entry = demo(
+        {"flops": formula},
+        params={"k": {"type": "int | None", "default": None}},
+        inputs={"x": {"dtype": "T", "shape": "[M, N]"}, "w": {"dtype": "T", "shape": "[N]", "optional": True}},
+    )
+    (found,) = [one for one in verdict(entry)[1] if one.code.startswith("R")]
+    assert found.code == "R011" and allowed in found.message
 
 
 def test_4_4_3_every_primitive_may_be_called_by_name():

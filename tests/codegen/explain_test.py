@@ -64,12 +64,20 @@ PRICE = '''\
             _written = _call.bytes_of("y")
         else:
             _written = _call.bytes_of("x", "y")
+        _read = _read if _written else 0  # what writes nothing reads nothing
         return _flops, _read + _written
 
     def eval_roofline_read_bytes(self) -> int:
         """Bytes of the last call's price that are reads."""
         _call = self.last_call
-        return _call.bytes_of("x", "w")
+        inplace = _call.params["inplace"]
+        _read = _call.bytes_of("x", "w")
+        if not inplace:
+            _written = _call.bytes_of("y")
+        else:
+            _written = _call.bytes_of("x", "y")
+        _read = _read if _written else 0  # what writes nothing reads nothing
+        return _read
 
     CASES = (...)  # the 2 cases of its workload rows
 '''

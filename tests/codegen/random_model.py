@@ -246,7 +246,7 @@ class Model:
             writes = self.written(tensor, env)
             read += 0 if writes and tensor.write_only else size(tensor.name)
             written += size(tensor.name) if writes else 0
-        return read, written
+        return read if written else 0, written
 
     def price(self, env: Env) -> tuple[int, int]:
         """(flops, bytes). Raises RefusedError where a formula has no value that is a price."""

@@ -233,7 +233,6 @@ FAULTS = [
     Fault(
         "grouped", "(experts * layout.capacity if layout.kind == 'Masked' else 0)", "experts * layout.capacity", "R013"
     ),
-    Fault("norms", "N * C * prod(S) * (7 if mode != 'eval' else 2)", "7 if mode != 'eval' else -2", "R014"),
 ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tileops.manifest.language import declarations, generators, kinds, predicates, primitives
+from tileops.manifest.language import declarations, generators, kinds, predicates
 from tileops.manifest.language.kinds import (
     BOOL,
     DIM,
@@ -22,7 +22,6 @@ from tileops.manifest.language.kinds import (
 )
 
 _TABLES = {
-    "primitives": (declarations.PRIMITIVES, primitives.PRIMITIVE_FUNCTIONS),
     "generators": (declarations.GENERATORS, generators.REGISTRY),
     "predicates": (declarations.PREDICATES, predicates.PREDICATE_FUNCTIONS),
 }
@@ -33,7 +32,9 @@ def test_every_declared_name_has_a_function_and_every_function_is_declared(decla
     assert list(declared) == list(functions)
 
 
-@pytest.mark.parametrize("name", [name for declared, _ in _TABLES.values() for name in declared])
+@pytest.mark.parametrize(
+    "name", [*declarations.PRIMITIVES, *(name for declared, _ in _TABLES.values() for name in declared)]
+)
 def test_every_member_says_in_one_sentence_what_it_gives(name):
     text = declarations.summary(name)
     assert text.endswith(".") and "\n" not in text and len(text) <= 120
@@ -52,7 +53,8 @@ def test_a_partial_member_declares_its_domain(name):
 
 
 def test_a_dotted_name_is_a_function_with_an_underscore():
-    for name, function in {**primitives.PRIMITIVE_FUNCTIONS, **predicates.PREDICATE_FUNCTIONS}.items():
+    functions = {name: one.function for name, one in declarations.PRIMITIVES.items()}
+    for name, function in {**functions, **predicates.PREDICATE_FUNCTIONS}.items():
         assert function.__name__ == name.replace(".", "_")
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tileops.manifest.language import expr, expr_parser, kind_check, kinds
-from tileops.manifest.language.evaluate import evaluate, fold
+from tileops.manifest.language.evaluate import UnknownNameError, evaluate, fold
 from tileops.manifest.language.expr import (
     Binary,
     Call,
@@ -226,3 +228,12 @@ def test_bool_is_never_int():
 def test_arithmetic_of_dims(text, kind):
     scope = kind_check.Scope({"n": kinds.DIM, "i": kinds.INT}, {})
     assert str(kind_check.check(expr_parser.parse(text), scope, lambda *said: pytest.fail(str(said)))) == kind
+
+
+@pytest.mark.requirement("4.4.5c")
+def test_no_function_of_the_manifest_prices_a_formula():
+    """A consumer cannot give the evaluator the sizes of tensors, so it cannot price bytes(t)."""
+    assert list(inspect.signature(evaluate).parameters) == ["node", "values", "present"]
+    formula = expr_parser.parse("2 * N + bytes(x)")
+    with pytest.raises(UnknownNameError, match=r"bytes\(x\)"):
+        evaluate(formula, {"N": 3, "x": 4, "bytes": len}, {"x": True})

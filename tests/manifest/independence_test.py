@@ -48,12 +48,6 @@ def test_what_is_subtracted_is_subtracted():
     assert "_flops += 0 - 2" in text or "_flops += -2" in text
 
 
-def test_a_sum_that_is_negative_at_its_least_is_no_price():
-    flops = " + ".join(["10", *(f"(1 if p{at} else 0 - 1)" for at in range(MANY))])
-    said = check_text(yaml.safe_dump({OP: small(params=flags(), roofline={"flops": flops})}))[2]
-    assert [one.code for one in said] == ["R014"] and "is -7" in said[0].message
-
-
 def test_a_product_of_many_conditions_is_written_as_it_stands():
     flops = " * ".join(["N", *(f"(2 if p{at} else 3)" for at in range(12))])
     _, _, text = checked(small(params=flags(12), roofline={"flops": flops}))
@@ -63,7 +57,7 @@ def test_a_product_of_many_conditions_is_written_as_it_stands():
 def test_many_conditional_effects_are_charged_apart():
     inputs = {f"t{at}": {"dtype": "float32", "shape": "[N]", "mutated": f"p{at}"} for at in range(MANY)}
     _, analysis, text = checked(small(params=flags(), inputs={"x": {"dtype": "float32", "shape": "[N]"}, **inputs}))
-    assert len(analysis.traffic) == MANY + 1 and text.count("_written +=") == MANY and len(text) < 60_000
+    assert len(analysis.traffic) == MANY + 1 and text.count("_written +=") == 2 * MANY and len(text) < 60_000
 
 
 @pytest.mark.parametrize("way", WAYS)

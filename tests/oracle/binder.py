@@ -81,10 +81,9 @@ def recount(
         same = storages.get(tensor.alias)
         if tensor.name in tensors and (same is None or not same.written):  # else the output is the written input
             storages[tensor.name] = _Storage(tensors[tensor.name], written=True)
-    return Recount(
-        read=sum(one.nbytes for one in storages.values() if one.read),
-        written=sum(one.nbytes for one in storages.values() if one.written),
-    )
+    written = sum(one.nbytes for one in storages.values() if one.written)
+    # A call that writes nothing computes nothing, and reads nothing.
+    return Recount(read=sum(one.nbytes for one in storages.values() if one.read) if written else 0, written=written)
 
 
 def recount_case(entry: Entry, case: Case) -> Recount:

@@ -29,6 +29,32 @@ LISTED: dict[tuple[str, str, str], str] = {
         (op, "eval_roofline", "_flops = _primitives.prod(S) if _primitives.representable(-2, T) else 0"): _UNSIGNED
         for op in ("AbsFwdOp", "ReLUFwdOp")
     },
+    **{
+        (
+            op,
+            "eval_roofline_read_bytes",
+            "_written = _call.bytes_of('x')",
+        ): "without a result there is no x, and without x there is nothing to read"
+        for op in ("SumFwdOp", "SiLUAndMulFwdOp", "GELUAndMulFwdOp", "GeluTanhAndMulFwdOp")
+    },
+    **{
+        (
+            "BatchNormFwdOp",
+            "eval_roofline_read_bytes",
+            f"_written = _call.bytes_of({names})",
+        ): "in training no tensor is empty unless there are no channels, and then all are"
+        for names in (
+            "'running_mean', 'running_var'",
+            "'weight', 'running_var', 'output'",
+            "'bias', 'running_var', 'output'",
+            "'running_mean', 'weight', 'output'",
+            "'running_mean', 'bias', 'output'",
+            "'running_mean', 'running_var', 'running_mean'",
+            "'running_mean', 'running_var', 'running_var'",
+            "'running_mean', 'running_var', 'weight'",
+            "'running_mean', 'running_var', 'bias'",
+        )
+    },
     (
         "GQADenseFwdOp",
         "gqa_fwd_read_bytes",
@@ -96,6 +122,7 @@ class _Canonical(ast.NodeTransformer):
     def __init__(self, signature: Signature) -> None:
         self._signature = signature
         self._zeros: set[str] = set()
+        self._is_read_half = False
 
     def _alike(self, name: str, with_dtype: bool) -> str:
         """The first tensor that is as large as `name` in every call; one that a call may leave out is like no other."""
@@ -117,6 +144,7 @@ class _Canonical(ast.NodeTransformer):
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         """Without reads of indices and parameters that nothing uses any more, and with a 0 for the name of one."""
+        self._is_read_half = node.name == "eval_roofline_read_bytes"
         stored = [one.id for one in ast.walk(node) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)]
         self._zeros = {
             one.targets[0].id
@@ -127,6 +155,15 @@ class _Canonical(ast.NodeTransformer):
         used = {one.id for one in ast.walk(node) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load)}
         node.body = [one for one in node.body if not _is_unused_read(one, used)]
         return node
+
+    def visit_Assign(self, node: ast.Assign) -> ast.AST:
+        """Of the read half, which asks of the written tensors only whether they have an element, with their shapes."""
+        call = node.value
+        is_written = isinstance(node.targets[0], ast.Name) and node.targets[0].id == "_written"
+        if self._is_read_half and is_written and isinstance(call, ast.Call):
+            names = {self._alike(one.value, with_dtype=False) for one in call.args if isinstance(one, ast.Constant)}
+            return ast.Assign(node.targets, ast.Call(call.func, [ast.Constant(name) for name in sorted(names)], []))
+        return self.generic_visit(node)
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)

@@ -14,12 +14,19 @@ from tileops.tests.oracle.small_call import SmallCall
 
 # (parameters, shapes of the inputs) by op.
 _SHAPES: dict[str, list[tuple[dict[str, Any], list[tuple[int, ...] | None]]]] = {
+<<<<<<< HEAD
     "SiLUAndMulFwdOp": [({}, [(3, 5, 14)]), ({}, [(4,)]), ({}, [(2, 6)])],
     "GELUAndMulFwdOp": [
         ({"approximate": approximate}, [shape])
         for approximate in ("none", "tanh")
         for shape in ((3, 5, 14), (4,), (2, 6))
     ],
+=======
+    **{
+        f"{name}AndMulFwdOp": [({}, [(3, 5, 14)]), ({}, [(4,)]), ({}, [(2, 6)]), ({}, [(0, 6)])]
+        for name in ("Silu", "Gelu", "GeluTanh")
+    },
+>>>>>>> gap_language
     "AlibiFwdOp": [
         ({"seq_len": length, "num_heads": heads, "out_dtype": "float32"}, [])
         for length, heads in ((3, 5), (1, 8), (4, 1), (1, 1), (0, 2), (2, 0))
@@ -34,26 +41,35 @@ _SHAPES: dict[str, list[tuple[dict[str, Any], list[tuple[int, ...] | None]]]] = 
         ({"p": 1.0}, [(2, 2)]),
         ({"training": False}, [()]),
         ({"p": 0.75, "seed": 1}, [()]),
+        ({}, [(0, 3)]),
     ],
     "GEMMFwdOp": [
         ({"trans_a": a, "trans_b": b}, [(5, 3) if a else (3, 5), (7, 5) if b else (5, 7)])
         for a, b in itertools.product((False, True), repeat=2)
-    ],
+    ]
+    + [({}, [(0, 5), (7, 5)]), ({}, [(3, 5), (0, 5)])],
     "RMSNormFwdOp": [
         ({"normalized_shape": (4,)}, [(3, 4), (4,)]),
         ({"normalized_shape": (2, 7)}, [(5, 3, 2, 7), None]),
+        ({"normalized_shape": (4,)}, [(0, 4), (4,)]),
     ],
     "BatchNormFwdOp": [
         ({"training": training}, [(3, 2, *spatial), running, running, weight, bias])
         for training, running, spatial, weight, bias in itertools.product(
             (False, True), ((2,), None), ((5, 7), ()), ((2,), None), ((2,), None)
         )
+<<<<<<< HEAD
         if training or running
     ],
+=======
+    ]
+    + [({"training": False}, [(0, 2, 5), (2,), (2,), (2,), (2,)])],
+>>>>>>> gap_language
     "SumFwdOp": [
         ({"dim": -1}, [(3, 4)]),
         ({"dim": None, "keepdim": True}, [(3, 4)]),
         ({"dim": (0, 2), "dtype": "float32"}, [(2, 3, 4)]),
+        ({"dim": 0}, [(3, 0)]),
     ],
 }
 
@@ -61,7 +77,7 @@ _SHAPES: dict[str, list[tuple[dict[str, Any], list[tuple[int, ...] | None]]]] = 
 # Shapes of the inputs of an elementwise op, by how many it has: two-sided broadcasts first, no output and one element
 # last.
 _ELEMENTWISE_SHAPES = {
-    1: [[(3, 5)], [()]],
+    1: [[(3, 5)], [()], [(0, 3)]],
     2: [[(4, 1), (1, 3)], [(4, 1), (3,)], [(), (5,)], [(2, 3), ()], [(0, 1), (7,)], [(7,), (0, 1)], [(1,), ()]],
     3: [
         [(4, 1), (1, 3), (2, 1, 1)],
@@ -74,9 +90,21 @@ _ELEMENTWISE_SHAPES = {
 }
 # Of those whose operands do not broadcast freely.
 _OWN_SHAPES = {
+<<<<<<< HEAD
     "PReLUFwdOp": [[(2, 3, 5), (3,)], [(4,), (1,)], [(), (1,)], [(2, 2), ()]],
     "MaskedFillTensorFwdOp": [[(4, 1), (1, 3), ()], [(5,), (2, 1), ()], [(), (3,), ()]],
     "ClampTensorFwdOp": [[(3, 5)] * 3, [(7,)] * 3, [()] * 3],
+=======
+    "PReLUFwdOp": [[(2, 3, 5), (3,)], [(4,), (1,)], [(), (1,)], [(2, 2), ()], [(0, 3), (3,)]],
+    "MaskedFillTensorFwdOp": [
+        [(4, 1), (1, 3), ()],
+        [(5,), (2, 1), ()],
+        [(), (3,), ()],
+        [(0, 1), (3,), ()],
+        [(3,), (0, 1), ()],
+    ],
+    "ClampTensorFwdOp": [[(3, 5)] * 3, [(7,)] * 3, [()] * 3, [(0, 3)] * 3],
+>>>>>>> gap_language
 }
 
 # Parameters of elementwise ops beside those that their rows write: numbers that decide a price, on either side of what
