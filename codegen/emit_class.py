@@ -54,6 +54,10 @@ def emit_class(checked: Checked, analysis: Analysis, outside: Outside, lines: Li
         ):
             if value:
                 lines.add(f"{name} = {literal(value)}")
+        if analysis.func and entry.status == "implemented":  # that of a spec-only entry may not be written yet
+            place = f"{pathlib.PurePath(entry.file).name}:{analysis.func_line}"
+            module, name = outside.function(analysis.func).split(".")
+            lines.call("_checks.require_formula", ["ENTRY", literal(place), module, literal(name)])
         _operator(signature, lines)
         if entry.stages:
             lines.add("STAGES = (", *(f"    {_stage(stage)}," for stage in entry.stages), ")")

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from tileops.codegen import pipeline
-from tileops.ops import catalogue
+from tileops.ops import catalogue, workloads
 from tileops.ops.errors import OpCallError, OpNotAvailableError
 from tileops.ops.implementations import implementation
 from tileops.ops.op import Op
@@ -232,6 +232,38 @@ def test_4_4_4_a_price_holds_no_cache(method):
         for node in ast.walk(method)
         if isinstance(node, (ast.Global, ast.Nonlocal, ast.FunctionDef)) and node is not method
     ]
+
+
+def held(op: Op) -> dict[tuple[int, str], object]:
+    """All that could keep a price from one call to the next: attributes of the op, its classes, their modules, its call."""
+    call = op.last_call
+    assert call.tensors  # made when first asked for, and the call's own
+    slots = {name: getattr(call, name) for one in type(call).__mro__ for name in getattr(one, "__slots__", ())}
+    modules = {sys.modules[one.__module__] for one in type(op).__mro__ if one.__module__ in sys.modules}
+    holders = [vars(op), getattr(call, "__dict__", {}), slots, *map(vars, type(op).__mro__), *map(vars, modules)]
+    return {(at, name): value for at, holder in enumerate(holders) for name, value in holder.items()}
+
+
+def changes(op: Op) -> list[str]:
+    """The names of what pricing an op changes in what it holds."""
+    before = held(op)
+    op.eval_roofline(), op.eval_roofline_read_bytes()
+    after = held(op)
+    return [name for at, name in before | after if before.get((at, name)) is not after.get((at, name), before)]
+
+
+def test_4_4_4_pricing_leaves_nothing_behind_that_a_later_call_could_find():
+    for made in catalogue.load().values():
+        op = workloads.construct(made, made.CASES[0], device="meta")
+        op(**workloads.build_inputs(made, made.CASES[0], "meta"))
+        assert changes(op) == [], made.ENTRY
+
+
+def test_4_4_4_a_price_that_is_kept_is_noticed(monkeypatch):
+    op = called(demo(), meta(3, 5))
+    real = type(op).eval_roofline
+    monkeypatch.setattr(type(op), "eval_roofline", lambda self: vars(self).setdefault("_price", real(self)))
+    assert changes(op) == ["_price"]
 
 
 @pytest.mark.requirement("4.4.4f")
