@@ -299,10 +299,11 @@ WRONG = [
         "calls no PricedFwdOp in stage 'second' on the row plain: call it, or make the stage optional",
     ),
     (
-        TWICE.replace("PricedFwdOp()(OwnBytesFwdOp()(x))", "MissingFormulaFwdOp()(x)") + simple("MissingFormulaFwdOp"),
+        TWICE.replace("PricedFwdOp()(OwnBytesFwdOp()(x))", "TwoArgumentFormulaFwdOp()(x)")
+        + simple("TwoArgumentFormulaFwdOp"),
         "TwiceFwdOp",
         "C019",
-        "a sub-op MissingFormulaFwdOp was called, but none of its stages",
+        "a sub-op TwoArgumentFormulaFwdOp was called, but none of its stages",
     ),
 ]
 
