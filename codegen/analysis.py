@@ -6,12 +6,15 @@ defect. If a missing fact makes a check impossible, the analysis records the che
 
 from __future__ import annotations
 
+import contextvars
 import dataclasses
 import functools
 import math
 from collections.abc import Callable
 from typing import Any
 
+from tileops.codegen.branches import Branches, branches
+from tileops.codegen.call_decisions import CallDecisions, call_decisions
 from tileops.codegen.decisions import MAX_BRANCHES, Part, bytes_read, parts
 from tileops.codegen.termination import too_long
 from tileops.manifest.check import Checked
@@ -71,6 +74,8 @@ class Analysis:
       traffic: if the bytes follow from the signature, what each call is charged; several trees add up.
       sometimes: indices that some calls solve and others do not.
       unreached: judgments that were not reached, each naming the fact that was missing.
+      calls: what construction and calls check; None if the entry has a defect or was not checked.
+      branches: the branches of the price, and those that each row takes; None likewise.
     """
 
     emittable: bool
@@ -81,6 +86,8 @@ class Analysis:
     traffic: tuple[Tree[Traffic], ...] | None = None
     sometimes: frozenset[str] = frozenset()
     unreached: tuple[str, ...] = ()
+    calls: CallDecisions | None = None
+    branches: Branches | None = None
 
 
 def analyse(entry: Entry, diagnostics: Diagnostics, checked: Checked | None = None) -> Analysis:
@@ -95,10 +102,24 @@ def analyse(entry: Entry, diagnostics: Diagnostics, checked: Checked | None = No
         if allowed.exhausted:
             return Analysis(emittable=False, unreached=("roofline: checking the signature took all the effort",))
         try:
-            return _Analyser(entry, diagnostics, checked).run()
+            found = _Analyser(entry, diagnostics, checked).run()
         except effort.ExhaustedError as error:
             entry.report(diagnostics, "roofline", "M004", str(error))
             return Analysis(emittable=False, unreached=(f"roofline: it {error}",))
+    if checked is None or not (found.emittable and checked.callable):
+        return found
+    # The checks counted the effort of these points; an empty context counts nothing twice.
+    return contextvars.Context().run(_for_emission, found, checked)
+
+
+def _for_emission(found: Analysis, checked: Checked) -> Analysis:
+    signature, formulas = checked.entry.signature, {"flops": found.flops, "bytes": found.bytes}
+    trees = {name: formula.trees for name, formula in formulas.items() if formula is not None}
+    return dataclasses.replace(
+        found,
+        calls=call_decisions(checked),
+        branches=branches(signature, checked.cases, None if found.func else trees, found.traffic),
+    )
 
 
 class _Analyser:

@@ -1,7 +1,7 @@
 """Decides a formula at its points: one tree if the points are few, else one tree per independent addend.
 
 Addends without a common discriminant are decided separately, so that seventeen flags make seventeen small trees and
-not one of 131,072 leaves. A part that still has many branches is left as it was written, its conditions in it.
+not one of 131,072 leaves. Points whose folded sums are equal share a branch.
 """
 
 from __future__ import annotations
@@ -16,31 +16,22 @@ from tileops.manifest.model import Signature
 from tileops.manifest.plans.domain import Domain
 from tileops.manifest.plans.points import Point, discriminants
 from tileops.manifest.plans.sums import related
-from tileops.manifest.plans.trees import Leaf, Tree, decide, leaves
+from tileops.manifest.plans.trees import Tree, decide
 
-MAX_BRANCHES = 16  # per tree: more are hard to read in generated code
-MAX_DECIDED = 4096  # points that are grouped by their decisions
+MAX_BRANCHES = 16  # of a formula that is decided as a whole: more are hard to read in generated code
 
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """Addends that share discriminants: their sum, and its folded form at each of their points.
-
-    Attributes:
-      alike: whether every point's reads the same indices, so that a call which knows those of one knows those of all.
-    """
+    """Addends that share discriminants: their sum, and its folded form at each of their points."""
 
     node: expr.Expr
     decisions: tuple[tuple[Point, expr.Expr], ...]
-    alike: bool
 
     @property
     def tree(self) -> Tree[expr.Expr]:
-        """Returns the folded sum at each point; the sum as written, in one leaf, if there are many branches."""
-        if self.alike and len(self.decisions) > MAX_DECIDED:
-            return Leaf(self.node)
-        tree = decide(self.decisions)
-        return Leaf(self.node) if self.alike and len([*leaves(tree)]) > MAX_BRANCHES else tree
+        """Returns the folded sum at each point."""
+        return decide(self.decisions)
 
 
 def parts(signature: Signature, domain: Domain, node: expr.Expr, guards: Mapping[str, expr.Expr]) -> list[Part]:
@@ -63,10 +54,7 @@ def parts(signature: Signature, domain: Domain, node: expr.Expr, guards: Mapping
         points = domain.points([part, *(guards[name] for name in bytes_read(part) if name in guards)])
         if not points:
             return []
-        decisions = tuple((point, point.fold(part)) for point in points)
-        indices = signature.forall.keys() | signature.lets.keys()
-        alike = len({frozenset(expr.names(folded)) & indices for _, folded in decisions}) == 1
-        made.append(Part(part, decisions, alike))
+        made.append(Part(part, tuple((point, point.fold(part)) for point in points)))
     return made
 
 

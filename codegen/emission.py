@@ -31,13 +31,7 @@ def module_source(family: str, entries: list[tuple[Checked, Analysis]]) -> str:
     called = [name for name in BUILTINS if f"_{name}(" in text]
     if called:
         head.add(f"from builtins import {_renamed(called)}")
-    needed = {
-        found.func.rpartition(".")[0]
-        for checked, found in entries
-        if found.func and checked.entry.status == "implemented"
-    }
-    head.add("", *(f"import {module} as {alias}" for module, alias in outside.modules.items() if module in needed))
-    head.add(*(f"from {module} import {name} as {alias}" for (module, name), alias in outside.classes.items()))
+    head.add("", *(f"from {module} import {name} as {alias}" for (module, name), alias in outside.classes.items()))
     if "_primitives." in text:
         head.add("from tileops.manifest.language import primitives as _primitives")
     head.add("from tileops.ops import checks as _checks")
@@ -48,11 +42,10 @@ def module_source(family: str, entries: list[tuple[Checked, Analysis]]) -> str:
     head.add("from tileops.ops.op import Op as _Op")
     if "_Stage(" in text:
         head.add("from tileops.ops.stages import Stage as _Stage")
-    later = {module: alias for module, alias in outside.modules.items() if module not in needed}
-    # The formula of a spec-only entry may not exist yet. Other entries must still be priced.
+    # Each class requires its own function: a module that is missing is told with the entry's line.
     head.add(
-        *[""] * bool(later),
-        *(f"{alias} = _checks.formula_module({literal(module)})" for module, alias in later.items()),
+        *[""] * bool(outside.modules),
+        *(f"{alias} = _checks.formula_module({literal(module)})" for module, alias in outside.modules.items()),
     )
     return head.text() + text
 

@@ -9,43 +9,35 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from tileops.codegen.call_decisions import CallDecisions
 from tileops.codegen.emit_split import emit_tree, kind_of
 from tileops.codegen.emit_steps import StepEmitter
 from tileops.codegen.imports import Outside
 from tileops.codegen.source_text import Lines, call, declared, literal, plain
 from tileops.manifest.check import Checked
-from tileops.manifest.checks.obligations import decided_by_parameters
 from tileops.manifest.language import expr
 from tileops.manifest.language.invariants import expect
 from tileops.manifest.model import Expression, Tensor
-from tileops.manifest.plans.domain import Domain
-from tileops.manifest.plans.plan import Branch, Plan, returned, solved_combinations, solved_partly
+from tileops.manifest.plans.plan import Branch, Plan
 from tileops.manifest.plans.plan_steps import SolveLet, Step
-from tileops.manifest.plans.points import domain_restrictions
-from tileops.manifest.plans.presence import is_its_input
 from tileops.manifest.plans.trees import Leaf, Tree, leaves
 
 T = TypeVar("T")
 
 
-def emit_check(checked: Checked, outside: Outside, lines: Lines) -> None:
+def emit_check(checked: Checked, decided: CallDecisions, outside: Outside, lines: Lines) -> None:
     """Appends the method `check` of one entry, which must have a plan."""
-    _CheckEmitter(checked, outside, lines).emit()
+    _CheckEmitter(checked, decided, outside, lines).emit()
 
 
 class _CheckEmitter(StepEmitter):
-    def __init__(self, checked: Checked, outside: Outside, lines: Lines) -> None:
-        super().__init__(checked, lines)
+    def __init__(self, checked: Checked, decided: CallDecisions, outside: Outside, lines: Lines) -> None:
+        super().__init__(checked, decided, lines)
         self._plan = expect(checked.plan, Plan)
         self._outside = outside
-        restricting = domain_restrictions(self._signature)
-        settled = decided_by_parameters(self._signature)[1]
-        self._in_calls = [rule for rule in self._signature.rules if rule not in settled]
-        self._restrictions = [rule for rule in self._in_calls if rule.expr in restricting]
         self._buffers = [name for name, tensor in self._signature.outputs.items() if tensor.buffer]
         self._heading = ""  # the last one in this branch
         self._said = ""  # the last one before a tree splits, which the branches do not repeat
-        self._returned = returned(self._signature, Domain(self._signature), self._plan)
 
     def emit(self) -> None:
         signature, lines = self._signature, self._lines
@@ -75,17 +67,18 @@ class _CheckEmitter(StepEmitter):
         inputs = self._signature.inputs.values()
         for step in self._plan.deciding:
             self._tensor_step(step)
-        self._rules(self._restrictions)
+        self._rules(self._decided.restrictions)
         for tensor in inputs:
             if tensor.when is not None:
                 self._conditional(tensor)
-        for segment in self._plan.segments:
-            self._tree(segment.tree, self._branch, lambda branch: not branch.steps)
-            self._said = self._heading if isinstance(segment.tree, Leaf) else ""
-        combined = solved_combinations(self._signature, self._plan)
-        self._tree(combined, lambda _: self._combo_check(), lambda known: not known)
-        self._rules([rule for rule in self._in_calls if rule not in self._restrictions])
-        records = {name: self._record(name) for name, tree in self._returned.items() if None not in leaves(tree)}
+        for tree in self._decided.segments:
+            self._tree(tree, self._branch, lambda branch: not branch.steps)
+            self._said = self._heading if isinstance(tree, Leaf) else ""
+        self._tree(self._decided.combinations, lambda _: self._combo_check(), lambda known: not known)
+        self._rules(self._decided.rules)
+        records = {
+            name: self._record(name) for name, tree in self._decided.returned.items() if None not in leaves(tree)
+        }
         for tensor in inputs:
             if tensor.mutated is not None:
                 self._written(tensor)
@@ -123,7 +116,7 @@ class _CheckEmitter(StepEmitter):
             *(term for tensor in signature.tensors.values() for term in (tensor.shape.expr, tensor.dtype.expr)),
             *(tensor.when.expr for tensor in signature.tensors.values() if tensor.when is not None),
             *(tensor.mutated.expr for tensor in signature.inputs.values() if tensor.mutated is not None),
-            *(where for output in signature.outputs.values() if (where := is_its_input(signature, output))),
+            *self._decided.aliased.values(),
             *(let.expr for let in signature.lets.values()),
             *(rule.expr for rule in signature.rules),
         ):
@@ -203,7 +196,7 @@ class _CheckEmitter(StepEmitter):
 
     def _record(self, name: str) -> str:
         """Returns the source of an output's record. Emits shapes that differ between points, or need a check, first."""
-        tensor, tree = self._signature.outputs[name], self._returned[name]
+        tensor, tree = self._signature.outputs[name], self._decided.returned[name]
         if isinstance(tree, Leaf):
             extent = self._extent(tensor, expect(tree.value, expr.ShapeTerm))
         else:
@@ -241,7 +234,7 @@ class _CheckEmitter(StepEmitter):
         names = [*self._signature.forall, *self._signature.lets]
         known = [f'"{name}": {name}' for name in names if name in self._plan.solved.known]
         lines.mapping("_indices = ", known)
-        for tree in solved_partly(self._plan):
+        for tree in self._decided.partly:
             self._tree(
                 tree,
                 lambda found: lines.add(*(f'_indices["{name}"] = {name}' for name in names if name in found)),
@@ -250,14 +243,14 @@ class _CheckEmitter(StepEmitter):
 
     def _promised(self, records: dict[str, str]) -> None:
         """Emits the outputs of the call: first those that every call returns, then each other one on its branches."""
-        lines, names = self._lines, [*self._returned]
+        lines, names = self._lines, [*self._decided.returned]
         first = next((at for at, name in enumerate(names) if name not in records), len(names))
         lines.mapping("_outputs = ", [f'"{name}": {records[name]}' for name in names[:first]])
         for name in names[first:]:
             if name in records:
                 lines.add(f'_outputs["{name}"] = {records[name]}')
                 continue
-            tensor, tree = self._signature.outputs[name], self._returned[name]
+            tensor, tree = self._signature.outputs[name], self._decided.returned[name]
             shapes = {*leaves(tree)} - {None}
             if len(shapes) == 1:
                 with lines.block(f"if {self._source(expect(tensor.when, Expression).expr)}:"):
@@ -294,9 +287,7 @@ class _CheckEmitter(StepEmitter):
 
     def _storage(self, records: dict[str, str]) -> list[str]:
         """Returns the source of the tensors that outputs must be: written inputs, and buffers of the caller."""
-        lines, outputs = self._lines, self._signature.outputs
-        found = {name: is_its_input(self._signature, output) for name, output in outputs.items()}
-        conditions = {name: where for name, where in found.items() if where is not None}
+        lines, outputs, conditions = self._lines, self._signature.outputs, self._decided.aliased
         if not conditions and not self._buffers:
             return []
         always, sometimes = [], []

@@ -7,6 +7,7 @@ from typing import Any
 
 from tileops.codegen.analysis import Analysis
 from tileops.codegen.branches import Branches
+from tileops.codegen.call_decisions import CallDecisions
 from tileops.codegen.emit_check import emit_check
 from tileops.codegen.emit_construction import emit_construction
 from tileops.codegen.emit_library import operator_schema, returned_names
@@ -53,18 +54,22 @@ def emit_class(checked: Checked, analysis: Analysis, outside: Outside, lines: Li
         ):
             if value:
                 lines.add(f"{name} = {literal(value)}")
+        if analysis.func and entry.status == "implemented":  # that of a spec-only entry may not be written yet
+            place = f"{pathlib.PurePath(entry.file).name}:{analysis.func_line}"
+            module, name = outside.function(analysis.func).split(".")
+            lines.call("_checks.require_formula", ["ENTRY", literal(place), module, literal(name)])
         _operator(signature, lines)
         if entry.stages:
             lines.add("STAGES = (", *(f"    {_stage(stage)}," for stage in entry.stages), ")")
-        branches = Branches(entry, analysis)
+        branches, decided = expect(analysis.branches, Branches), expect(analysis.calls, CallDecisions)
         if len(branches.texts) == 1:
             lines.add(f"BRANCHES = {literal(branches.texts)}")
         else:
             lines.call("BRANCHES = ", [literal(text) for text in branches.texts])
         lines.add("")
-        _init(checked, outside, lines)
+        _init(checked, decided, outside, lines)
         _forward(checked, lines)
-        emit_check(checked, outside, lines)
+        emit_check(checked, decided, outside, lines)
         emit_price(entry, analysis, outside, lines)
         lines.add("")
         _cases(checked, branches, outside, lines)
@@ -145,7 +150,7 @@ def _declared(tensor: Tensor) -> str:
     return f"{tensor.name}: {', '.join(notes)}"
 
 
-def _init(checked: Checked, outside: Outside, lines: Lines) -> None:
+def _init(checked: Checked, decided: CallDecisions, outside: Outside, lines: Lines) -> None:
     entry, params = checked.entry, checked.entry.signature.params
     positional = [param for param in params.values() if not param.kw_only]
     keyword = [param for param in params.values() if param.kw_only]
@@ -162,7 +167,7 @@ def _init(checked: Checked, outside: Outside, lines: Lines) -> None:
     for param in params.values():
         if param.name not in entry.signature.constants:
             _parameter_check(entry.op, param, outside, lines)
-    emit_construction(checked, lines)
+    emit_construction(checked, decided, lines)
     constants = checked.entry.signature.constants
     values = "{" + ", ".join(f'"{p.name}": {_stored(p)}' for p in params.values() if p.name not in constants) + "}"
     held = ["{" + ", ".join(f'"{name}": {name}' for name in constants) + "}"] if constants else []
@@ -283,7 +288,7 @@ def _cases(checked: Checked, branches: Branches, outside: Outside, lines: Lines)
         return
     params = checked.entry.signature.params
     lines.add("CASES = (")
-    for case in checked.cases:
+    for case, taken in zip(checked.cases, branches.taken, strict=True):
         bound = (*case.constants, *case.inputs)
         written = ", ".join(
             f"{literal(name)}: {literal(value, outside.constructors(params[name].kind))}"
@@ -297,7 +302,7 @@ def _cases(checked: Checked, branches: Branches, outside: Outside, lines: Lines)
         arguments += [f"tensors=({', '.join(tensors)}{',' if len(tensors) == 1 else ''})"] if tensors else []
         arguments += [f"input_bytes={sum(tensor.bytes for tensor in bound)}"]
         arguments += [f"output_bytes={sum(tensor.bytes for tensor in case.outputs)}"]
-        arguments += [f"branches={literal(branches.of(case))}"]
+        arguments += [f"branches={literal(taken)}"]
         lines.add(f"    _WorkloadCase({', '.join(arguments)}),")
     lines.add(")")
 

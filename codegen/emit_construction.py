@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import contextlib
 
+from tileops.codegen.call_decisions import CallDecisions
 from tileops.codegen.emit_steps import StepEmitter
 from tileops.codegen.source_text import Lines, literal
 from tileops.manifest.check import Checked
-from tileops.manifest.checks.obligations import decided_by_parameters, obliges
 from tileops.manifest.language import expr, kinds
 from tileops.manifest.model import Tensor
-from tileops.manifest.plans import plan
+from tileops.manifest.plans import plan_steps
 
 
-def emit_construction(checked: Checked, lines: Lines) -> None:
+def emit_construction(checked: Checked, decided: CallDecisions, lines: Lines) -> None:
     """Appends these checks to `__init__`, if there are any."""
     inside = Lines()
     inside.indent(3)
-    _ConstructionEmitter(checked, inside).emit()
+    _ConstructionEmitter(checked, decided, inside).emit()
     found = inside.text().rstrip("\n")
     if found:
         lines.add("with _checks.construction():", *(line.removeprefix(" " * 8) for line in found.split("\n")))
@@ -28,17 +28,15 @@ class _ConstructionEmitter(StepEmitter):
         signature = self._signature
         for tensor in signature.constants.values():
             self._constant(tensor)
-        lets, rules = decided_by_parameters(signature)
-        known = {*signature.params, *lets}
-        axes = [(tensor, found) for tensor in signature.tensors.values() if (found := self._obliged(tensor, known))]
+        lets, rules, axes = self._decided.settled_lets, self._decided.settled_rules, self._decided.settled_axes
         if lets or rules or axes:
             for name, param in signature.params.items():
                 if name not in signature.constants and any(isinstance(one, kinds.Seq) for one in param.kind.options):
                     self._lines.add(f"{name} = _checks.plain({name})")
         for name in lets:
-            self._let(plan.SolveLet(name, signature.lets[name].expr))
+            self._let(plan_steps.SolveLet(name, signature.lets[name].expr))
         self._rules(rules)
-        for tensor, found in axes:
+        for tensor, found in ((signature.tensors[name], found) for name, found in axes.items()):
             self._evaluated("_axes", expr.Tuple(found), f"the shape of {tensor.name}, {tensor.shape.text}")
             arguments = [self._op, literal(tensor.name), literal(tensor.shape.text), "_axes"]
             self._lines.call("_checks.check_extents", arguments)
@@ -61,14 +59,6 @@ class _ConstructionEmitter(StepEmitter):
             if isinstance(shape, expr.ShapeTerm) and not any(isinstance(axis, expr.Splice) for axis in shape.axes):
                 test = f"if _len(_{name}_shape) != {len(shape.axes)}"
                 self._refuse(test, "rank_error", quoted, literal(tensor.shape.text), f"_{name}_shape")
-
-    def _obliged(self, tensor: Tensor, known: set[str]) -> tuple[expr.Expr, ...]:
-        """Returns the axes that parameters decide and that may be negative, of a tensor that every call has."""
-        shape = tensor.shape.expr
-        if tensor.may_be_absent or not isinstance(shape, expr.ShapeTerm):
-            return ()
-        decided = (axis for axis in shape.axes if axis.free_names and known.issuperset(axis.free_names))
-        return tuple(axis for axis in decided if obliges(self._entry, expr.ShapeTerm((axis,))))
 
     def _shapes(self) -> str:
         return "{}"

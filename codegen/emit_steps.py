@@ -5,10 +5,10 @@ from __future__ import annotations
 import pathlib
 from collections.abc import Sequence
 
+from tileops.codegen.call_decisions import CallDecisions
 from tileops.codegen.python_form import can_raise, is_not_none, python_form
 from tileops.codegen.source_text import Lines, call, literal
 from tileops.manifest.check import Checked
-from tileops.manifest.checks.obligations import obliges
 from tileops.manifest.language import expr
 from tileops.manifest.model import Expression, Tensor
 from tileops.manifest.plans import plan_steps
@@ -17,8 +17,8 @@ from tileops.manifest.plans import plan_steps
 class StepEmitter:
     """Emits single checks of one entry. Subclasses decide their order."""
 
-    def __init__(self, checked: Checked, lines: Lines) -> None:
-        self._entry = checked.entry
+    def __init__(self, checked: Checked, decided: CallDecisions, lines: Lines) -> None:
+        self._decided = decided
         self._op = literal(checked.entry.op)
         self._place = pathlib.PurePath(checked.entry.file).name
         self._signature = checked.entry.signature
@@ -126,7 +126,7 @@ class StepEmitter:
     def _extent(self, tensor: Tensor, shape: expr.ShapeTerm) -> str:
         """Returns the source of an output's extents; emits checks first if they may have no value or be negative."""
         name, value = tensor.name, _shape_tuple(shape)
-        obliged = obliges(self._entry, shape)
+        obliged = shape in self._decided.signed
         if not obliged and not can_raise(shape):
             return self._source(value)
         extent = f"_{name}_shape"

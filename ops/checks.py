@@ -9,14 +9,14 @@ import math
 import numbers
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
 from tileops.manifest.language.adt import AdtValue
 from tileops.ops.checked_call import TensorRecord
 from tileops.ops.dtypes import NAMES, dtype_name
-from tileops.ops.errors import OpCallError, OpConstructionError, OpNotAvailableError
+from tileops.ops.errors import OpCallError, OpConstructionError, OpFormulaError, OpNotAvailableError
 
 # What a primitive or an operator raises where a call leaves its domain.
 DOMAIN_ERRORS = (ValueError, ArithmeticError, IndexError)
@@ -326,19 +326,36 @@ def _shown(shapes: Mapping[str, tuple[int, ...]]) -> str:
 class _NoModule:
     """Stands for a module of formulas that cannot be imported."""
 
-    def __init__(self, name: str, why: str) -> None:
-        self._name, self._why = name, why
+    def __init__(self, name: str, error: BaseException) -> None:
+        self._error, self._why = error, f"{name} cannot be imported: {type(error).__name__}: {error}"
+        self._name = name
 
     def __getattr__(self, name: str) -> Any:
-        raise OpNotAvailableError(f"{self._name}.{name} cannot be used: {self._name} cannot be imported: {self._why}")
+        raise OpNotAvailableError(f"{self._name}.{name} cannot be used: {self._why}")
+
+    def refuse(self, op: str, place: str) -> NoReturn:
+        """Raises OpFormulaError, from what the import raised."""
+        raise OpFormulaError(op, place, self._name, self._why) from self._error
 
 
 def formula_module(name: str) -> Any:
-    """The module of a formula that may be yet to come; where it cannot be imported, the price alone is an error."""
+    """The module of a formula. A spec-only entry's may be yet to come: then its price alone is an error."""
     try:
         return importlib.import_module(name)
     except (Exception, SystemExit) as error:  # whatever it does on import; entries beside its own are not to suffer
-        return _NoModule(name, f"{type(error).__name__}: {error}")
+        return _NoModule(name, error)
+
+
+def require_formula(op: str, place: str, module: Any, name: str) -> None:
+    """Raises OpFormulaError where a module of `formula_module` lacks the function that prices an implemented entry."""
+    if isinstance(module, _NoModule):
+        module.refuse(op, place)
+    found = getattr(module, name, None)
+    if found is None:
+        raise OpFormulaError(op, place, module.__name__, f"{module.__name__} has no function {name!r}")
+    if not callable(found):
+        problem = f"{module.__name__}.{name} is no function but a {type(found).__name__}"
+        raise OpFormulaError(op, place, module.__name__, problem)
 
 
 def price(op: str, formula: str, value: Any) -> int:

@@ -19,6 +19,20 @@ class OpNotAvailableError(OpError, RuntimeError):
     """A fact does not exist: there is no completed call, no value on meta, or no implementation that serves the call."""
 
 
+class OpFormulaError(OpError, ImportError):
+    """The `func` of an implemented entry names no function that can be imported, so its class cannot be created.
+
+    Attributes:
+      place: file:line of the manifest.
+      module: of the function.
+    """
+
+    def __init__(self, op: str, place: str, module: str, problem: str) -> None:
+        super().__init__(f"{place}: {op}: func: {problem}")
+        self.place = place
+        self.module = module
+
+
 class UnknownOpError(OpError, KeyError):
     """No op has this name; the message suggests names."""
 

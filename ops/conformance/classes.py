@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from tileops.ops import catalogue
 from tileops.ops.conformance.findings import Findings, describe
+from tileops.ops.errors import OpFormulaError
 from tileops.ops.op import Op
 
 _ROOT = pathlib.Path(__file__).absolute().parents[2]
@@ -59,7 +60,7 @@ def import_modules(generated_dir: str | None, plugins: Sequence[str], findings: 
     Args:
       generated_dir: folder of modules that //codegen:emit wrote; None for the project's own.
       plugins: modules by dotted name, or absolute paths of .py files.
-      findings: gets a C001 for each module that cannot be imported; the other modules are imported.
+      findings: gets a C001, or the C008 of a class, for each module that cannot be imported; the others are imported.
     """
     generated: list[types.ModuleType] = []
     written: list[types.ModuleType] = []
@@ -81,11 +82,13 @@ def import_modules(generated_dir: str | None, plugins: Sequence[str], findings: 
 def _import(load: Callable[[], types.ModuleType], name: str, findings: Findings) -> list[types.ModuleType]:
     try:
         return [load()]
+    except OpFormulaError as error:
+        findings.add(error.place, "", "roofline.func", "C008", str(error).removeprefix(f"{error.place}: "))
     except (Exception, SystemExit) as error:  # whatever a module does on import is its defect; the rest goes on
         message = f"{name} cannot be imported: {describe(error)}"
         findings.add(_raised_at(error), "", "", "C001", message)
-        findings.not_reached(f"classes and implementations of {name}: it cannot be imported")
-        return []
+    findings.not_reached(f"classes and implementations of {name}: it cannot be imported")
+    return []
 
 
 def _raised_at(error: BaseException) -> str:

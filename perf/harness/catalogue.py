@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import linecache
-import pathlib
-import re
 import sys
-import traceback
 from collections.abc import Callable, Iterable, Mapping
 
 from tileops.ops import catalogue
+from tileops.ops.errors import OpFormulaError
 from tileops.ops.implementations import Implementation
 from tileops.ops.op import Op
 from tileops.perf.harness import errors, fingerprint
@@ -185,9 +182,6 @@ def is_hand_written(op_class: type[Op]) -> bool:
 
 
 _GENERATED = "tileops_generated_"
-# Generated code that imports the module of a formula, and the comment that names the manifest's line.
-_IMPORT = re.compile(r"import (\S+) as _\w+\s*$")
-_FUNC = re.compile(r'# (\S+\.yaml:\d+): func\s+return _checks\.price_pair\(\s*"[^"]*",\s*"([^"]+)"')
 
 
 def _plugin_error(plugin: str, error: BaseException) -> str:
@@ -206,27 +200,13 @@ def _generated_error(generated_dir: str | None, error: Exception) -> str:
     If a formula's module cannot be imported, the message names the manifest's line: the user did not write the generated
     file, which may be gone already.
     """
-    described = errors.describe(error)
-    formulas = None if generated_dir is None else _formulas(pathlib.Path(generated_dir), error)
-    if formulas is None:
-        return f"{generated_dir or 'tileops.ops.generated'}: cannot load ops: {described}"
-    where, module = formulas
-    said = f"{where}: func: {module} cannot be imported: {described}"
-    if isinstance(error, ModuleNotFoundError) and error.name and f"{module}.".startswith(f"{error.name}."):
+    if not isinstance(error, OpFormulaError):
+        return f"{generated_dir or 'tileops.ops.generated'}: cannot load ops: {errors.describe(error)}"
+    cause = error.__cause__
+    if cause is None:
+        return str(error)
+    said = f"{error.place}: func: {error.module} cannot be imported: {errors.describe(cause)}"
+    if isinstance(cause, ModuleNotFoundError) and cause.name and f"{error.module}.".startswith(f"{cause.name}."):
         folder = paths.user_path(".").absolute()
         return f"{said}; put it into {folder}, where the command runs, or install it"
     return said
-
-
-def _formulas(folder: pathlib.Path, error: Exception) -> tuple[str, str] | None:
-    """Returns (file:line of the manifest, module) of the formula that cannot be imported; None if it is no formula."""
-    found = None
-    for frame, line in traceback.walk_tb(error.__traceback__):
-        path = pathlib.Path(frame.f_code.co_filename)
-        imported = _IMPORT.match(linecache.getline(str(path), line)) if path.parent == folder else None
-        if imported:
-            for func in _FUNC.finditer("".join(linecache.getlines(str(path)))):
-                if func[2].rpartition(".")[0] == imported[1]:
-                    found = func[1], imported[1]
-                    break
-    return found

@@ -100,6 +100,46 @@ def test_4_4_emission_imports_a_func_path_when_the_entrys_class_is_created(tmp_p
     assert python("import demo", f"{tmp_path}/made", str(tmp_path)) == "imported\n"
 
 
+@pytest.mark.requirement("4.4.d")
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("def other(call):\n    return 0, 0\n", "demo_formulas has no function 'price'"),
+        ("price = 3\n", "demo_formulas.price is no function but a int"),
+        ("raise SystemExit(3)\n", "demo_formulas cannot be imported: SystemExit: 3"),
+        (None, "demo_formulas cannot be imported: ModuleNotFoundError: No module named 'demo_formulas'"),
+    ],
+)
+def test_4_4_a_func_that_is_missing_is_told_when_the_class_is_created_with_its_line(tmp_path, code, said):
+    if code is not None:
+        (tmp_path / "demo_formulas.py").write_text(code)
+    (tmp_path / "spec").mkdir()
+    entry = text_of(demo({"func": "demo_formulas.price"}))
+    (tmp_path / "spec" / "demo.yaml").write_text(entry)
+    line = entry.splitlines().index("    func: demo_formulas.price") + 1
+    python(emit(f"{tmp_path}/spec", f"{tmp_path}/made"))
+    told = python(
+        "from tileops.ops.errors import OpFormulaError\ntry: import demo\nexcept OpFormulaError as error: print(error)",
+        f"{tmp_path}/made",
+        str(tmp_path),
+    )
+    assert told == f"demo.yaml:{line}: {OP}: func: {said}\n"
+
+
+def test_4_4_a_spec_only_entry_whose_func_is_not_written_yet_lacks_its_price_alone(tmp_path):
+    (tmp_path / "spec").mkdir()
+    (tmp_path / "spec" / "demo.yaml").write_text(text_of(demo({"func": "nowhere.price"}, status="spec-only")))
+    python(emit(f"{tmp_path}/spec", f"{tmp_path}/made"))
+    told = python(
+        "import demo, torch\nop = demo.DemoFwdOp()\nop(torch.empty(3, 5, dtype=torch.float16, device='meta'))\n"
+        "try: op.eval_roofline()\nexcept Exception as error: print(type(error).__name__, error)",
+        f"{tmp_path}/made",
+    )
+    assert told.startswith(
+        "OpNotAvailableError nowhere.price cannot be used: nowhere cannot be imported: ModuleNotFound"
+    )
+
+
 # ---- 4.4.5: nothing parses, analyses or evaluates a formula at run time
 
 

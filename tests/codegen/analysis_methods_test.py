@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import math
 import sys
 import types
 
@@ -14,11 +15,11 @@ import pytest
 import torch
 
 from tileops.codegen import pipeline
-from tileops.ops import catalogue
+from tileops.ops import catalogue, workloads
 from tileops.ops.errors import OpCallError, OpNotAvailableError
 from tileops.ops.implementations import implementation
 from tileops.ops.op import Op
-from tileops.tests.codegen.small_entries import OP, called, demo, meta, module, op_class, source_of, text_of
+from tileops.tests.codegen.small_entries import OP, analysed, called, demo, meta, module, op_class, source_of, text_of
 
 PROJECT = pipeline.analyse_files(pipeline.chosen_spec_files())
 SOURCES = PROJECT.modules()
@@ -104,6 +105,36 @@ def test_4_4_1_terms_that_no_expression_relates_are_decided_apart_and_added():
     for chosen in ([], [0], [0, 15], [1, 2, 3, 14], range(16)):
         op = called(entry, meta(3, 5), **{flags[number]: True for number in chosen})
         assert op.eval_roofline()[0] == 3 + sum(3**number for number in chosen)
+
+
+@pytest.mark.requirement("4.4.1c", "4.4.2a")
+def test_4_4_2_an_inline_body_is_folded_at_each_of_many_related_points():
+    """Six flags in one product are 64 points; no body tests a flag inside an expression."""
+    flags = [f"flag{number}" for number in range(6)]
+    sums = " * ".join(f"(M + {3**number} if {flag} else M + {number})" for number, flag in enumerate(flags))
+    entry = demo({"flops": sums}, params={flag: {"type": "bool", "default": False} for flag in flags})
+    tree = ast.parse(source_of(entry))
+    (method,) = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == "eval_roofline")
+    parts = [*ast.walk(method)]
+    assert not [node for node in parts if isinstance(node, ast.IfExp)]
+    assert len([node for node in parts if isinstance(node, ast.Assign) and node.targets[0].id == "_flops"]) == 64
+    for chosen in ([], [0], [1, 4], range(6)):
+        wanted = math.prod(3 + 3**number if number in chosen else 3 + number for number in range(6))
+        op = called(entry, meta(3, 5), **{flags[number]: True for number in chosen})
+        assert op.eval_roofline()[0] == wanted
+
+
+def test_4_4_2_of_many_related_points_those_that_fold_alike_are_one_branch():
+    """Twelve flags are 4,096 points and thirteen leaves, of two formulas."""
+    flags = [f"flag{number}" for number in range(12)]
+    entry = demo(
+        {"flops": f"M if {' or '.join(flags)} else N"},
+        params={flag: {"type": "bool", "default": False} for flag in flags},
+    )
+    ((checked, analysis),) = analysed(text_of(entry))[0].values()
+    assert len(analysis.branches.texts) == 3  # two of flops, one of bytes
+    body = source_of(entry).partition("def eval_roofline(self)")[2].partition("def ")[0]
+    assert (body.count("_flops = M"), body.count("_flops = N"), body.count(" else ")) == (12, 1, 0)
 
 
 @pytest.mark.requirement("4.4.1d", "4.4.4b")
@@ -201,6 +232,38 @@ def test_4_4_4_a_price_holds_no_cache(method):
         for node in ast.walk(method)
         if isinstance(node, (ast.Global, ast.Nonlocal, ast.FunctionDef)) and node is not method
     ]
+
+
+def held(op: Op) -> dict[tuple[int, str], object]:
+    """All that could keep a price from one call to the next: attributes of the op, its classes, their modules, its call."""
+    call = op.last_call
+    assert call.tensors  # made when first asked for, and the call's own
+    slots = {name: getattr(call, name) for one in type(call).__mro__ for name in getattr(one, "__slots__", ())}
+    modules = {sys.modules[one.__module__] for one in type(op).__mro__ if one.__module__ in sys.modules}
+    holders = [vars(op), getattr(call, "__dict__", {}), slots, *map(vars, type(op).__mro__), *map(vars, modules)]
+    return {(at, name): value for at, holder in enumerate(holders) for name, value in holder.items()}
+
+
+def changes(op: Op) -> list[str]:
+    """The names of what pricing an op changes in what it holds."""
+    before = held(op)
+    op.eval_roofline(), op.eval_roofline_read_bytes()
+    after = held(op)
+    return [name for at, name in before | after if before.get((at, name)) is not after.get((at, name), before)]
+
+
+def test_4_4_4_pricing_leaves_nothing_behind_that_a_later_call_could_find():
+    for made in catalogue.load().values():
+        op = workloads.construct(made, made.CASES[0], device="meta")
+        op(**workloads.build_inputs(made, made.CASES[0], "meta"))
+        assert changes(op) == [], made.ENTRY
+
+
+def test_4_4_4_a_price_that_is_kept_is_noticed(monkeypatch):
+    op = called(demo(), meta(3, 5))
+    real = type(op).eval_roofline
+    monkeypatch.setattr(type(op), "eval_roofline", lambda self: vars(self).setdefault("_price", real(self)))
+    assert changes(op) == ["_price"]
 
 
 @pytest.mark.requirement("4.4.4f")

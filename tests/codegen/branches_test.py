@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from tileops.codegen import pipeline
-from tileops.codegen.branches import Branches
 from tileops.manifest.reading import loader
 from tileops.tests.manifest.entries import check, variant
 from tileops.tools.cli import paths
@@ -17,9 +16,10 @@ def taken(entry):
     """Branches in words by the label of a row."""
     checked, analysis, found = check(entry)
     assert [str(diagnostic) for diagnostic in found] == []
-    branches = Branches(checked.entry, analysis)
+    branches = analysis.branches
     return branches.texts, {
-        case.label: [branches.texts[position] for position in branches.of(case)] for case in checked.cases
+        case.label: [branches.texts[position] for position in found]
+        for case, found in zip(checked.cases, branches.taken, strict=True)
     }
 
 
@@ -77,9 +77,9 @@ def test_a_branch_that_no_row_takes_stays_among_the_branches():
 @pytest.mark.parametrize("op", sorted(CORPUS.entries))
 def test_every_case_is_in_exactly_one_branch_of_each_formula(op):
     checked, analysis = CORPUS.entries[op]
-    branches = Branches(checked.entry, analysis)
+    branches = analysis.branches
     formulas = {text.partition(":")[0] for text in branches.texts}
-    for case in checked.cases:
-        found = branches.of(case)
+    assert len(branches.taken) == len(checked.cases)
+    for found in branches.taken:
         assert len(set(found)) == len(found)
         assert {branches.texts[position].partition(":")[0] for position in found} == formulas

@@ -119,7 +119,10 @@ def test_a_tensor_that_is_absent_on_a_branch_is_not_said_to_be_charged_there():
             "x": {"dtype": "T", "shape": "[M, N]"},
             "st": {"dtype": "T", "shape": "[M, N]", "optional": True, "mutated": "upd and present(st)"},
         },
-        rows=[{"label": "some", "M": 3, "N": 5, "dtype_cases": [{"T": "float16"}]}],
+        rows=[
+            {"label": "some", "M": 3, "N": 5, "dtype_cases": [{"T": "float16"}]},
+            {"label": "with", "M": 3, "N": 5, "upd": True, "some": ["st"], "dtype_cases": [{"T": "float16"}]},
+        ],
     )
     checked, analysis = analysed(text_of(entry))[0][OP]
     lines = [line for line in explanation(checked, analysis) if "from the signature where" in line]

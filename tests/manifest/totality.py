@@ -65,7 +65,8 @@ def judge(document: bytes) -> list[str]:
         for op, node in root.entries.items():
             with efforts.entry():
                 entry = parse_entry(str(op), node, root.key_lines[op], "demo.yaml", diagnostics, ADTS)
-                checked, analysis = check_entry(entry, diagnostics), analyse(entry, diagnostics)
+                checked = check_entry(entry, diagnostics)
+                analysis = analyse(entry, diagnostics, checked)
             if not len(diagnostics):
                 compile(module_source("demo", [(checked, analysis)]), "demo", "exec")
     return [str(found) for found in diagnostics]

@@ -35,7 +35,7 @@ LISTED: dict[tuple[str, str, str], str] = {
             "eval_roofline_read_bytes",
             "_written = _call.bytes_of('x')",
         ): "without a result there is no x, and without x there is nothing to read"
-        for op in ("SumFwdOp", "SiLUAndMulFwdOp", "GELUAndMulFwdOp", "GeluTanhAndMulFwdOp")
+        for op in ("SumFwdOp", "SiLUAndMulFwdOp", "GELUAndMulFwdOp")
     },
     **{
         (

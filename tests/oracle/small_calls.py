@@ -14,19 +14,12 @@ from tileops.tests.oracle.small_call import SmallCall
 
 # (parameters, shapes of the inputs) by op.
 _SHAPES: dict[str, list[tuple[dict[str, Any], list[tuple[int, ...] | None]]]] = {
-<<<<<<< HEAD
-    "SiLUAndMulFwdOp": [({}, [(3, 5, 14)]), ({}, [(4,)]), ({}, [(2, 6)])],
+    "SiLUAndMulFwdOp": [({}, [(3, 5, 14)]), ({}, [(4,)]), ({}, [(2, 6)]), ({}, [(0, 6)])],
     "GELUAndMulFwdOp": [
         ({"approximate": approximate}, [shape])
         for approximate in ("none", "tanh")
-        for shape in ((3, 5, 14), (4,), (2, 6))
+        for shape in ((3, 5, 14), (4,), (2, 6), (0, 6))
     ],
-=======
-    **{
-        f"{name}AndMulFwdOp": [({}, [(3, 5, 14)]), ({}, [(4,)]), ({}, [(2, 6)]), ({}, [(0, 6)])]
-        for name in ("Silu", "Gelu", "GeluTanh")
-    },
->>>>>>> gap_language
     "AlibiFwdOp": [
         ({"seq_len": length, "num_heads": heads, "out_dtype": "float32"}, [])
         for length, heads in ((3, 5), (1, 8), (4, 1), (1, 1), (0, 2), (2, 0))
@@ -58,13 +51,9 @@ _SHAPES: dict[str, list[tuple[dict[str, Any], list[tuple[int, ...] | None]]]] = 
         for training, running, spatial, weight, bias in itertools.product(
             (False, True), ((2,), None), ((5, 7), ()), ((2,), None), ((2,), None)
         )
-<<<<<<< HEAD
         if training or running
-    ],
-=======
     ]
     + [({"training": False}, [(0, 2, 5), (2,), (2,), (2,), (2,)])],
->>>>>>> gap_language
     "SumFwdOp": [
         ({"dim": -1}, [(3, 4)]),
         ({"dim": None, "keepdim": True}, [(3, 4)]),
@@ -90,11 +79,6 @@ _ELEMENTWISE_SHAPES = {
 }
 # Of those whose operands do not broadcast freely.
 _OWN_SHAPES = {
-<<<<<<< HEAD
-    "PReLUFwdOp": [[(2, 3, 5), (3,)], [(4,), (1,)], [(), (1,)], [(2, 2), ()]],
-    "MaskedFillTensorFwdOp": [[(4, 1), (1, 3), ()], [(5,), (2, 1), ()], [(), (3,), ()]],
-    "ClampTensorFwdOp": [[(3, 5)] * 3, [(7,)] * 3, [()] * 3],
-=======
     "PReLUFwdOp": [[(2, 3, 5), (3,)], [(4,), (1,)], [(), (1,)], [(2, 2), ()], [(0, 3), (3,)]],
     "MaskedFillTensorFwdOp": [
         [(4, 1), (1, 3), ()],
@@ -104,7 +88,6 @@ _OWN_SHAPES = {
         [(3,), (0, 1), ()],
     ],
     "ClampTensorFwdOp": [[(3, 5)] * 3, [(7,)] * 3, [()] * 3, [(0, 3)] * 3],
->>>>>>> gap_language
 }
 
 # Parameters of elementwise ops beside those that their rows write: numbers that decide a price, on either side of what

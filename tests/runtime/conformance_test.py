@@ -165,14 +165,7 @@ WRONG = [
         "decides which call is priced",
     ),
     (RIGHT + "\nScaleFwdOp.eval_roofline = lambda self: (0, 10**9)", "ScaleFwdOp", "C007", "change the entry instead"),
-    (
-        simple("MissingFormulaFwdOp"),
-        "MissingFormulaFwdOp",
-        "C008",
-        "missing is not a function: write `def missing(call)",
-    ),
     (simple("TwoArgumentFormulaFwdOp"), "TwoArgumentFormulaFwdOp", "C008", "cannot be called as of_the_op_too(call)"),
-    (simple("ConstantFormulaFwdOp"), "ConstantFormulaFwdOp", "C008", "CONSTANT is not a function"),
     ("class ScaleFwdOp(generated.ScaleFwdOp): pass", "ScaleFwdOp", "C009", "has no implementation: mark one"),
     (simple("PlannedFwdOp"), "PlannedFwdOp", "C010", "is spec-only, but its class has the implementation torch"),
     (
@@ -306,10 +299,11 @@ WRONG = [
         "calls no PricedFwdOp in stage 'second' on the row plain: call it, or make the stage optional",
     ),
     (
-        TWICE.replace("PricedFwdOp()(OwnBytesFwdOp()(x))", "MissingFormulaFwdOp()(x)") + simple("MissingFormulaFwdOp"),
+        TWICE.replace("PricedFwdOp()(OwnBytesFwdOp()(x))", "TwoArgumentFormulaFwdOp()(x)")
+        + simple("TwoArgumentFormulaFwdOp"),
         "TwiceFwdOp",
         "C019",
-        "a sub-op MissingFormulaFwdOp was called, but none of its stages",
+        "a sub-op TwoArgumentFormulaFwdOp was called, but none of its stages",
     ),
 ]
 
@@ -365,10 +359,25 @@ def test_a_spec_only_entry_needs_no_class_and_its_func_is_not_asked_for(said):
 
 
 def test_prices_of_an_op_whose_func_is_no_formula_are_not_reached_and_say_so(said):
-    report = said(simple("MissingFormulaFwdOp"), "MissingFormulaFwdOp")
+    report = said(simple("TwoArgumentFormulaFwdOp"), "TwoArgumentFormulaFwdOp")
     assert report.unreached[0].startswith(
-        "MissingFormulaFwdOp: prices, and whether the reference runs: its func has no formula"
+        "TwoArgumentFormulaFwdOp: prices, and whether the reference runs: its func has no formula"
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), [("missing", "has no function 'missing'"), ("CONSTANT", "CONSTANT is no function but a int")]
+)
+def test_a_class_whose_func_is_missing_cannot_be_created_and_is_C008(generated_dir, tmp_path, name, words):
+    spec = SPEC.read_text(encoding="utf-8").replace("_formulas.price}", f"_formulas.{name}}}")
+    (tmp_path / "family.yaml").write_text(spec.replace("family: conformance", "family: family"))
+    (source,) = pipeline.analyse_files([str(tmp_path / "family.yaml")]).modules().values()
+    (tmp_path / "made").mkdir()
+    (tmp_path / "made" / f"without_{name}.py").write_text(source)
+    report = check.check(str(tmp_path / "made"), [], "")
+    assert [one.code for one in report.findings] == ["C008"]
+    assert re.fullmatch(r"family\.yaml:\d+", report.findings[0].place) and words in report.findings[0].message
+    assert len(report.unreached) == 1 and "it cannot be imported" in report.unreached[0]
 
 
 def test_a_reference_that_is_too_large_to_run_is_not_reached_and_says_so(said):
