@@ -22,7 +22,7 @@ _MEANINGS = {
     "anomaly": "above 105%: the formula or the calibration is wrong",
     "below": "below 80%: the headroom says what it is worth",
     "at_ceiling": "80% or more: done",
-    "latency_bound": "launch overhead dominates; a faster kernel will not show",
+    "latency_bound": "at most 105%, and launch overhead dominates; a faster kernel will not show",
     "blank": "cannot be priced honestly; the reason is given",
     "predicted": "a bound, not a measurement",
 }
@@ -41,7 +41,7 @@ _READINGS = (
     "arithmetic_intensity",
 )
 _ENUMS = ("bound", "verdict", "blank_reason")
-_FIELDS = (*_TEXTS, "message", *_COUNTS, *_READINGS, *_ENUMS, "data_terms", "breaches", "history")
+_FIELDS = (*_TEXTS, "message", *_COUNTS, *_READINGS, *_ENUMS, "latency_bound", "data_terms", "breaches", "history")
 
 
 def write_html(head: roofline_pb2.Report, rows: Callable[[], Iterable[roofline_pb2.Row]], out: TextIO) -> None:
@@ -124,6 +124,7 @@ def _row(row: roofline_pb2.Row) -> list[Any]:
     values += [count if count <= _MOST_EXACT else str(count) for count in counts]
     values += [getattr(row, name) if row.HasField(name) else None for name in _READINGS]
     values += [text.enum_name(row, name) for name in _ENUMS]
+    values.append(row.latency_bound)
     values.append({words.printable(name): term for name, term in sorted(row.data_terms.items())})
     values.append(
         [(words.printable(breach.roof), breach.implied_per_s, breach.theoretical_per_s) for breach in row.breaches]

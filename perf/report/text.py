@@ -122,10 +122,13 @@ def summing_hint(head: roofline_pb2.Report) -> str:
 
 
 def verdict(row: roofline_pb2.Row) -> str:
-    """Returns the verdict on a row in words, with the reason of a blank one."""
-    verdict_name = (enum_name(row, "verdict") or "").replace("_", " ")
-    reason = enum_name(row, "blank_reason")
-    return f"{verdict_name}: {reason}" if reason else verdict_name
+    """Returns the verdict on a row in words, with the reason of a blank row and the label of a latency-bound one."""
+    said = (enum_name(row, "verdict") or "").replace("_", " ")
+    if reason := enum_name(row, "blank_reason"):
+        said += f": {reason}"
+    if row.latency_bound and row.verdict != roofline_pb2.VERDICT_LATENCY_BOUND:
+        said += ", latency bound"
+    return said
 
 
 def kind(row: roofline_pb2.Row) -> str:

@@ -55,6 +55,7 @@ class Readings(NamedTuple):
     verdict: int
     blank_reason: int = roofline_pb2.BLANK_REASON_UNSPECIFIED
     bound: int = roofline_pb2.BOUND_UNSPECIFIED
+    latency_bound: bool = False
     actual_time_s: float | None = None
     memory_time_s: float | None = None
     compute_time_s: float | None = None
@@ -97,6 +98,7 @@ def read(record: benchmark_pb2.BenchmarkRecord, profile: profiles.Profile | None
     if is_warm and not blank_reason:
         blank_reason = roofline_pb2.BLANK_REASON_WARM_CACHE
     achieved_bytes = achieved_flops = efficiency = headroom_s = None
+    is_latency_bound = False
     breaches: tuple[Breach, ...] = ()
     if actual_time_s is not None:
         implied_bytes, implied_flops = traffic / actual_time_s, flops / actual_time_s
@@ -116,13 +118,15 @@ def read(record: benchmark_pb2.BenchmarkRecord, profile: profiles.Profile | None
         assert sol.sol_time_s is not None
         efficiency = sol.sol_time_s / actual_time_s
         headroom_s = actual_time_s - sol.sol_time_s
-        verdict = _verdict(sol.sol_time_s, actual_time_s, efficiency, profile)
+        is_latency_bound = _is_latency_bound(sol.sol_time_s, actual_time_s, profile.latency_floor_s)
+        verdict = _verdict(efficiency, is_latency_bound)
     if breaches:
         verdict = roofline_pb2.VERDICT_FORMULA_ERROR
     return Readings(
         verdict,
         blank_reason,
         sol.bound,
+        is_latency_bound,
         actual_time_s,
         sol.memory_time_s,
         sol.compute_time_s,
@@ -239,14 +243,18 @@ def _sol_times(flops: int, traffic: int, unit: profiles.Roof, profile: profiles.
     return _SolTimes(memory_time_s, compute_time_s, max(memory_time_s, compute_time_s), bound)
 
 
-def _verdict(sol_time_s: float, actual_time_s: float, efficiency: float, profile: profiles.Profile) -> int:
+def _is_latency_bound(sol_time_s: float, actual_time_s: float, floor_s: float | None) -> bool:
+    """Returns whether both times lie below the latency floor: the larger of the two decides."""
+    return floor_s is not None and _exceeds(floor_s, max(sol_time_s, actual_time_s))
+
+
+def _verdict(efficiency: float, is_latency_bound: bool) -> int:
     """Returns the verdict on a possible, priced row: the first of `Verdict` that holds."""
-    floor_s = profile.latency_floor_s
-    # The larger of the two decides: both have to lie below the floor.
-    if floor_s is not None and _exceeds(floor_s, max(sol_time_s, actual_time_s)):
-        return roofline_pb2.VERDICT_LATENCY_BOUND
+    # An overestimate is reported however short the row.
     if _exceeds(efficiency, ANOMALY_EFFICIENCY):
         return roofline_pb2.VERDICT_ANOMALY
+    if is_latency_bound:
+        return roofline_pb2.VERDICT_LATENCY_BOUND
     if not _exceeds(AT_CEILING_EFFICIENCY, efficiency):
         return roofline_pb2.VERDICT_AT_CEILING
     return roofline_pb2.VERDICT_BELOW

@@ -101,13 +101,33 @@ def test_exactly_105_percent_is_no_anomaly(profile):
         (1.0, 10.0, "below"),  # On the floor is not below it.
         (9.0, 9.9, "latency_bound"),
         (9.99, 10.01, "at_ceiling"),
-        (9.0, 8.5, "latency_bound"),  # Goes before the anomaly.
+        (9.0, 8.5, "anomaly"),  # Goes before the latency.
     ],
 )
+@pytest.mark.requirement("4.3.7")
 def test_latency_bound_needs_both_times_below_the_floor(profile, sol_us, actual_us, expected):
     row = pricing.price(builders.record(bytes=round(sol_us * 800_000), flops=1, ns=actual_us * 1e3), profile)
     assert verdict(row) == expected
     assert row.HasField("efficiency")
+
+
+@pytest.mark.requirement("1.2.28")
+@pytest.mark.parametrize(
+    "fields, expected, is_labelled",
+    [
+        ({"bytes": 10_000_000, "ns": 5_000}, "formula_error", False),  # SOL time 12.5 us.
+        ({"bytes": 7_200_000, "ns": 5_000}, "formula_error", True),  # SOL time 9 us.
+        ({"bytes": 7_200_000, "ns": 5_000, "source": EVENTS}, "formula_error", False),
+        ({"bytes": 7_200_000, "ns": 8_000}, "anomaly", True),
+        ({"bytes": 7_200_000, "ns": 9_500}, "latency_bound", True),
+        ({"bytes": 7_200_000, "ns": 10_000}, "at_ceiling", False),
+        ({"bytes": 7_200_000, "ns": 20_000}, "below", False),
+        ({"bytes": 0, "ns": 5_000}, "blank", False),  # No price, so nobody knows.
+    ],
+)
+def test_latency_bound_is_a_label_beside_every_verdict(profile, fields, expected, is_labelled):
+    row = pricing.price(builders.record(flops=1, **fields), profile)
+    assert (verdict(row), row.latency_bound) == (expected, is_labelled)
 
 
 def test_sol_time_on_the_floor_is_not_latency_bound(profile):
