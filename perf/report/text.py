@@ -34,10 +34,13 @@ def row_name(row: roofline_pb2.Row) -> str:
 def breach(exceeded: roofline_pb2.Breach) -> str:
     """Returns which rate is impossible, and which ceiling it exceeds."""
     unit = "TB/s" if exceeded.roof == "hbm" else "TFLOP/s"
-    return (
+    said = (
         f"implies {exceeded.implied_per_s / 1e12:.4g} {unit} of {exceeded.roof}, whose"
-        f" theoretical ceiling is {exceeded.theoretical_per_s / 1e12:.4g} {unit}"
+        f" theoretical ceiling is {exceeded.ceiling_per_s / 1e12:.4g} {unit}"
     )
+    if exceeded.ceiling_per_s != exceeded.theoretical_per_s:
+        said += f" at the device's highest clock ({exceeded.theoretical_per_s / 1e12:.4g} {unit} as stated)"
+    return said
 
 
 def note(row: roofline_pb2.Row) -> str:

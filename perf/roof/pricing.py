@@ -11,7 +11,8 @@ zero_bytes and no_roof the op, uncalibrated the profile. The user has to correct
 first reason first.
 
 The physics check is independent of the price: each row with a time and a profile is
-compared with the theoretical ceilings, and a row that exceeds one is a formula error.
+compared with the theoretical ceilings at the highest clock that the device reports,
+and a row that exceeds one is a formula error.
 Data that may have been in the L2 when the call began, and fits in it, can be read
 faster than the memory's bandwidth: such a row is only compared with its unit's peak.
 """
@@ -35,7 +36,7 @@ _CUPTI = benchmark_pb2.TIMING_SOURCE_CUPTI
 
 
 class Breach(NamedTuple):
-    """A theoretical ceiling ("hbm" or a roof key) that an implied rate exceeds.
+    """A ceiling ("hbm" or a roof key) that an implied rate exceeds, and the theoretical figure that it comes from.
 
     Rates are bytes or FLOPs per second.
     """
@@ -43,6 +44,7 @@ class Breach(NamedTuple):
     roof: str
     implied_per_s: float
     theoretical_per_s: float
+    ceiling_per_s: float
 
 
 class Readings(NamedTuple):
@@ -193,10 +195,10 @@ def predict(record: benchmark_pb2.BenchmarkRecord, profile: profiles.Profile) ->
 
 
 def _breach(name: str, implied_per_s: float, roof: profiles.Roof) -> tuple[Breach, ...]:
-    """Returns the breach of a theoretical ceiling, if the implied rate exceeds it."""
-    if not _exceeds(implied_per_s, roof.theoretical_per_s):
+    """Returns the breach of a ceiling, if the implied rate exceeds it."""
+    if not _exceeds(implied_per_s, roof.ceiling_per_s):
         return ()
-    return (Breach(name, implied_per_s, roof.theoretical_per_s),)
+    return (Breach(name, implied_per_s, roof.theoretical_per_s, roof.ceiling_per_s),)
 
 
 def _time_blank_reason(record: benchmark_pb2.BenchmarkRecord, actual_time_s: float | None) -> int:

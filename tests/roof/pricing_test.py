@@ -225,6 +225,45 @@ def test_physics_check_reads_every_row_with_a_time_and_a_profile(profile, fields
     assert breach.theoretical_per_s == 1e12
 
 
+@pytest.mark.requirement("4.3.10", "5.1.6")
+@pytest.mark.parametrize(
+    "clocks, flops, expected",
+    [
+        # 1e14 FLOPs/s are stated at 1830 MHz, and the device reports up to 1980 MHz: 1.0819...e14.
+        (("1830", "1980"), 10_819_000_000, None),
+        (("1830", "1980"), 10_820_000_000, pytest.approx(1e14 * 1980 / 1830)),
+        (("1830", None), 10_001_000_000, 1e14),
+        ((None, "1980"), 10_001_000_000, 1e14),
+        (("1980", "1830"), 10_001_000_000, 1e14),  # A lower clock takes nothing off a stated figure.
+        (("1980", "1830"), 9_999_000_000, None),
+    ],
+)
+def test_a_rate_above_a_datasheet_is_possible_up_to_the_highest_clock(tmp_path, clocks, flops, expected):
+    stated, highest = clocks
+    text = builders.PROFILE_TEXT
+    if stated:
+        text = text.replace("theoretical_flops_per_s: 1e14", f"theoretical_flops_per_s: 1e14 clock_mhz: {stated}")
+    if highest:
+        text += f'max_clock_mhz: {highest} max_clock_source: "the driver"'
+    record = builders.record(flops=flops, roof_key="tensor_core.bf16", bytes=1_000)  # In 100 us.
+    row = pricing.price(record, builders.profile(tmp_path, text))
+    if expected is None:
+        assert not row.breaches
+    else:
+        (breach,) = row.breaches
+        assert (verdict(row), breach.ceiling_per_s, breach.theoretical_per_s) == ("formula_error", expected, 1e14)
+
+
+@pytest.mark.requirement("5.1.1")
+def test_the_highest_clock_changes_no_efficiency(profile, tmp_path):
+    text = builders.PROFILE_TEXT.replace(
+        "theoretical_flops_per_s: 1e13", "theoretical_flops_per_s: 1e13 clock_mhz: 1830"
+    )
+    faster = builders.profile(tmp_path, text + 'max_clock_mhz: 1980 max_clock_source: "the driver"')
+    record = builders.record(flops=400_000_000, bytes=1_000)
+    assert pricing.price(record, faster) == pricing.price(record, profile)
+
+
 def test_physics_check_of_the_unit_needs_no_calibration(profile):
     record = builders.record(flops=10**10 + 10**6, roof_key="tensor_core.bf16", bytes=0)
     row = pricing.price(record, profile)
