@@ -140,8 +140,8 @@ def _product_core_s(case: WorkloadCase, arithmetic: str) -> float:
         return 0.0
     *_, second, first = sorted(data, key=lambda tensor: math.prod(tensor.shape))
     outputs = case.output_bytes * 8 / BITS[first.dtype]
-    flops = 2 * math.sqrt(math.prod(first.shape) * math.prod(second.shape) * outputs)
-    return flops / _SLOW_FLOPS_PER_CORE_S.get(first.dtype, _FLOPS_PER_CORE_S)
+    multiply_adds = math.sqrt(math.prod(first.shape) * math.prod(second.shape) * outputs)
+    return 2 * multiply_adds / _SLOW_FLOPS_PER_CORE_S.get(first.dtype, _FLOPS_PER_CORE_S)
 
 
 def too_much(case: WorkloadCase, arithmetic: str, machine: Machine, max_seconds: float) -> str | None:

@@ -100,7 +100,7 @@ def _free_bytes(device: torch.device) -> int:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Traffic:
+class Moved:
     """What a call brings into the cache and leaves written there, by the sizes of its tensors.
 
     An op that reads a part of a tensor, as a mixture of experts reads the weights of some experts, counts with the whole
@@ -117,8 +117,8 @@ class Traffic:
     written: Sequence[str] = ()
 
 
-def traffic(op: Op, call: CheckedCall, written: Sequence[str]) -> Traffic:
-    """Returns the traffic of a call.
+def moved_by(op: Op, call: CheckedCall, written: Sequence[str]) -> Moved:
+    """Returns what a call moves.
 
     Args:
       op: the op.
@@ -127,14 +127,14 @@ def traffic(op: Op, call: CheckedCall, written: Sequence[str]) -> Traffic:
     """
     inputs = {name: record.bytes for name, record in call.inputs.items() if name not in op.CPU_NAMES}
     outputs = sum(record.bytes for name, record in call.outputs.items() if name not in call.aliases)
-    return Traffic(
+    return Moved(
         touched=sum(inputs.values()) + outputs,
         stored=outputs + sum(inputs.get(name, 0) for name in written),
         written=tuple(written),
     )
 
 
-def flush_of_row(moved: Traffic) -> dict[str, Any]:
+def flush_of_row(moved: Moved) -> dict[str, Any]:
     """Returns `flush` and `written_share` for clock.measure: the matched flush with the call's share of written lines.
 
     A call without data gets the dirty flush, which never makes a time too short.

@@ -176,7 +176,7 @@ class Row:
                 record.status = benchmark_pb2.STATUS_OK
         return record
 
-    def _check(self, op: Op, implementation: str, record: benchmark_pb2.BenchmarkRecord) -> bench_rotation.Traffic:
+    def _check(self, op: Op, implementation: str, record: benchmark_pb2.BenchmarkRecord) -> bench_rotation.Moved:
         """Makes the first call, compares it with the reference on variant 0, and prices the row.
 
         Returns:
@@ -197,7 +197,7 @@ class Row:
             self._price(record, op)
         self._check_surroundings(op)
         written = correctness.check_unwritten(self.op_class, self.inputs.tensors, pristine)
-        moved = bench_rotation.traffic(op, call, written)
+        moved = bench_rotation.moved_by(op, call, written)
         if implementation == self.reference:
             record.correctness.reason = "this is the reference"
             return moved
@@ -233,7 +233,7 @@ class Row:
         implementation: str,
         budget: Budget | None,
         record: benchmark_pb2.BenchmarkRecord,
-        moved: bench_rotation.Traffic,
+        moved: bench_rotation.Moved,
     ) -> Measurement:
         keep = 0 if implementation == self.reference else self._verified_calls
         for _ in range(_ATTEMPTS):

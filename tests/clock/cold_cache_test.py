@@ -58,18 +58,18 @@ def test_a_sweep_writes_its_share_of_the_buffer(reads, writes):
     assert float(is_line_written.float().mean()) == pytest.approx(writes / (reads + writes), abs=0.02)
 
 
-def _traffic(inputs, outputs, *, written=(), aliases=(), on_cpu=()):
-    """Returns the traffic of a call of tensors of so many bytes."""
+def _moved(inputs, outputs, *, written=(), aliases=(), on_cpu=()):
+    """Returns what a call moves whose tensors have so many bytes."""
     call = types.SimpleNamespace(
         inputs={name: types.SimpleNamespace(bytes=size) for name, size in inputs.items()},
         outputs={name: types.SimpleNamespace(bytes=size) for name, size in outputs.items()},
         aliases=dict.fromkeys(aliases),
     )
-    return rotation.traffic(types.SimpleNamespace(CPU_NAMES=on_cpu), call, written)
+    return rotation.moved_by(types.SimpleNamespace(CPU_NAMES=on_cpu), call, written)
 
 
 def _share(*args, **kwargs):
-    found = rotation.flush_of_row(_traffic(*args, **kwargs))
+    found = rotation.flush_of_row(_moved(*args, **kwargs))
     assert found["flush"] is Flush.MATCHED
     return found["written_share"]
 
@@ -92,7 +92,7 @@ def test_what_is_written_in_place_lies_in_the_cache_once():
 
 
 def test_a_row_without_data_gets_the_flush_that_never_flatters():
-    assert rotation.flush_of_row(_traffic({"a": 0}, {"y": 0})) == {"flush": Flush.DIRTY}
+    assert rotation.flush_of_row(_moved({"a": 0}, {"y": 0})) == {"flush": Flush.DIRTY}
 
 
 def test_the_sizes_come_from_the_checked_call_of_an_op():
@@ -100,7 +100,7 @@ def test_the_sizes_come_from_the_checked_call_of_an_op():
     case = toys.case(op_class, "small")
     op = workloads.construct(op_class, case, target="torch", device=torch.device("cpu"))
     call = op.check(**workloads.build_inputs(op_class, case, torch.device("cpu")))
-    moved = rotation.traffic(op, call, ())
+    moved = rotation.moved_by(op, call, ())
     assert (moved.touched, moved.stored) == (case.input_bytes + case.output_bytes, case.output_bytes)
 
 
@@ -109,6 +109,6 @@ def test_an_output_that_is_its_input_counts_once():
     case = op_class.CASES[0]
     op = op_class(inplace=True, target="torch")
     call = op.check(**workloads.build_inputs(op_class, case, torch.device("cpu")))
-    assert rotation.traffic(op, call, ("input",)) == rotation.Traffic(
+    assert rotation.moved_by(op, call, ("input",)) == rotation.Moved(
         touched=case.input_bytes, stored=case.input_bytes, written=("input",)
     )
