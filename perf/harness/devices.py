@@ -15,7 +15,6 @@ import os
 import pathlib
 import re
 
-from tileops.manifest.language.dtypes import BITS
 from tileops.ops.cases import WorkloadCase
 from tileops.perf.roof import profiles
 from tileops.proto import benchmark_pb2
@@ -139,7 +138,8 @@ def _product_core_s(case: WorkloadCase, arithmetic: str) -> float:
     if arithmetic == "elementwise" or len(data) < 2:
         return 0.0
     *_, second, first = sorted(data, key=lambda tensor: math.prod(tensor.shape))
-    outputs = case.output_bytes * 8 / BITS[first.dtype]
+    # Outputs count as if their elements had the inputs' mean size.
+    outputs = case.output_bytes * sum(math.prod(tensor.shape) for tensor in case.tensors) / max(case.input_bytes, 1)
     multiply_adds = math.sqrt(math.prod(first.shape) * math.prod(second.shape) * outputs)
     return 2 * multiply_adds / _SLOW_FLOPS_PER_CORE_S.get(first.dtype, _FLOPS_PER_CORE_S)
 
