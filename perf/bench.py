@@ -78,8 +78,8 @@ _SHARD = flags.DEFINE_string(
 _MAX_ROW_SECONDS = flags.DEFINE_float(
     "max_row_seconds",
     None,
-    "Skip rows whose estimated time exceeds this many seconds (0: no limit). On a GPU the estimate is the roofline"
-    " lower bound. Default: 5 on the CPU, --row_timeout_s on a GPU.",
+    "Skip rows whose time, estimated from the sizes of their tensors, exceeds this many seconds (0: no limit)."
+    " Default: 5 on the CPU, 0 on a GPU.",
     lower_bound=0.0,
 )
 flags.register_validator(

@@ -64,6 +64,7 @@ def merge(
     start_up: fit.StartUp,
     provenance: Mapping[str, str],
     l2_bytes: int,
+    max_clock_mhz: int | None,
 ) -> gpu_profile_pb2.GpuProfile:
     """Returns the base profile with its calibration replaced by the outcomes.
 
@@ -76,6 +77,7 @@ def merge(
       start_up: The fitted start-up time.
       provenance: `tool`, `date`, `driver`, `clocks` and `software`.
       l2_bytes: Last-level cache, as the device reports it. Bytes.
+      max_clock_mhz: Highest SM clock, as the device reports it; None keeps the base's. MHz.
 
     Raises:
       CalibrationError: A mix is missing, the base has no unit for an outcome, a fraction exceeds 1, an outcome is below
@@ -87,6 +89,9 @@ def merge(
     result = gpu_profile_pb2.GpuProfile()
     result.CopyFrom(base)
     result.l2_bytes = l2_bytes
+    if max_clock_mhz is not None:
+        result.max_clock_mhz = max_clock_mhz
+        result.max_clock_source = f"NVML of the calibrated device, driver {provenance['driver']}"
     _set_memory(result.hbm, by_name)
     for unit in result.unit:
         unit.ClearField("calibration")

@@ -65,7 +65,8 @@ def calibrate(
         "clocks": f"as found, not set; {clocks}",
         "software": f"CUDA {torch.version.cuda}, torch {torch.__version__}, Python {platform.python_version()}",
     }
-    return outcomes, calibrate_profile.merge(base, outcomes, start_up, provenance, facts.l2_bytes)
+    max_clock_mhz = device_state.max_sm_clock_mhz(device)
+    return outcomes, calibrate_profile.merge(base, outcomes, start_up, provenance, facts.l2_bytes, max_clock_mhz)
 
 
 def _measure(quantity: model.Quantity, meter: calibrate_device.Meter, watch: conditions.Watch) -> model.Outcome:

@@ -54,6 +54,15 @@ def read(device: torch.device) -> DeviceReading:
     )
 
 
+def max_sm_clock_mhz(device: torch.device) -> int | None:
+    """Returns the highest SM clock that a CUDA device reports; None if the driver does not say. MHz."""
+    library = _library()
+    handle = _handle(library, device)
+    if handle is None:
+        return None
+    return _number(library, "nvmlDeviceGetMaxClockInfo", handle, ctypes.c_int(_CLOCK_SM))
+
+
 def driver_version() -> str:
     """Returns the version of the NVIDIA driver; "" if there is none."""
     library = _library()

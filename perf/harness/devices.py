@@ -1,7 +1,8 @@
 """The devices of a run: what `--device` names, and which rows a device can run in time.
 
-A row is skipped by its price, before anything is allocated. An example: a row that moves 70 GB on a CPU with 2 cores at
-0.5 GB/s per core takes 70 s per call, and 22 calls take half an hour.
+A row is skipped by the sizes of its tensors, before anything is allocated. An example: a row that moves 70 GB on a CPU
+with 2 cores at 0.5 GB/s per core takes 70 s per call, and 22 calls take half an hour. No price decides this: a wrong
+formula must not hide its row.
 
 The module imports no torch, so that the bench answers wrong flags at once.
 """
@@ -9,10 +10,10 @@ The module imports no torch, so that the bench answers wrong flags at once.
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 import pathlib
 import re
-from collections.abc import Mapping
 
 from tileops.ops.cases import WorkloadCase
 from tileops.perf.roof import profiles
@@ -63,9 +64,9 @@ def expand(text: str, environment: benchmark_pb2.Environment) -> list[str]:
 
 # What every core reaches; vectorized code reaches several times as much.
 _FLOPS_PER_CORE_S = 4e9
-# By roof key: products of 16-bit floats, for which few CPUs have instructions. Seen on two cores: 7e8 in float16, and
-# 3.5e8 in bfloat16 while others used the cores.
-_SLOW_FLOPS_PER_CORE_S = {"tensor_core.fp16": 3e8, "tensor_core.bf16": 1.5e8}
+# Products of 16-bit floats, for which few CPUs have instructions. Seen on two cores: 7e8 in float16, and 3.5e8 in
+# bfloat16 while others used the cores.
+_SLOW_FLOPS_PER_CORE_S = {"float16": 3e8, "bfloat16": 1.5e8}
 _BYTES_PER_CORE_S = 5e8
 # PyTorch makes random values on one core.
 _RANDOM_BYTES_S = 3e8
@@ -87,43 +88,25 @@ class Machine:
     memory_bytes: int
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Gpu:
-    """The ceilings of a GPU, from its profile.
-
-    Attributes:
-      bytes_per_s: memory bandwidth.
-      flops_per_s: peak by roof key.
-    """
-
-    bytes_per_s: float
-    flops_per_s: Mapping[str, float]
-
-
-def gpu(device_name: str) -> Gpu | None:
-    """Returns the ceilings of a GPU by the driver's name of it; None if there is no profile."""
+def bandwidth(device_name: str) -> float | None:
+    """Returns the bytes per second of a GPU by the driver's name of it; None if there is no profile."""
     profile = profiles.select(profiles.load_profiles(), device_name)
     if profile is None:
         return None
-    units = {key: roof.effective_per_s or roof.theoretical_per_s for key, roof in profile.units.items()}
-    bandwidth = profile.bandwidth
-    return Gpu(bytes_per_s=bandwidth.effective_per_s or bandwidth.theoretical_per_s, flops_per_s=units)
+    return profile.bandwidth.effective_per_s or profile.bandwidth.theoretical_per_s
 
 
-def least_s(price: benchmark_pb2.BenchmarkRecord, case: WorkloadCase, device: Gpu) -> float:
-    """Returns the least time of a row on a GPU: its calls at the ceilings, with new inputs for each. Seconds."""
-    peak = device.flops_per_s.get(price.roof_key)
-    compute = price.flops / peak if peak else 0.0
-    return _GPU_CALLS * (max(compute, price.bytes / device.bytes_per_s) + case.input_bytes / device.bytes_per_s)
+def too_long(case: WorkloadCase, bytes_per_s: float, max_seconds: float) -> str | None:
+    """Returns why a row must not run on a GPU of this bandwidth, in the form of `too_much`; None if it may.
 
-
-def too_long(
-    price: benchmark_pb2.BenchmarkRecord, case: WorkloadCase, device: Gpu, max_seconds: float, flag: str
-) -> str | None:
-    """Returns why a row must not run on a GPU, in the form of `too_much`; None if it may. `flag` sets `max_seconds`."""
-    seconds = least_s(price, case, device)
-    if max_seconds and seconds > max_seconds:
-        return f"too long for this device: at least {_duration(seconds)}; --{flag}={max_seconds:g} is the limit"
+    Counts the row's calls, and new inputs for each, but no arithmetic.
+    """
+    seconds = _GPU_CALLS * (2 * case.input_bytes + case.output_bytes) / bytes_per_s
+    if seconds > max_seconds:
+        return (
+            f"too long for this device: at least {_duration(seconds)}, estimated from the sizes of its tensors;"
+            f" --max_row_seconds={max_seconds:g} is the limit"
+        )
     return None
 
 
@@ -133,16 +116,35 @@ def this_machine() -> Machine:
     return Machine(cores=len(os.sched_getaffinity(0)), memory_bytes=min(memory))
 
 
-def estimate_s(price: benchmark_pb2.BenchmarkRecord, case: WorkloadCase, machine: Machine) -> float:
-    """Returns the time of a row on the CPU with checks and new inputs, rather too long than too short. Seconds."""
-    flops_per_s = _SLOW_FLOPS_PER_CORE_S.get(price.roof_key, _FLOPS_PER_CORE_S)
-    call = (price.flops / flops_per_s + price.bytes / _BYTES_PER_CORE_S) / machine.cores
+def estimate_s(case: WorkloadCase, arithmetic: str, machine: Machine) -> float:
+    """Returns the time of a row on the CPU with checks and new inputs, rather too long than too short. Seconds.
+
+    Args:
+      case: the row.
+      arithmetic: `Op.ARITHMETIC`.
+      machine: the CPU.
+    """
+    moved = (case.input_bytes + case.output_bytes) / _BYTES_PER_CORE_S
+    call = (moved + _product_core_s(case, arithmetic)) / machine.cores
     return _CALLS * (call + case.input_bytes / _RANDOM_BYTES_S)
 
 
-def too_much(
-    price: benchmark_pb2.BenchmarkRecord, case: WorkloadCase, machine: Machine, max_seconds: float
-) -> str | None:
+def _product_core_s(case: WorkloadCase, arithmetic: str) -> float:
+    """Returns the time of one core for the product of a row's two largest matrices; 0.0 without two. Seconds.
+
+    An example: (M, K) times (K, N) gives (M, N). M * N * K is the root of the product of the three sizes.
+    """
+    data = [tensor for tensor in case.tensors if tensor.values is None and len(tensor.shape) > 1]
+    if arithmetic == "elementwise" or len(data) < 2:
+        return 0.0
+    *_, second, first = sorted(data, key=lambda tensor: math.prod(tensor.shape))
+    # Outputs count as if their elements had the inputs' mean size.
+    outputs = case.output_bytes * sum(math.prod(tensor.shape) for tensor in case.tensors) / max(case.input_bytes, 1)
+    multiply_adds = math.sqrt(math.prod(first.shape) * math.prod(second.shape) * outputs)
+    return 2 * multiply_adds / _SLOW_FLOPS_PER_CORE_S.get(first.dtype, _FLOPS_PER_CORE_S)
+
+
+def too_much(case: WorkloadCase, arithmetic: str, machine: Machine, max_seconds: float) -> str | None:
     """Returns why a row must not run on this CPU, as "what: how much; limit"; None if it may. `max_seconds` 0: no limit."""
     needed = _INPUT_COPIES * case.input_bytes + _OUTPUT_COPIES * case.output_bytes
     if needed > _MEMORY_SHARE * machine.memory_bytes:
@@ -150,9 +152,12 @@ def too_much(
             f"too large for this machine: about {_size(needed)}; a row may take {_MEMORY_SHARE:.0%} of the memory that"
             f" is available, {_size(_MEMORY_SHARE * machine.memory_bytes)} of {_size(machine.memory_bytes)}"
         )
-    seconds = estimate_s(price, case, machine)
+    seconds = estimate_s(case, arithmetic, machine)
     if max_seconds and seconds > max_seconds:
-        return f"too long for this machine: about {_duration(seconds)}; --max_row_seconds={max_seconds:g} is the limit"
+        return (
+            f"too long for this machine: about {_duration(seconds)}, estimated from the sizes of its tensors;"
+            f" --max_row_seconds={max_seconds:g} is the limit"
+        )
     return None
 
 

@@ -103,11 +103,11 @@ def rows(
     """
     if (choice.rows or ("quick" if device_kind == "cpu" else "all")) == "all":
         return part(cases, choice, prices)
-    priced, machine = prices or _prices(cases), devices.this_machine()
+    machine = devices.this_machine()
     is_named = _is_named(choice.implementations)
 
     def cost_s(row: bench_rows.Case) -> float:
-        return devices.estimate_s(priced[id(row[1])], row[1], machine)
+        return devices.estimate_s(row[1], row[0].ARITHMETIC, machine)
 
     def serves(row: bench_rows.Case) -> bool:
         return not set(choice.implementations).isdisjoint(serving(*row, "cpu"))
@@ -118,7 +118,7 @@ def rows(
         chosen = bench_rows.quick(cases, cost_s)
     if choice.rows is None and len(chosen) < len(cases):
         command.say(f"on the CPU the cheapest row of each op runs, {len(chosen)} of {len(cases)}; --rows=all runs all")
-    return part(chosen, choice, priced)
+    return part(chosen, choice, prices)
 
 
 def _is_named(implementations: Sequence[str]) -> bool:
@@ -136,8 +136,7 @@ def units(cases: list[bench_rows.Case], choice: Choice, environment: benchmark_p
     is_named = bench_rows.ALL not in choice.implementations
     planned = []
     for op_class, case in rows(cases, choice, environment.device_kind, prices):
-        price = prices[id(case)]
-        skip = limit(price, case)
+        skip = limit(op_class, case)
         names = bench_rows.implementations(op_class, choice.implementations)
         if not op_class.implementation_names():
             names, skip = ("",), "no implementation: bring one with --plugin"
@@ -145,7 +144,9 @@ def units(cases: list[bench_rows.Case], choice: Choice, environment: benchmark_p
             served_by = serving(op_class, case, environment.device_kind)
             names = tuple(name for name in names if name in served_by)
         planned += [
-            Unit(op_class=op_class, case=case, implementation=name, price=price, skip=skip, is_named=is_named)
+            Unit(
+                op_class=op_class, case=case, implementation=name, price=prices[id(case)], skip=skip, is_named=is_named
+            )
             for name in names
         ]
     return planned
@@ -187,18 +188,19 @@ def serving(op_class: type[Op], case: WorkloadCase, device: str) -> tuple[str, .
     return tuple(names)
 
 
-def _limit(choice: Choice, environment: benchmark_pb2.Environment) -> Callable[[Record, WorkloadCase], str | None]:
-    """Returns a function of a row and its price: why the device cannot run it in time; None if it can or is unknown."""
-    given = choice.max_row_s
+def _limit(choice: Choice, environment: benchmark_pb2.Environment) -> Callable[[type[Op], WorkloadCase], str | None]:
+    """Returns a function of a row: why the device cannot run it in time, as its tensors' sizes say; None if it may run.
+
+    A GPU has no limit unless the user gives one. Neither has a GPU of which no profile states the bandwidth.
+    """
     if environment.device_kind == "cpu":
         machine = devices.this_machine()
-        seconds = _CPU_ROW_SECONDS if given is None else given
-        return lambda price, case: devices.too_much(price, case, machine, seconds)
-    device = devices.gpu(environment.device_name)
-    if device is None:
-        return lambda price, case: None
-    seconds, flag = (choice.row_timeout_s, "row_timeout_s") if given is None else (given, "max_row_seconds")
-    return lambda price, case: devices.too_long(price, case, device, seconds, flag)
+        seconds = _CPU_ROW_SECONDS if choice.max_row_s is None else choice.max_row_s
+        return lambda op_class, case: devices.too_much(case, op_class.ARITHMETIC, machine, seconds)
+    limit_s, bytes_per_s = choice.max_row_s or 0.0, devices.bandwidth(environment.device_name)
+    if not limit_s or bytes_per_s is None:
+        return lambda op_class, case: None
+    return lambda op_class, case: devices.too_long(case, bytes_per_s, limit_s)
 
 
 # ---- implementations that the user asked for and that serve no row

@@ -2,7 +2,8 @@
 
 An example of the flush: an addition of two 32 MB tensors writes one line of every three that it touches. The flush
 before the call leaves written and read lines in the same shares, so that the call writes as many old lines back to
-memory as a call in use does.
+memory as a call in use does. The shares follow the sizes of the tensors that the call reads and writes. They follow no
+formula: an op whose price is wrong is measured like any other.
 
 But the flush consists of other kernels than the row's, and a kernel can profit from that. An example: a kernel marks
 what it reads as the first to be evicted. Then it evicts its own lines instead of written ones, and the flush's written
@@ -14,19 +15,20 @@ cache, and all lines written back come from calls of the kernel itself. The slow
 from __future__ import annotations
 
 import collections
+import dataclasses
 import itertools
 import math
 import random
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
+from tileops.ops.checked_call import CheckedCall
 from tileops.ops.op import Op
 from tileops.perf.clock import cold_cache
 from tileops.perf.clock.measurement import Flush
 from tileops.perf.harness.inputs import Inputs, RowInputs
-from tileops.proto import benchmark_pb2
 
 # The sets together are this many times the cache, so that nothing of a set is left in it when its turn comes again.
 _CACHES = 3
@@ -97,24 +99,46 @@ def _free_bytes(device: torch.device) -> int:
 # ---- the flush
 
 
-def flush_of_row(op: Op, record: benchmark_pb2.BenchmarkRecord, written: Iterable[str]) -> dict[str, Any]:
-    """Returns `flush` and `written_share` for clock.measure.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Moved:
+    """What a call brings into the cache and leaves written there, by the sizes of its tensors.
+
+    An op that reads a part of a tensor, as a mixture of experts reads the weights of some experts, counts with the whole
+    tensor.
+
+    Attributes:
+      touched: bytes of all inputs and outputs. A tensor that is read and written in place counts once.
+      stored: bytes of the outputs and of the inputs that the call wrote.
+      written: names of these inputs.
+    """
+
+    touched: int
+    stored: int
+    written: Sequence[str] = ()
+
+
+def moved_by(op: Op, call: CheckedCall, written: Sequence[str]) -> Moved:
+    """Returns what a call moves.
 
     Args:
-      op: has completed the row's call.
-      record: holds that call's price.
-      written: inputs that the call wrote.
-
-    Returns:
-      The matched flush with the call's share of written lines among touched lines. If the op declares no read half, a
-      dirty flush, which never makes a time too short.
+      op: the op.
+      call: passed its checks and has not run: it says which output is an input.
+      written: names of the inputs that the call wrote.
     """
-    if not record.HasField("read_bytes") or not record.bytes:
+    inputs = {name: record.bytes for name, record in call.inputs.items() if name not in op.CPU_NAMES}
+    outputs = sum(record.bytes for name, record in call.outputs.items() if name not in call.aliases)
+    return Moved(
+        touched=sum(inputs.values()) + outputs,
+        stored=outputs + sum(inputs.get(name, 0) for name in written),
+        written=tuple(written),
+    )
+
+
+def flush_of_row(moved: Moved) -> dict[str, Any]:
+    """Returns `flush` and `written_share` for clock.measure: the matched flush with the call's share of written lines.
+
+    A call without data gets the dirty flush, which never makes a time too short.
+    """
+    if not moved.touched:
         return {"flush": Flush.DIRTY}
-    touched, stored = touched_bytes(op, record, written), record.bytes - record.read_bytes
-    return {"flush": Flush.MATCHED, "written_share": stored / touched if stored < touched else 1.0}
-
-
-def touched_bytes(op: Op, record: benchmark_pb2.BenchmarkRecord, written: Iterable[str]) -> int:
-    """Returns the bytes that the call brings into the cache. A tensor that is read and written in place counts once."""
-    return max(record.bytes - op.last_call.bytes_of(*written), 0)
+    return {"flush": Flush.MATCHED, "written_share": moved.stored / moved.touched}

@@ -157,8 +157,8 @@ class Row:
             records.set_status(record, benchmark_pb2.STATUS_ERROR, message)
             return record
         try:
-            written = self._check(op, implementation, record)
-            found = self._time(op, implementation, budget, record, written)
+            moved = self._check(op, implementation, record)
+            found = self._time(op, implementation, budget, record, moved)
         except WrongResultError as error:
             record.correctness.checked = True
             record.correctness.reason = str(error)
@@ -172,19 +172,21 @@ class Row:
             records.set_status(record, benchmark_pb2.STATUS_ERROR, f"not trusted: {error}")
         else:
             records.set_measurement(record, found)
-            record.status = benchmark_pb2.STATUS_OK
+            if record.status != benchmark_pb2.STATUS_ERROR:  # an op without a price is measured all the same
+                record.status = benchmark_pb2.STATUS_OK
         return record
 
-    def _check(self, op: Op, implementation: str, record: benchmark_pb2.BenchmarkRecord) -> tuple[str, ...]:
+    def _check(self, op: Op, implementation: str, record: benchmark_pb2.BenchmarkRecord) -> bench_rotation.Moved:
         """Makes the first call, compares it with the reference on variant 0, and prices the row.
 
         Returns:
-          Names of the inputs that the call wrote.
+          What the call reads and writes.
         """
         self._keep_expected()
         self.inputs.fill(0)
         pristine = self.inputs.clone()
-        correctness.poison(op.check(**self.inputs.lent), self.device)
+        call = op.check(**self.inputs.lent)  # code of the op never gets it
+        correctness.poison(call, self.device)
         returned = op(**self.inputs.lent)
         try:
             returned = border.taken(op, returned)
@@ -192,12 +194,13 @@ class Row:
             snapshot = border.copies(returned)
             border.check_lent(self.inputs.lent)
         finally:  # a row has its price whatever the call did
-            records.set_price(record, op)
+            self._price(record, op)
         self._check_surroundings(op)
         written = correctness.check_unwritten(self.op_class, self.inputs.tensors, pristine)
+        moved = bench_rotation.moved_by(op, call, written)
         if implementation == self.reference:
             record.correctness.reason = "this is the reference"
-            return written
+            return moved
         expected = self.expected()
         error = correctness.check(op, op.last_call, self.inputs.tensors, returned, expected)
         try:
@@ -206,7 +209,17 @@ class Row:
             raise WrongResultError(f"when the call returned, though not later: {wrong}") from wrong
         record.correctness.checked = True
         record.correctness.max_relative_error = error
-        return written
+        return moved
+
+    def _price(self, record: benchmark_pb2.BenchmarkRecord, op: Op) -> None:
+        """Prices the record as a whole; or makes it an error, which is measured all the same: times need no price."""
+        priced = records.new_record(self.op_class, self.case, record.implementation)
+        try:
+            records.set_price(priced, op)
+        except records.FormulaError as error:
+            records.set_status(record, benchmark_pb2.STATUS_ERROR, errors.describe(error))
+        else:
+            records.copy_price(priced, record)
 
     def _check_surroundings(self, op: Op) -> None:
         """Raises ClockError if calls of `op` left something that changes the times of others."""
@@ -220,7 +233,7 @@ class Row:
         implementation: str,
         budget: Budget | None,
         record: benchmark_pb2.BenchmarkRecord,
-        written: tuple[str, ...],
+        moved: bench_rotation.Moved,
     ) -> Measurement:
         keep = 0 if implementation == self.reference else self._verified_calls
         for _ in range(_ATTEMPTS):
@@ -231,24 +244,25 @@ class Row:
                 prepare=timed.prepare,
                 inspect=timed.inspect,
                 budget=budget,
-                **bench_rotation.flush_of_row(op, record, written),
+                **bench_rotation.flush_of_row(moved),
             )
             self._check_surroundings(op)
             for kept in timed.kept:
                 error = self._verify(op, kept)
                 record.correctness.max_relative_error = max(record.correctness.max_relative_error, error)
-            if not written:  # inputs written in place would have to be restored, which is traffic too
-                found = self._slower_in_rotation(op, record, found)
+            if not moved.written:  # inputs written in place would have to be restored, which is traffic too
+                found = self._slower_in_rotation(op, record, found, moved.touched)
             doubts = _doubts(found)
             if not doubts:
                 return found
         raise UnstableError("; ".join(doubts), found)
 
-    def _slower_in_rotation(self, op: Op, record: benchmark_pb2.BenchmarkRecord, found: Measurement) -> Measurement:
-        """Returns `found`, or the measurement in rotation if that is slower."""
+    def _slower_in_rotation(
+        self, op: Op, record: benchmark_pb2.BenchmarkRecord, found: Measurement, touched: int
+    ) -> Measurement:
+        """Returns `found`, or the measurement in rotation if that is slower. The call touches `touched` bytes."""
         if found.source is not TimingSource.CUPTI:
             return found
-        touched = bench_rotation.touched_bytes(op, record, written=())
         try:
             rotation = bench_rotation.of_row(op, self.inputs, self.device, touched)
             if rotation is None:

@@ -22,7 +22,7 @@ _MEANINGS = {
     "anomaly": "above 105%: the formula or the calibration is wrong",
     "below": "below 80%: the headroom says what it is worth",
     "at_ceiling": "80% or more: done",
-    "latency_bound": "launch overhead dominates; a faster kernel will not show",
+    "latency_bound": "at most 105%, and launch overhead dominates; a faster kernel will not show",
     "blank": "cannot be priced honestly; the reason is given",
     "predicted": "a bound, not a measurement",
 }
@@ -41,7 +41,7 @@ _READINGS = (
     "arithmetic_intensity",
 )
 _ENUMS = ("bound", "verdict", "blank_reason")
-_FIELDS = (*_TEXTS, "message", *_COUNTS, *_READINGS, *_ENUMS, "data_terms", "breaches", "history")
+_FIELDS = (*_TEXTS, "message", *_COUNTS, *_READINGS, *_ENUMS, "latency_bound", "data_terms", "breaches", "history")
 
 
 def write_html(head: roofline_pb2.Report, rows: Callable[[], Iterable[roofline_pb2.Row]], out: TextIO) -> None:
@@ -124,9 +124,10 @@ def _row(row: roofline_pb2.Row) -> list[Any]:
     values += [count if count <= _MOST_EXACT else str(count) for count in counts]
     values += [getattr(row, name) if row.HasField(name) else None for name in _READINGS]
     values += [text.enum_name(row, name) for name in _ENUMS]
+    values.append(row.latency_bound)
     values.append({words.printable(name): term for name, term in sorted(row.data_terms.items())})
     values.append(
-        [(words.printable(breach.roof), breach.implied_per_s, breach.theoretical_per_s) for breach in row.breaches]
+        [(words.printable(breach.roof), breach.implied_per_s, breach.ceiling_per_s) for breach in row.breaches]
     )
     values.append([(point.run, point.actual_time_s) for point in row.history])
     return values
@@ -134,10 +135,11 @@ def _row(row: roofline_pb2.Row) -> list[Any]:
 
 @dataclasses.dataclass(frozen=True)
 class _Ceiling:
-    """One ceiling of the profile: `part` is its memory or one of its units."""
+    """One ceiling of the profile: `part` is its memory or one of its units, `highest` its rate at the highest clock."""
 
     name: str
     theoretical: float
+    highest: float
     unit: str
     part: Any
     assumed: float | None
@@ -155,7 +157,8 @@ class _Ceiling:
         elif self.assumed:
             said = f"{self.assumed:.2%}, assumed"
         source = ". ".join(filter(None, (self.part.source, self.part.condition, self.part.doubt)))
-        return self.name, self._rate(self.theoretical), said, self._rate(self.effective), source
+        rates = [self._rate(rate) for rate in (self.theoretical, self.highest, self.effective)]
+        return self.name, *rates[:2], said, rates[2], source
 
     def _rate(self, per_s: float | None) -> str:
         return "" if per_s is None else f"{per_s / 1e12:,.4g} {self.unit}"
@@ -164,8 +167,13 @@ class _Ceiling:
 def _ceilings(profile: gpu_profile_pb2.GpuProfile) -> dict[str, _Ceiling]:
     """Returns the profile's ceilings by name, the memory's first."""
     assumed = profile.assumed_calibration if profile.HasField("assumed_calibration") else None
-    hbm = _Ceiling("hbm", profile.hbm.theoretical_bytes_per_s, "TB/s", profile.hbm, assumed)
-    units = [_Ceiling(unit.key, unit.theoretical_flops_per_s, "TFLOP/s", unit, assumed) for unit in profile.unit]
+
+    def ceiling(name: str, theoretical: float, unit: str, part: Any, clock_mhz: float = 0.0) -> _Ceiling:
+        highest = theoretical * profiles.clock_headroom(profile, clock_mhz)
+        return _Ceiling(name, theoretical, highest, unit, part, assumed)
+
+    hbm = ceiling("hbm", profile.hbm.theoretical_bytes_per_s, "TB/s", profile.hbm)
+    units = [ceiling(u.key, u.theoretical_flops_per_s, "TFLOP/s", u, u.clock_mhz) for u in profile.unit]
     return {each.name: each for each in (hbm, *units)}
 
 

@@ -43,7 +43,8 @@ _JSON_VERDICTS, _JSON_BOUNDS, _JSON_BLANK_REASONS = (
 # Readings are written with more digits than any clock has. Enough digits for every float
 # would take twice the time.
 _NUMBER = "%.12g"
-_NUMBERS = frozenset(pricing.Readings._fields[3:-1])
+_NUMBERS = frozenset(pricing.Readings._fields[4:-1])
+_TRUTHS = {False: "false", True: "true"}
 
 # Rows are nearly all of a document, and a template writes one in a fraction of the
 # time that a dictionary and a general encoder take. The second is for rows that
@@ -61,7 +62,7 @@ def json_row(
     record: benchmark_pb2.BenchmarkRecord, readings: pricing.Readings, history: Sequence[report_rows.HistoryPoint]
 ) -> bytes:
     """Returns a row of `write_json`: enums by name, null for an absent reading."""
-    verdict, blank_reason, bound, *numbers, breaches = readings
+    verdict, blank_reason, bound, is_latency_bound, *numbers, breaches = readings
     template = _JSON_FULL_ROW
     written: Sequence[float | str | None] = numbers
     if None in numbers:
@@ -75,6 +76,7 @@ def json_row(
         _JSON_VERDICTS[verdict],
         _JSON_BLANK_REASONS[blank_reason],
         _JSON_BOUNDS[bound],
+        _TRUTHS[is_latency_bound],
         *written,
         _quoted(record.message),
         json.dumps(dict(sorted(terms.items()))) if terms else "{}",
@@ -89,7 +91,7 @@ def csv_row(
 ) -> bytes:
     """Returns a line of `write_csv`; an absent reading is an empty cell."""
     del history  # Several values; JSON has them.
-    verdict, blank_reason, bound, *numbers, _ = readings
+    verdict, blank_reason, bound, is_latency_bound, *numbers, _ = readings
     if None in numbers:
         cells = ",".join(["" if number is None else _NUMBER % number for number in numbers])
     else:
@@ -102,6 +104,7 @@ def csv_row(
         _VERDICTS[verdict],
         _BLANK_REASONS[blank_reason],
         _BOUNDS[bound],
+        _TRUTHS[is_latency_bound],
     )
     message = record.message and csv_text.cells(record.message)
     return f"{names},{cells},{message}\n".encode()

@@ -47,7 +47,7 @@ class Totals:
         if row.HasField("sol_time_s"):
             self.bounded += 1
             self.sol_time_s = (self.sol_time_s or 0.0) + row.sol_time_s
-        if row.verdict in _TELLING:
+        if row.verdict in _TELLING and not row.latency_bound:
             headroom_s = max(row.headroom_s, 0.0)
             self.counted += 1
             self._efficiencies.append(row.efficiency)

@@ -34,10 +34,13 @@ def row_name(row: roofline_pb2.Row) -> str:
 def breach(exceeded: roofline_pb2.Breach) -> str:
     """Returns which rate is impossible, and which ceiling it exceeds."""
     unit = "TB/s" if exceeded.roof == "hbm" else "TFLOP/s"
-    return (
+    said = (
         f"implies {exceeded.implied_per_s / 1e12:.4g} {unit} of {exceeded.roof}, whose"
-        f" theoretical ceiling is {exceeded.theoretical_per_s / 1e12:.4g} {unit}"
+        f" theoretical ceiling is {exceeded.ceiling_per_s / 1e12:.4g} {unit}"
     )
+    if exceeded.ceiling_per_s != exceeded.theoretical_per_s:
+        said += f" at the device's highest clock ({exceeded.theoretical_per_s / 1e12:.4g} {unit} as stated)"
+    return said
 
 
 def note(row: roofline_pb2.Row) -> str:
@@ -122,10 +125,13 @@ def summing_hint(head: roofline_pb2.Report) -> str:
 
 
 def verdict(row: roofline_pb2.Row) -> str:
-    """Returns the verdict on a row in words, with the reason of a blank one."""
-    verdict_name = (enum_name(row, "verdict") or "").replace("_", " ")
-    reason = enum_name(row, "blank_reason")
-    return f"{verdict_name}: {reason}" if reason else verdict_name
+    """Returns the verdict on a row in words, with the reason of a blank row and the label of a latency-bound one."""
+    said = (enum_name(row, "verdict") or "").replace("_", " ")
+    if reason := enum_name(row, "blank_reason"):
+        said += f": {reason}"
+    if row.latency_bound and row.verdict != roofline_pb2.VERDICT_LATENCY_BOUND:
+        said += ", latency bound"
+    return said
 
 
 def kind(row: roofline_pb2.Row) -> str:

@@ -11,7 +11,8 @@ zero_bytes and no_roof the op, uncalibrated the profile. The user has to correct
 first reason first.
 
 The physics check is independent of the price: each row with a time and a profile is
-compared with the theoretical ceilings, and a row that exceeds one is a formula error.
+compared with the theoretical ceilings at the highest clock that the device reports,
+and a row that exceeds one is a formula error.
 Data that may have been in the L2 when the call began, and fits in it, can be read
 faster than the memory's bandwidth: such a row is only compared with its unit's peak.
 """
@@ -35,7 +36,7 @@ _CUPTI = benchmark_pb2.TIMING_SOURCE_CUPTI
 
 
 class Breach(NamedTuple):
-    """A theoretical ceiling ("hbm" or a roof key) that an implied rate exceeds.
+    """A ceiling ("hbm" or a roof key) that an implied rate exceeds, and the theoretical figure that it comes from.
 
     Rates are bytes or FLOPs per second.
     """
@@ -43,6 +44,7 @@ class Breach(NamedTuple):
     roof: str
     implied_per_s: float
     theoretical_per_s: float
+    ceiling_per_s: float
 
 
 class Readings(NamedTuple):
@@ -55,6 +57,7 @@ class Readings(NamedTuple):
     verdict: int
     blank_reason: int = roofline_pb2.BLANK_REASON_UNSPECIFIED
     bound: int = roofline_pb2.BOUND_UNSPECIFIED
+    latency_bound: bool = False
     actual_time_s: float | None = None
     memory_time_s: float | None = None
     compute_time_s: float | None = None
@@ -97,6 +100,7 @@ def read(record: benchmark_pb2.BenchmarkRecord, profile: profiles.Profile | None
     if is_warm and not blank_reason:
         blank_reason = roofline_pb2.BLANK_REASON_WARM_CACHE
     achieved_bytes = achieved_flops = efficiency = headroom_s = None
+    is_latency_bound = False
     breaches: tuple[Breach, ...] = ()
     if actual_time_s is not None:
         implied_bytes, implied_flops = traffic / actual_time_s, flops / actual_time_s
@@ -116,13 +120,15 @@ def read(record: benchmark_pb2.BenchmarkRecord, profile: profiles.Profile | None
         assert sol.sol_time_s is not None
         efficiency = sol.sol_time_s / actual_time_s
         headroom_s = actual_time_s - sol.sol_time_s
-        verdict = _verdict(sol.sol_time_s, actual_time_s, efficiency, profile)
+        is_latency_bound = _is_latency_bound(sol.sol_time_s, actual_time_s, profile.latency_floor_s)
+        verdict = _verdict(efficiency, is_latency_bound)
     if breaches:
         verdict = roofline_pb2.VERDICT_FORMULA_ERROR
     return Readings(
         verdict,
         blank_reason,
         sol.bound,
+        is_latency_bound,
         actual_time_s,
         sol.memory_time_s,
         sol.compute_time_s,
@@ -189,10 +195,10 @@ def predict(record: benchmark_pb2.BenchmarkRecord, profile: profiles.Profile) ->
 
 
 def _breach(name: str, implied_per_s: float, roof: profiles.Roof) -> tuple[Breach, ...]:
-    """Returns the breach of a theoretical ceiling, if the implied rate exceeds it."""
-    if not _exceeds(implied_per_s, roof.theoretical_per_s):
+    """Returns the breach of a ceiling, if the implied rate exceeds it."""
+    if not _exceeds(implied_per_s, roof.ceiling_per_s):
         return ()
-    return (Breach(name, implied_per_s, roof.theoretical_per_s),)
+    return (Breach(name, implied_per_s, roof.theoretical_per_s, roof.ceiling_per_s),)
 
 
 def _time_blank_reason(record: benchmark_pb2.BenchmarkRecord, actual_time_s: float | None) -> int:
@@ -239,14 +245,18 @@ def _sol_times(flops: int, traffic: int, unit: profiles.Roof, profile: profiles.
     return _SolTimes(memory_time_s, compute_time_s, max(memory_time_s, compute_time_s), bound)
 
 
-def _verdict(sol_time_s: float, actual_time_s: float, efficiency: float, profile: profiles.Profile) -> int:
+def _is_latency_bound(sol_time_s: float, actual_time_s: float, floor_s: float | None) -> bool:
+    """Returns whether both times lie below the latency floor: the larger of the two decides."""
+    return floor_s is not None and _exceeds(floor_s, max(sol_time_s, actual_time_s))
+
+
+def _verdict(efficiency: float, is_latency_bound: bool) -> int:
     """Returns the verdict on a possible, priced row: the first of `Verdict` that holds."""
-    floor_s = profile.latency_floor_s
-    # The larger of the two decides: both have to lie below the floor.
-    if floor_s is not None and _exceeds(floor_s, max(sol_time_s, actual_time_s)):
-        return roofline_pb2.VERDICT_LATENCY_BOUND
+    # An overestimate is reported however short the row.
     if _exceeds(efficiency, ANOMALY_EFFICIENCY):
         return roofline_pb2.VERDICT_ANOMALY
+    if is_latency_bound:
+        return roofline_pb2.VERDICT_LATENCY_BOUND
     if not _exceeds(AT_CEILING_EFFICIENCY, efficiency):
         return roofline_pb2.VERDICT_AT_CEILING
     return roofline_pb2.VERDICT_BELOW

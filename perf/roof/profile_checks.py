@@ -62,6 +62,9 @@ PLAUSIBLE_CLOCK_MHZ = {
 # No part's clock exceeds its architecture's highest by more: overclocked boards reach
 # less. A ratio.
 _CLOCK_HEADROOM = 1.1
+# A driver's highest clock may be above every boost clock (a GeForce RTX 4090 reports 3105
+# MHz), but not by more. A ratio.
+_MAX_CLOCK_HEADROOM = 1.25
 # Where no source states a unit's clock, how its figure relates to fp32's, whose clock
 # may be higher, as a share of how the units relate.
 _PLAUSIBLE_SHARE_OF_FP32 = (0.8, 1.05)
@@ -164,6 +167,10 @@ def _device_defects(message: gpu_profile_pb2.GpuProfile, is_measured: bool) -> I
         yield "assumed_calibration belongs to a report: remove it here, and give --assume_calibration to the command"
     if message.HasField("latency_floor_s"):
         yield from _outside("latency_floor_s", message.latency_floor_s, _PLAUSIBLE_LATENCY_FLOOR_S, "seconds")
+    if message.HasField("max_clock_mhz"):
+        yield from _outside("max_clock_mhz", message.max_clock_mhz, _PLAUSIBLE_MHZ, "MHz")
+        if not message.max_clock_source.strip():
+            yield "max_clock_mhz has no max_clock_source: say which device or document states it"
     if message.HasField("l2_bytes"):
         yield from _outside("l2_bytes", message.l2_bytes, _PLAUSIBLE_L2_BYTES, "bytes")
     provenance = message.provenance
@@ -374,6 +381,13 @@ def _clocks(profile: gpu_profile_pb2.GpuProfile, rates: dict[str, float]) -> lis
         return []
     clocks_mhz = PLAUSIBLE_CLOCK_MHZ[profile.compute_capability]
     found = []
+    if profile.max_clock_mhz > clocks_mhz[1] * _MAX_CLOCK_HEADROOM:
+        text = (
+            f"max_clock_mhz is {profile.max_clock_mhz:g}, and no part of {profile.compute_capability} reports more than"
+        )
+        found.append(
+            Finding(f"{text} {clocks_mhz[1] * _MAX_CLOCK_HEADROOM:.0f}; give the highest SM clock in MHz", True)
+        )
     for unit in profile.unit:
         count, rate = counts.get(unit.key), unit.theoretical_flops_per_s
         if count is None:

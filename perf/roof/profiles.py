@@ -29,10 +29,12 @@ class Roof:
     Attributes:
       theoretical_per_s: The datasheet's figure.
       calibration: The measured fraction of it; None if not measured.
+      ceiling_per_s: What nothing can exceed: the datasheet's figure, at the highest clock that the device reports.
     """
 
     theoretical_per_s: float
     calibration: float | None
+    ceiling_per_s: float
 
     @property
     def effective_per_s(self) -> float | None:
@@ -167,6 +169,14 @@ def assumption_in_words(message: gpu_profile_pb2.GpuProfile) -> str:
     return words
 
 
+def clock_headroom(message: gpu_profile_pb2.GpuProfile, clock_mhz: float) -> float:
+    """Returns how much faster than at `clock_mhz` (0: not stated) a unit can be: a factor of at least 1.
+
+    A datasheet may state a peak at a lower clock than the device runs at: an H200's tensor peaks at 1830 of 1980 MHz.
+    """
+    return max(message.max_clock_mhz / clock_mhz, 1.0) if clock_mhz else 1.0
+
+
 def _uncalibrated(message: gpu_profile_pb2.GpuProfile) -> list[str]:
     """Returns "hbm" and the roof keys that have no measured factor."""
     hbm = [] if message.hbm.HasField("calibration") else ["hbm"]
@@ -230,15 +240,16 @@ def _held_against_ours(profile: Profile, path: os.PathLike) -> Profile:
 def _model(message: gpu_profile_pb2.GpuProfile, warnings: tuple[str, ...] = ()) -> Profile:
     """Returns the model of a valid message."""
 
-    def roof(theoretical_per_s: float, part) -> Roof:
+    def roof(theoretical_per_s: float, part, clock_mhz: float = 0.0) -> Roof:
         measured = part.HasField("calibration")
-        return Roof(theoretical_per_s, part.calibration if measured else None)
+        ceiling_per_s = theoretical_per_s * clock_headroom(message, clock_mhz)
+        return Roof(theoretical_per_s, part.calibration if measured else None, ceiling_per_s)
 
     return Profile(
         gpu=message.gpu,
         names=frozenset(_normalized(name) for name in (message.gpu, *message.alias)),
         bandwidth=roof(message.hbm.theoretical_bytes_per_s, message.hbm),
-        units={unit.key: roof(unit.theoretical_flops_per_s, unit) for unit in message.unit},
+        units={unit.key: roof(unit.theoretical_flops_per_s, unit, unit.clock_mhz) for unit in message.unit},
         latency_floor_s=(message.latency_floor_s if message.HasField("latency_floor_s") else None),
         l2_bytes=message.l2_bytes if message.HasField("l2_bytes") else None,
         message=message,

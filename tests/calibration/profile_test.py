@@ -69,7 +69,7 @@ def _outcomes(**fractions):
 
 
 def _merge(outcomes):
-    return calibrate_profile.merge(_base(), outcomes, START_UP, PROVENANCE, l2_bytes=60 * 2**20)
+    return calibrate_profile.merge(_base(), outcomes, START_UP, PROVENANCE, l2_bytes=60 * 2**20, max_clock_mhz=1980)
 
 
 @pytest.mark.requirement("5.1.5", "5.1.7")
@@ -87,6 +87,7 @@ def test_theoretical_values_and_words_stay():
     assert list(merged.alias) == list(base.alias) and list(merged.note) == list(base.note)
     assert merged.hbm.source == "a sheet" and merged.hbm.doubt == "a doubt"
     assert merged.l2_bytes == 60 * 2**20
+    assert (merged.max_clock_mhz, merged.max_clock_source) == (1980, "NVML of the calibrated device, driver 1.2")
 
 
 def test_an_older_calibration_does_not_survive_unmeasured():
@@ -194,12 +195,12 @@ def test_a_unit_without_a_place_in_the_base_is_refused():
 
 def test_no_date_is_no_valid_profile():
     with pytest.raises(model.CalibrationError, match="not valid.*provenance"):
-        calibrate_profile.merge(_base(), _outcomes(), START_UP, {"tool": "test"}, 2**25)
+        calibrate_profile.merge(_base(), _outcomes(), START_UP, {"tool": "test"}, 2**25, None)
 
 
 def test_the_base_is_not_changed():
     base = _base()
-    calibrate_profile.merge(base, _outcomes(), START_UP, PROVENANCE, 2**25)
+    calibrate_profile.merge(base, _outcomes(), START_UP, PROVENANCE, 2**25, None)
     assert base == _base()
 
 

@@ -1,14 +1,16 @@
 """What a flush reads and writes, as far as a machine without a GPU can show it, and which flush a row gets."""
 
+import types
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tileops.ops import workloads
+from tileops.ops import catalogue, workloads
 from tileops.perf.clock import cold_cache
 from tileops.perf.clock.measurement import Flush
-from tileops.perf.harness import records, rotation
+from tileops.perf.harness import rotation
 from tileops.tests.harness import toys
 
 WORDS = 24 * cold_cache._RUN
@@ -56,66 +58,57 @@ def test_a_sweep_writes_its_share_of_the_buffer(reads, writes):
     assert float(is_line_written.float().mean()) == pytest.approx(writes / (reads + writes), abs=0.02)
 
 
-def _record(read, total):
-    record = records.benchmark_pb2.BenchmarkRecord(bytes=total)
-    if read is not None:
-        record.read_bytes = read
-    return record
+def _moved(inputs, outputs, *, written=(), aliases=(), on_cpu=()):
+    """Returns what a call moves whose tensors have so many bytes."""
+    call = types.SimpleNamespace(
+        inputs={name: types.SimpleNamespace(bytes=size) for name, size in inputs.items()},
+        outputs={name: types.SimpleNamespace(bytes=size) for name, size in outputs.items()},
+        aliases=dict.fromkeys(aliases),
+    )
+    return rotation.moved_by(types.SimpleNamespace(CPU_NAMES=on_cpu), call, written)
 
 
-def _called(mutated=0):
-    class Call:
-        @staticmethod
-        def bytes_of(*names):
-            return mutated if names else 0
-
-    class Op:
-        MUTATED_NAMES = ("x",) if mutated else ()
-        last_call = Call
-
-    return Op
+def _share(*args, **kwargs):
+    found = rotation.flush_of_row(_moved(*args, **kwargs))
+    assert found["flush"] is Flush.MATCHED
+    return found["written_share"]
 
 
-def test_a_row_is_flushed_in_the_shares_of_its_own_price():
-    assert rotation.flush_of_row(_called(), _record(200, 300), ()) == {"flush": Flush.MATCHED, "written_share": 1 / 3}
-    assert rotation.flush_of_row(_called(), _record(0, 300), ())["written_share"] == 1
-    assert rotation.flush_of_row(_called(), _record(300, 300), ())["written_share"] == 0
+def test_a_row_is_flushed_in_the_shares_of_the_tensors_that_it_reads_and_writes():
+    assert _share({"a": 100, "b": 100}, {"y": 100}) == 1 / 3
+    assert _share({}, {"y": 300}) == 1
+    assert _share({"a": 300}, {"y": 0}) == 0
+    # A tensor on the CPU is in no cache of the GPU.
+    assert _share({"a": 100, "seed": 8}, {"y": 100}, on_cpu=("seed",)) == 1 / 2
 
 
 def test_what_is_written_in_place_lies_in_the_cache_once():
-    assert rotation.flush_of_row(_called(mutated=100), _record(100, 200), ("x",))["written_share"] == 1
-    assert rotation.flush_of_row(_called(mutated=100), _record(300, 400), ("x",))["written_share"] == 1 / 3
-    # A table of which a call writes a part.
-    assert rotation.flush_of_row(_called(mutated=10_000), _record(100, 200), ("x",))["written_share"] == 1
+    assert _share({"x": 100}, {"y": 100}, written=("x",), aliases=("y",)) == 1
+    assert _share({"x": 100, "w": 200}, {"y": 100}, written=("x",), aliases=("y",)) == 1 / 3
+    # Running statistics beside an output.
+    assert _share({"x": 100, "mean": 100}, {"y": 100}, written=("mean",)) == 2 / 3
     # An input that another branch of the op writes.
-    assert rotation.flush_of_row(_called(mutated=100), _record(100, 200), ())["written_share"] == 1 / 2
+    assert _share({"x": 100}, {"y": 100}) == 1 / 2
 
 
-@pytest.mark.parametrize("record", [_record(None, 300), _record(0, 0)], ids=["no read half", "no bytes"])
-def test_a_row_that_does_not_say_what_it_reads_gets_the_flush_that_never_flatters(record):
-    assert rotation.flush_of_row(_called(), record, ()) == {"flush": Flush.DIRTY}
+def test_a_row_without_data_gets_the_flush_that_never_flatters():
+    assert rotation.flush_of_row(_moved({"a": 0}, {"y": 0})) == {"flush": Flush.DIRTY}
 
 
-def test_the_share_comes_from_the_call_of_an_op():
+def test_the_sizes_come_from_the_checked_call_of_an_op():
     op_class = toys.load("implementations")["ScaleFwdOp"]
     case = toys.case(op_class, "small")
-    record = records.new_record(op_class, case, "torch")
-    op = called(op_class, case)
-    records.set_price(record, op)
-    assert rotation.flush_of_row(op, record, ()) == {"flush": Flush.MATCHED, "written_share": 1 / 2}
-
-
-def called(op_class, case):
     op = workloads.construct(op_class, case, target="torch", device=torch.device("cpu"))
-    op(**workloads.build_inputs(op_class, case, torch.device("cpu")))
-    return op
+    call = op.check(**workloads.build_inputs(op_class, case, torch.device("cpu")))
+    moved = rotation.moved_by(op, call, ())
+    assert (moved.touched, moved.stored) == (case.input_bytes + case.output_bytes, case.output_bytes)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU: there is no cache to empty")
-@pytest.mark.parametrize("flush", list(Flush))
-def test_on_a_gpu_a_cache_says_what_it_leaves(flush):
-    cache = cold_cache.ColdCache(torch.device("cuda:0"), flush, 1 / 3)
-    cache.empty()
-    torch.cuda.synchronize()
-    assert cache.written_share == (pytest.approx(1 / 3) if flush is Flush.MATCHED else None)
-    assert (cache.buffer_bytes > 0) == (flush is not Flush.NONE)
+def test_an_output_that_is_its_input_counts_once():
+    op_class = catalogue.load()["ReLUFwdOp"]
+    case = op_class.CASES[0]
+    op = op_class(inplace=True, target="torch")
+    call = op.check(**workloads.build_inputs(op_class, case, torch.device("cpu")))
+    assert rotation.moved_by(op, call, ("input",)) == rotation.Moved(
+        touched=case.input_bytes, stored=case.input_bytes, written=("input",)
+    )

@@ -9,7 +9,6 @@ from tileops.ops import catalogue
 from tileops.ops.errors import OpCallError
 from tileops.perf.clock.measurement import Budget
 from tileops.perf.harness import timing
-from tileops.perf.harness.records import FormulaError
 from tileops.proto import benchmark_pb2
 from tileops.tests.harness import toys
 
@@ -120,18 +119,21 @@ def test_an_implementation_in_place_that_is_wrong_on_later_values_is_an_error():
     assert record.status == benchmark_pb2.STATUS_ERROR and "on other values than the first check" in record.message
 
 
+def _has_no_price(record):
+    assert record.status == benchmark_pb2.STATUS_ERROR and "eval_roofline was replaced" in record.message
+    assert (record.flops, record.bytes, record.roof_key) == (0, 0, "")
+
+
 @pytest.mark.requirement("4.2.1")
 def test_a_price_that_an_implementation_sets_is_an_error():
-    with pytest.raises(FormulaError, match="eval_roofline was replaced"):
-        run("cheats", "ScaleFwdOp", "small", "sets_its_price")
+    _has_no_price(run("cheats", "ScaleFwdOp", "small", "sets_its_price"))
 
 
 def test_a_price_that_a_class_is_given_afterwards_is_an_error(monkeypatch):
     op_class = toys.load("cheats")["ScaleFwdOp"]
     monkeypatch.setattr(op_class, "eval_roofline", lambda self: (10**15, 10**15))
     row = timing.Row(op_class, toys.case(op_class, "small"), torch.device("cpu"))
-    with pytest.raises(FormulaError, match="eval_roofline was replaced"):
-        row.run("torch", BUDGET)
+    _has_no_price(row.run("torch", BUDGET))
 
 
 def test_the_values_of_timed_calls_cannot_be_foreseen():

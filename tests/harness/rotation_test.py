@@ -8,13 +8,16 @@ import torch
 
 from tileops.ops import workloads
 from tileops.perf.clock.activities import ClockError
-from tileops.perf.clock.measurement import Flush, Measurement, TimingSource
+from tileops.perf.clock.measurement import Budget, Flush, Measurement, TimingSource
 from tileops.perf.harness import fingerprint, records, timing
 from tileops.perf.harness import rotation as bench_rotation
 from tileops.perf.harness.expected import WrongResultError
 from tileops.perf.harness.inputs import RowInputs
+from tileops.proto import benchmark_pb2
 from tileops.tests.harness import toys
 
+OK = benchmark_pb2.STATUS_OK
+SHORT = Budget(warmup_s=0.001, measure_s=0.01)
 CPU = torch.device("cpu")
 GPU = torch.device("cuda:0")
 MB = 10**6
@@ -103,7 +106,6 @@ def row(gpu, monkeypatch):
         op = workloads.construct(op_class, case, target="torch", device=CPU)
         op(**found.inputs.tensors)
         record = records.new_record(op_class, case, implementation)
-        records.set_price(record, op)
         rotation = rotation or bench_rotation.Rotation(op, found.inputs, 5)
         monkeypatch.setattr(bench_rotation, "of_row", lambda *args: rotation)
         asked = []
@@ -116,7 +118,7 @@ def row(gpu, monkeypatch):
 
         monkeypatch.setattr(timing, "measure", measure)
         monkeypatch.setattr(timing.Row, "_check_surroundings", lambda self, op: None)
-        time = found._slower_in_rotation(op, record, flushed)
+        time = found._slower_in_rotation(op, record, flushed, touched=45 * MB)
         assert asked == ([] if rotated is None else [Flush.NONE])
         return time
 
@@ -192,3 +194,33 @@ def test_each_set_has_its_turn_before_any_is_timed(called):
     rotation.go_round()
     chosen = rotation.some(10)
     assert len({id(one["x"]) for one, _ in chosen}) == 4 and len(rotation.some(2)) == 2
+
+
+# ---- no price decides how a row is measured
+
+
+@pytest.mark.requirement("5.2.1")
+@pytest.mark.parametrize("implementation", ["torch", "honest"])
+def test_a_row_whose_formula_raises_is_flushed_and_measured_as_before(monkeypatch, implementation):
+    op_class = toys.load("implementations")["ScaleFwdOp"]
+    case = toys.case(op_class, "small")
+    asked, measure = [], timing.measure
+
+    def measured(call, **settings):
+        asked.append((settings["flush"], settings["written_share"]))
+        return measure(call, **settings)
+
+    monkeypatch.setattr(timing, "measure", measured)
+    priced = timing.Row(op_class, case, CPU).run(implementation, SHORT)
+    assert (priced.status, priced.bytes > 0, asked.pop()) == (OK, True, (Flush.MATCHED, 1 / 2))
+
+    def raising(self):
+        raise ZeroDivisionError("no such price")
+
+    generated = next(base for base in op_class.__mro__ if vars(base).get("_generated"))
+    monkeypatch.setattr(generated, "eval_roofline", raising)
+    unpriced = timing.Row(op_class, case, CPU).run(implementation, SHORT)
+    assert unpriced.status == benchmark_pb2.STATUS_ERROR and "no such price" in unpriced.message
+    assert (unpriced.flops, unpriced.bytes, asked.pop()) == (0, 0, (Flush.MATCHED, 1 / 2))
+    assert unpriced.timing.device_busy_ns > 0 and unpriced.timing.samples == len(unpriced.timing.sample_ns)
+    assert unpriced.correctness.checked == priced.correctness.checked

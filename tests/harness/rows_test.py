@@ -161,20 +161,19 @@ def test_a_case_that_cannot_be_priced_costs_its_row(classes, monkeypatch):
     assert last.status == benchmark_pb2.STATUS_OK
 
 
-def test_a_cpu_is_judged_by_price_and_size_before_anything_runs(classes):
+def test_a_cpu_is_judged_by_the_sizes_of_tensors_before_anything_runs(classes):
     scale = classes["ScaleFwdOp"]
     huge, small = toys.case(scale, "huge"), toys.case(scale, "small")
-    price = records.price_case(scale, huge)
     little = devices.Machine(cores=2, memory_bytes=8 << 30)
     endless = devices.Machine(cores=2, memory_bytes=1 << 60)
-    assert devices.too_much(price, huge, little, 2.0) == (
+    assert devices.too_much(huge, "", little, 2.0) == (
         "too large for this machine: about 52 TiB; a row may take 50% of the memory that is available, 4 GiB of 8 GiB"
     )
-    assert devices.too_much(price, huge, endless, 2.0) == (
-        "too long for this machine: about 6 days; --max_row_seconds=2 is the limit"
+    assert devices.too_much(huge, "", endless, 2.0) == (
+        "too long for this machine: about 6 days, estimated from the sizes of its tensors; --max_row_seconds=2 is the limit"
     )
-    assert devices.too_much(price, huge, endless, 0.0) is None
-    assert devices.too_much(records.price_case(scale, small), small, little, 2.0) is None
+    assert devices.too_much(huge, "", endless, 0.0) is None
+    assert devices.too_much(small, "", little, 2.0) is None
 
 
 def test_the_estimate_of_a_bfloat16_product_is_no_shorter_than_one_took():
@@ -182,51 +181,67 @@ def test_the_estimate_of_a_bfloat16_product_is_no_shorter_than_one_took():
     gemm = catalogue.load()["GEMMFwdOp"]
     case = next(case for case in gemm.CASES if case.case_id == "square-1k-bfloat16")
     two = devices.Machine(cores=2, memory_bytes=8 << 30)
-    assert devices.estimate_s(records.price_case(gemm, case), case, two) >= 148
+    assert devices.estimate_s(case, gemm.ARITHMETIC, two) >= 148
+    # Two operands of an elementwise op are no product.
+    assert devices.estimate_s(case, "elementwise", two) < 1
 
 
-def test_a_gpu_is_judged_by_its_profile_and_says_what_a_row_takes_at_least(classes):
+def test_a_gpu_is_judged_by_the_sizes_of_tensors_and_says_that_it_is_an_estimate(classes):
     scale = classes["ScaleFwdOp"]
     huge, small = toys.case(scale, "huge"), toys.case(scale, "small")
-    price = records.price_case(scale, huge)
-    device = devices.Gpu(bytes_per_s=4e12, flops_per_s={"cuda_core.fp32": 6e13})
-    # 19 calls of 8 TiB, each with 4 TiB of new inputs, at 4e12 bytes/s; the arithmetic is no limit.
-    assert devices.least_s(price, huge, device) == pytest.approx(19 * (1 << 42) * 3 / 4e12)
-    assert devices.too_long(price, huge, device, 5.0, "max_row_seconds") == (
-        "too long for this device: at least 1 min; --max_row_seconds=5 is the limit"
+    # 19 calls of 8 TiB, each with 4 TiB of new inputs, at 4e12 bytes/s: 63 s.
+    assert devices.too_long(huge, 4e12, 5.0) == (
+        "too long for this device: at least 1 min, estimated from the sizes of its tensors; --max_row_seconds=5 is the limit"
     )
-    assert devices.too_long(price, huge, device, 0.0, "max_row_seconds") is None
-    assert devices.too_long(records.price_case(scale, small), small, device, 5.0, "max_row_seconds") is None
-    slow = devices.Gpu(bytes_per_s=1e20, flops_per_s={"cuda_core.fp32": 1e9})
-    assert devices.least_s(price, huge, slow) == pytest.approx(19 * 2**40 / 1e9)
+    assert devices.too_long(huge, 4e12, 64.0) is None
+    assert devices.too_long(small, 4e12, 5.0) is None
 
 
-def test_a_gpu_s_ceilings_come_from_its_profile():
-    found = devices.gpu("NVIDIA H200")
-    assert 4e12 < found.bytes_per_s < 4.8e12 and 5e14 < found.flops_per_s["tensor_core.bf16"] < 9.895e14
-    assert devices.gpu("NVIDIA A10").bytes_per_s  # theoretical, where nothing was measured
-    assert devices.gpu("No such GPU") is None
+def test_a_gpu_s_bandwidth_comes_from_its_profile():
+    assert 4e12 < devices.bandwidth("NVIDIA H200") < 4.8e12
+    assert devices.bandwidth("NVIDIA A10")  # theoretical, where nothing was measured
+    assert devices.bandwidth("No such GPU") is None
 
 
+@pytest.mark.requirement("5.2.1")
 @pytest.mark.parametrize(
-    ("device_name", "choice", "reason"),
+    ("device_name", "choice", "is_skipped"),
     [
-        ("NVIDIA H200", {}, None),
-        ("NVIDIA H200", {"row_timeout_s": 10.0}, "--row_timeout_s=10 is the limit"),
-        ("NVIDIA H200", {"max_row_s": 3.0}, "--max_row_seconds=3 is the limit"),
-        ("NVIDIA H200", {"max_row_s": 0.0, "row_timeout_s": 10.0}, None),
-        ("No such GPU", {"max_row_s": 3.0}, None),
+        ("NVIDIA H200", {}, False),
+        ("NVIDIA H200", {"row_timeout_s": 10.0}, False),
+        ("NVIDIA H200", {"max_row_s": 3.0}, True),
+        ("NVIDIA H200", {"max_row_s": 0.0}, False),
+        ("No such GPU", {"max_row_s": 3.0}, False),
     ],
 )
-def test_rows_that_a_gpu_cannot_end_in_time_are_skipped_with_the_limit_set(classes, device_name, choice, reason):
+def test_a_gpu_skips_rows_by_an_estimate_only_where_the_user_asks(classes, device_name, choice, is_skipped):
     asked = {"implementations": ["torch"], "rows": "all", "shard": Shard(), "max_row_s": None, "row_timeout_s": 180.0}
     environment = benchmark_pb2.Environment(device_kind="cuda", device_name=device_name)
     units = plan.units(records.all_cases(classes), plan.Choice(**asked | choice), environment)
     skipped = {unit.case.case_id: unit.skip for unit in units if unit.skip}
-    assert list(skipped) == ([] if reason is None else ["huge-float32"])
-    if reason:  # the time itself is the calibration's
+    assert list(skipped) == (["huge-float32"] if is_skipped else [])
+    if is_skipped:  # the time itself is the calibration's
         assert skipped["huge-float32"].startswith("too long for this device: at least ")
-        assert skipped["huge-float32"].endswith(f"; {reason}")
+        assert skipped["huge-float32"].endswith(
+            ", estimated from the sizes of its tensors; --max_row_seconds=3 is the limit"
+        )
+
+
+@pytest.mark.requirement("5.2.1")
+@pytest.mark.parametrize("device_kind", ["cpu", "cuda"])
+def test_no_price_decides_which_rows_are_skipped(classes, monkeypatch, device_kind):
+    choice = plan.Choice(implementations=["torch"], rows=None, shard=Shard(), max_row_s=3.0, row_timeout_s=180.0)
+    environment = benchmark_pb2.Environment(device_kind=device_kind, device_name="NVIDIA H200")
+    cases = records.all_cases(classes)
+
+    def planned():
+        return [(unit.key, unit.skip and unit.skip[:8]) for unit in plan.units(cases, choice, environment)]
+
+    before = planned()
+    for flops, nbytes in ((2**63, 2**63), (0, 0)):
+        price = benchmark_pb2.BenchmarkRecord(flops=flops, bytes=nbytes, roof_key="tensor_core.bf16")
+        monkeypatch.setattr(plan, "_prices", lambda cases, price=price: {id(case): price for _, case in cases})
+        assert planned() == before
 
 
 @pytest.mark.parametrize(
@@ -235,6 +250,6 @@ def test_rows_that_a_gpu_cannot_end_in_time_are_skipped_with_the_limit_set(class
 def test_a_time_is_told_in_units_of_people(classes, monkeypatch, seconds, words):
     scale = classes["ScaleFwdOp"]
     small = toys.case(scale, "small")
-    monkeypatch.setattr(devices, "estimate_s", lambda price, case, machine: seconds)
+    monkeypatch.setattr(devices, "estimate_s", lambda case, arithmetic, machine: seconds)
     machine = devices.Machine(cores=2, memory_bytes=8 << 30)
-    assert f" about {words};" in devices.too_much(records.price_case(scale, small), small, machine, 2.0)
+    assert f" about {words}," in devices.too_much(small, "", machine, 2.0)

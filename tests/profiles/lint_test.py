@@ -53,6 +53,17 @@ def _scale(factor, *kinds):
     return plant
 
 
+def _without_clocks(factor):
+    """Returns a fault that multiplies the tensor figures of a profile that does not state their clocks."""
+
+    def plant(profile):
+        for kind in _TENSOR:
+            _unit(profile, f"tensor_core.{kind}").ClearField("clock_mhz")
+        _scale(factor, *_TENSOR)(profile)
+
+    return plant
+
+
 def _set(field, value, key="hbm"):
     """Returns a fault that sets a field of the memory or of a unit."""
 
@@ -141,11 +152,16 @@ FAULTS = {
     "3.5% less than its counts": (_SXM, _scale_unit(0.965, "cuda_core.fp32"), "132 x 256 x 1980 MHz is 6.69"),
     "fp8 2.5% off twice bf16": (_SXM, _scale(1.025, "fp8"), "not 2 x tensor_core.bf16"),
     "tf32 2.5% off half of bf16": (_SXM, _scale(0.975, "tf32"), "not 0.5 x tensor_core.bf16"),
-    "a fifth less than fp32's units": (_H200, _scale(0.86, *_TENSOR), "bf16 is 8.5097e+14, 0.79 times what its units"),
-    "more than fp32's units": (_H200, _scale(1.14, *_TENSOR), "1.05 times what its units would reach"),
-    "half, counts known": (_H200, _scale(0.5, *_TENSOR), "bf16 is 4.9475e+14, which implies 915 MHz"),
+    "a fifth less than fp32's units": (_H200, _without_clocks(0.86), "bf16 is 8.5097e+14, 0.79 times what its units"),
+    "more than fp32's units": (_H200, _without_clocks(1.14), "1.05 times what its units would reach"),
+    "half, counts known": (_H200, _without_clocks(0.5), "bf16 is 4.9475e+14, which implies 915 MHz"),
     "fp32 at half": (_L4, _scale_unit(0.5, "cuda_core.fp32"), "fp32 is 1.515e+13, which implies 1020 MHz"),
     "a clock of no such part": (_SXM, _set("clock_mhz", 2100, "cuda_core.fp32"), "at 2100 MHz, not a clock of 9.0"),
+    "a highest clock of no such part": (
+        _H200,
+        _top("max_clock_mhz", 3960),
+        "max_clock_mhz is 3960, and no part of 9.0",
+    ),
     "bandwidth in bits, small": (_L4, _set("theoretical_bytes_per_s", 2.4e12), "parts of 8.9 have 2.5e+11 to 1.1e"),
     "bandwidth in GiB": (_L4, _set("theoretical_bytes_per_s", 322.11e9), "hbm is 3.2211e+11, and 3e+11 in datasheets"),
     "everything twice, no anchor": (_NVL, _all(2), "fp32 is 1.2e+14, and 6e+13 in datasheets"),

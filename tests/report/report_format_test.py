@@ -118,6 +118,29 @@ def test_json_has_every_field_of_the_proto_and_the_same_values(tmp_path, records
             assert plain[field.name] == value
 
 
+@pytest.mark.requirement("1.2.28", "4.3.3")
+def test_every_form_shows_the_label_of_a_latency_bound_row_beside_its_verdict(tmp_path):
+    # Latency floor 10 us; SOL times of 9 us and 50 us.
+    short = builders.record(case_id="short", bytes=7_200_000, flops=1, ns=8_000)
+    run = builders.write_run(tmp_path / "run.binpb", short, builders.record(case_id="long"))
+    profile = builders.profile(tmp_path)
+    _, texts = builders.collected([run], profile, report_json.json_row)
+    assert {(row["verdict"], row["latency_bound"]) for row in map(json.loads, texts)} == {
+        ("anomaly", True),
+        ("below", False),
+    }
+    out = io.StringIO()
+    _, texts = builders.collected([run], profile, report_json.csv_row)
+    report_json.write_csv(texts, out)
+    lines = csv.DictReader(io.StringIO(out.getvalue()))
+    assert {(row["verdict"], row["latency_bound"]) for row in lines} == {("anomaly", "true"), ("below", "false")}
+    text = table(builders.report([run], profile))
+    (line,) = [line for line in lines_of(text, "SiLUFwdOp") if "short" in line]
+    assert line.endswith("anomaly, latency bound")
+    # Launching hides what its kernel does, so the totals leave it out.
+    assert [line.split() for line in lines_of(text, "elementwise")][-1][1:4] == ["2", "0", "1"]
+
+
 def test_json_without_a_profile_says_null(tmp_path, records):
     assert as_json(tmp_path, *records)["profile"] is None
 

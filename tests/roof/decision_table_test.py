@@ -111,9 +111,9 @@ def test_each_verdict_goes_before_those_behind_it(tmp_path):
     steps = [
         ({}, "formula_error"),  # Impossible, blank, under the floor, over 105%.
         ({"bytes": 900_000}, "blank"),
-        ({"source": CUPTI}, "latency_bound"),
-        ({"bytes": 90_000_000, "ns": 100_000}, "anomaly"),
-        ({"bytes": 84_000_000}, "at_ceiling"),
+        ({"source": CUPTI}, "anomaly"),  # Under the floor, over 105%.
+        ({"bytes": 800_000}, "latency_bound"),
+        ({"bytes": 84_000_000, "ns": 100_000}, "at_ceiling"),
         ({"bytes": 63_000_000}, "below"),
     ]
     for change, verdict in steps:

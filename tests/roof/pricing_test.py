@@ -101,13 +101,33 @@ def test_exactly_105_percent_is_no_anomaly(profile):
         (1.0, 10.0, "below"),  # On the floor is not below it.
         (9.0, 9.9, "latency_bound"),
         (9.99, 10.01, "at_ceiling"),
-        (9.0, 8.5, "latency_bound"),  # Goes before the anomaly.
+        (9.0, 8.5, "anomaly"),  # Goes before the latency.
     ],
 )
+@pytest.mark.requirement("4.3.7")
 def test_latency_bound_needs_both_times_below_the_floor(profile, sol_us, actual_us, expected):
     row = pricing.price(builders.record(bytes=round(sol_us * 800_000), flops=1, ns=actual_us * 1e3), profile)
     assert verdict(row) == expected
     assert row.HasField("efficiency")
+
+
+@pytest.mark.requirement("1.2.28")
+@pytest.mark.parametrize(
+    "fields, expected, is_labelled",
+    [
+        ({"bytes": 10_000_000, "ns": 5_000}, "formula_error", False),  # SOL time 12.5 us.
+        ({"bytes": 7_200_000, "ns": 5_000}, "formula_error", True),  # SOL time 9 us.
+        ({"bytes": 7_200_000, "ns": 5_000, "source": EVENTS}, "formula_error", False),
+        ({"bytes": 7_200_000, "ns": 8_000}, "anomaly", True),
+        ({"bytes": 7_200_000, "ns": 9_500}, "latency_bound", True),
+        ({"bytes": 7_200_000, "ns": 10_000}, "at_ceiling", False),
+        ({"bytes": 7_200_000, "ns": 20_000}, "below", False),
+        ({"bytes": 0, "ns": 5_000}, "blank", False),  # No price, so nobody knows.
+    ],
+)
+def test_latency_bound_is_a_label_beside_every_verdict(profile, fields, expected, is_labelled):
+    row = pricing.price(builders.record(flops=1, **fields), profile)
+    assert (verdict(row), row.latency_bound) == (expected, is_labelled)
 
 
 def test_sol_time_on_the_floor_is_not_latency_bound(profile):
@@ -203,6 +223,45 @@ def test_physics_check_reads_every_row_with_a_time_and_a_profile(profile, fields
     assert breach.roof == "hbm"
     assert breach.implied_per_s == pytest.approx(2e12)
     assert breach.theoretical_per_s == 1e12
+
+
+@pytest.mark.requirement("4.3.10", "5.1.6")
+@pytest.mark.parametrize(
+    "clocks, flops, expected",
+    [
+        # 1e14 FLOPs/s are stated at 1830 MHz, and the device reports up to 1980 MHz: 1.0819...e14.
+        (("1830", "1980"), 10_819_000_000, None),
+        (("1830", "1980"), 10_820_000_000, pytest.approx(1e14 * 1980 / 1830)),
+        (("1830", None), 10_001_000_000, 1e14),
+        ((None, "1980"), 10_001_000_000, 1e14),
+        (("1980", "1830"), 10_001_000_000, 1e14),  # A lower clock takes nothing off a stated figure.
+        (("1980", "1830"), 9_999_000_000, None),
+    ],
+)
+def test_a_rate_above_a_datasheet_is_possible_up_to_the_highest_clock(tmp_path, clocks, flops, expected):
+    stated, highest = clocks
+    text = builders.PROFILE_TEXT
+    if stated:
+        text = text.replace("theoretical_flops_per_s: 1e14", f"theoretical_flops_per_s: 1e14 clock_mhz: {stated}")
+    if highest:
+        text += f'max_clock_mhz: {highest} max_clock_source: "the driver"'
+    record = builders.record(flops=flops, roof_key="tensor_core.bf16", bytes=1_000)  # In 100 us.
+    row = pricing.price(record, builders.profile(tmp_path, text))
+    if expected is None:
+        assert not row.breaches
+    else:
+        (breach,) = row.breaches
+        assert (verdict(row), breach.ceiling_per_s, breach.theoretical_per_s) == ("formula_error", expected, 1e14)
+
+
+@pytest.mark.requirement("5.1.1")
+def test_the_highest_clock_changes_no_efficiency(profile, tmp_path):
+    text = builders.PROFILE_TEXT.replace(
+        "theoretical_flops_per_s: 1e13", "theoretical_flops_per_s: 1e13 clock_mhz: 1830"
+    )
+    faster = builders.profile(tmp_path, text + 'max_clock_mhz: 1980 max_clock_source: "the driver"')
+    record = builders.record(flops=400_000_000, bytes=1_000)
+    assert pricing.price(record, faster) == pricing.price(record, profile)
 
 
 def test_physics_check_of_the_unit_needs_no_calibration(profile):

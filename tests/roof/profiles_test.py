@@ -66,6 +66,12 @@ DEFECTS = {
         "unit 'cuda_core.fp32' clock_mhz is nan; in MHz it would",
     ),
     "a negative clock": ("calibration: 0.5", "clock_mhz: -5", "unit 'cuda_core.fp32' clock_mhz is -5; in MHz it would"),
+    "a highest clock in GHz": (
+        "latency_floor_s: 10e-6",
+        "max_clock_mhz: 1.98",
+        "max_clock_mhz is 1.98; in MHz it would",
+    ),
+    "a highest clock without a source": ("latency_floor_s: 10e-6", "max_clock_mhz: 1980", "no max_clock_source"),
     "no multiprocessor": ("latency_floor_s: 10e-6", "multiprocessors: 0", "multiprocessors is 0; give the count"),
     "an infinite bandwidth": ("1e12", "inf", "hbm.theoretical_bytes_per_s is inf; in bytes per second"),
     "a negative floor": ("10e-6", "-10e-6", "latency_floor_s is -1e-05; in seconds it would"),
@@ -164,6 +170,10 @@ def test_the_h200_is_priced_dense():
     assert h200.bandwidth.theoretical_per_s == 4.8e12
     assert h200.units["tensor_core.bf16"].theoretical_per_s == 989.5e12
     assert h200.units["tensor_core.fp8"].theoretical_per_s == 1979e12
+    # Stated at 1830 MHz; the device reports up to 1980 MHz.
+    assert h200.units["tensor_core.bf16"].ceiling_per_s == pytest.approx(989.5e12 * 1980 / 1830)
+    assert h200.units["cuda_core.fp32"].ceiling_per_s == 67e12
+    assert h200.bandwidth.ceiling_per_s == 4.8e12
     assert not profiles.select([h200], "NVIDIA H200 NVL")
 
 

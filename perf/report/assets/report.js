@@ -9,7 +9,8 @@ function kindOf(row) {
 function verdictText(row) {
   const kind = kindOf(row);
   if (kind === "predicted") return kind;
-  return kind.replace("_", " ") + (row.blank_reason ? `: ${row.blank_reason}` : "");
+  const label = row.latency_bound && kind !== "latency_bound" ? ", latency bound" : "";
+  return kind.replace("_", " ") + (row.blank_reason ? `: ${row.blank_reason}` : "") + label;
 }
 
 function nameOf(row) { return [row.op, row.case_id, row.implementation].filter(Boolean).join(" · "); }
