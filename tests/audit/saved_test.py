@@ -63,7 +63,7 @@ def test_a_call_of_an_earlier_version_is_of_the_row_of_today(path, tmp_path, mon
     assert [(row.op, row.case_id) for row in rows] == [("ScaleFwdOp", "small-float32"), ("ScaleFwdOp", MIDDLE)]
     assert notes == [renames.counted(1, "saved call")] and cut == []
     write(path, (FACTS | {"op": "OldFwdOp", "case_id": "a"}, CSV), (FACTS, CSV))
-    assert "the call stands twice" in one_row(path).reason
+    assert "the files have the call twice" in one_row(path).reason
 
 
 def test_a_file_cut_between_calls_is_told(path):

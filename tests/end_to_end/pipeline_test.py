@@ -58,7 +58,11 @@ def _report_at_prices_of(run, tmp_path: pathlib.Path, flags: tuple[str, ...]) ->
     priced = run("perf.bench", "--device=meta", "--spec_dir=spec", "--out=priced.binpb", *flags)
     assert priced.returncode == 0, priced.stderr
     readers = [runfile.read_run(path) for path in runs.run_paths([])]
-    recorded = [record for reader in readers for record in reader.records()]
+    # The newest record of a row counts, as for the command.
+    newest = {
+        (record.op, record.case_id, record.implementation): record for reader in readers for record in reader.records()
+    }
+    recorded = list(newest.values())
     roofs = {(record.op, record.case_id): record.roof_key for record in recorded}
     prices = list(runfile.read_run(tmp_path / "priced.binpb").records())
     for price in prices:  # classes of a manifest outside the project declare no roof
@@ -74,7 +78,7 @@ def _report_at_prices_of(run, tmp_path: pathlib.Path, flags: tuple[str, ...]) ->
 @pytest.mark.parametrize(
     ("file", "op", "old", "new"),
     [
-        ("gemm", "GEMMFwdOp", '"2 * M * N * K"', '"13 * M * N * K // 5"'),
+        ("gemm", "GEMMFwdOp", '"2 * M * N * K"', '"3 * M * N * K"'),
         (
             "elementwise_gated",
             "SiLUAndMulFwdOp",
@@ -82,7 +86,7 @@ def _report_at_prices_of(run, tmp_path: pathlib.Path, flags: tuple[str, ...]) ->
             'flops: "6 * prod(M) * N"\n    bytes: "13 * (bytes(input) + bytes(output)) // 10"',
         ),
     ],
-    ids=["flops times 1.3", "bytes times 1.3"],
+    ids=["flops times 1.5", "bytes times 1.3"],
 )
 def test_a_formula_edit_that_inflates_work_fails_the_recorded_runs(run, tmp_path, file, op, old, new):
     _edited_spec(tmp_path / "spec", file, old, new)

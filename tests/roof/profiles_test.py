@@ -153,7 +153,7 @@ def test_an_unknown_name_lists_the_profiles_that_share_a_word_with_it():
         profiles.ProfileError,
         match="the nearest are '[^']+', '[^']+', '[^']+'; ls profiles lists all [0-9]+; a file ends",
     ):
-        profiles.find_profile("no such thing")
+        profiles.find_profile("H20O")
 
 
 def test_the_projects_profiles_are_valid_and_their_names_distinct():

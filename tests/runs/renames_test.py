@@ -202,7 +202,8 @@ def test_records_converts_what_the_map_names_keeps_the_rest_and_counts_both(tmp_
 
 def test_without_rename_a_converted_file_has_the_names_of_its_source(tmp_path):
     path = write_mixed(tmp_path)
-    assert run(tmp_path, "records", "--in=run.binpb", "--out=new.jsonl") == (0, "", "")
+    status, out, err = run(tmp_path, "records", "--in=run.binpb", "--out=new.jsonl")
+    assert (status, out) == (0, "") and err == f"records: wrote {tmp_path}/new.jsonl\n"
     assert written(tmp_path / "new.jsonl") == written(path)
 
 

@@ -66,7 +66,7 @@ def test_csv_has_a_header_and_leaves_missing_times_empty():
 @pytest.mark.parametrize(
     ("flags", "what"),
     [
-        ([], "--study=flush or"),
+        ([], "--study is required"),
         (["--study=flush", "--device=cpu"], "need a GPU"),
         (["--study=flush", "--device=gpu"], "gpu"),
         (["--study=flush", "--sizes_mb=1,x"], "x"),
