@@ -49,6 +49,7 @@ class GatedOp(Op):
         from tileops.ops.kernels.elementwise import pointwise as kernels  # Triton is imported when first used
 
         function = chosen(GATED[self.ENTRY].scalar, call.params, call.inputs)
+        assert function is not None  # every gate has a scalar function
         return kernels.gated(function + "_half" if input.dtype.itemsize == 2 and function in HALF else function, input)
 
     def roof_key(self) -> str:

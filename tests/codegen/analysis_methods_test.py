@@ -116,7 +116,8 @@ def test_4_4_2_an_inline_body_is_folded_at_each_of_many_related_points():
     tree = ast.parse(source_of(entry))
     (method,) = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == "eval_roofline")
     parts = [*ast.walk(method)]
-    assert not [node for node in parts if isinstance(node, ast.IfExp)]
+    tested = [ast.unparse(node.test) for node in parts if isinstance(node, ast.IfExp)]
+    assert tested == ["_written"]  # whether the call writes anything, on which its reads depend
     assert len([node for node in parts if isinstance(node, ast.Assign) and node.targets[0].id == "_flops"]) == 64
     for chosen in ([], [0], [1, 4], range(6)):
         wanted = math.prod(3 + 3**number if number in chosen else 3 + number for number in range(6))
@@ -134,7 +135,8 @@ def test_4_4_2_of_many_related_points_those_that_fold_alike_are_one_branch():
     ((checked, analysis),) = analysed(text_of(entry))[0].values()
     assert len(analysis.branches.texts) == 3  # two of flops, one of bytes
     body = source_of(entry).partition("def eval_roofline(self)")[2].partition("def ")[0]
-    assert (body.count("_flops = M"), body.count("_flops = N"), body.count(" else ")) == (12, 1, 0)
+    assert (body.count("_flops = M"), body.count("_flops = N"), body.count(" else ")) == (12, 1, 1)
+    assert "_read if _written else 0" in body
 
 
 @pytest.mark.requirement("4.4.1d", "4.4.4b")

@@ -33,8 +33,8 @@ LISTED: dict[tuple[str, str, str], str] = {
         (
             op,
             "eval_roofline_read_bytes",
-            "_written = _call.bytes_of('x')",
-        ): "without a result there is no x, and without x there is nothing to read"
+            "_written = _call.bytes_of('input')",
+        ): "without a result there is no input, and without input there is nothing to read"
         for op in ("SumFwdOp", "SiLUAndMulFwdOp", "GELUAndMulFwdOp")
     },
     **{
@@ -44,15 +44,21 @@ LISTED: dict[tuple[str, str, str], str] = {
             f"_written = _call.bytes_of({names})",
         ): "in training no tensor is empty unless there are no channels, and then all are"
         for names in (
-            "'running_mean', 'running_var'",
-            "'weight', 'running_var', 'output'",
-            "'bias', 'running_var', 'output'",
-            "'running_mean', 'weight', 'output'",
-            "'running_mean', 'bias', 'output'",
-            "'running_mean', 'running_var', 'running_mean'",
-            "'running_mean', 'running_var', 'running_var'",
-            "'running_mean', 'running_var', 'weight'",
-            "'running_mean', 'running_var', 'bias'",
+            "'running_mean', 'running_var', 'save_mean', 'save_invstd'",
+            "'weight', 'running_var', 'output', 'save_mean', 'save_invstd'",
+            "'bias', 'running_var', 'output', 'save_mean', 'save_invstd'",
+            "'running_mean', 'weight', 'output', 'save_mean', 'save_invstd'",
+            "'running_mean', 'bias', 'output', 'save_mean', 'save_invstd'",
+            "'running_mean', 'running_var', 'running_mean', 'save_mean', 'save_invstd'",
+            "'running_mean', 'running_var', 'running_var', 'save_mean', 'save_invstd'",
+            "'running_mean', 'running_var', 'weight', 'save_mean', 'save_invstd'",
+            "'running_mean', 'running_var', 'bias', 'save_mean', 'save_invstd'",
+            "'running_mean', 'running_var', 'save_mean', 'save_mean', 'save_invstd'",
+            "'running_mean', 'running_var', 'save_invstd', 'save_mean', 'save_invstd'",
+            "'running_mean', 'running_var', 'output', 'weight', 'save_invstd'",
+            "'running_mean', 'running_var', 'output', 'bias', 'save_invstd'",
+            "'running_mean', 'running_var', 'output', 'save_mean', 'weight'",
+            "'running_mean', 'running_var', 'output', 'save_mean', 'bias'",
         )
     },
     (

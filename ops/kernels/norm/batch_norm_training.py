@@ -329,7 +329,7 @@ def batch_norm_training(
         )
     if running is not None:
         for given, live in zip((running_mean, running_var), running, strict=True):
-            if given is not live:
+            if given is not None and given is not live:
                 given.copy_(live)
     return out, saved[0], saved[1]
 
