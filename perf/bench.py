@@ -3,8 +3,8 @@
 Without flags the bench measures all rows on the GPU; if there is no GPU, it measures the cheapest row of each op on the
 CPU. `--device=meta` prices every row without a GPU.
 
-Exit status: 0 if every row was measured; 1 if a row failed, gave a wrong result or timed out, if every row was skipped,
-or if a plug-in's implementations serve no row; 2 if a flag or file is wrong.
+Exit status: 0 if every row was measured; 1 if a row failed, gave a wrong result or timed out, if every row was
+skipped (not with --shard), or if a plug-in's implementations serve no row; 2 if a flag or file is wrong.
 """
 
 # ruff: noqa: E402  The handler of Ctrl-C comes before the imports, which take a while.
@@ -57,7 +57,7 @@ _PLUGIN = flags.DEFINE_multi_string("plugin", [], "Module or .py file that regis
 _OUT = flags.DEFINE_string(
     "out",
     None,
-    "Run file to write, .binpb or .jsonl. An earlier run is renamed. Default: tileops-run.binpb, or"
+    "Run file to write, .binpb or .jsonl. Earlier measurements are renamed. Default: tileops-run.binpb, or"
     " tileops-prices.binpb for meta.",
 )
 _RESUME = flags.DEFINE_bool(

@@ -15,7 +15,7 @@ import shutil
 import sys
 
 # Made by Bazel below these folders of the runfiles, where no source file has such a name.
-GENERATED = ("ops/generated/*.py", "proto/*_pb2.py", "proto/*_pb2.pyi")
+GENERATED = ("ops/generated/*.py", "ops/row_index_data.py", "proto/*_pb2.py", "proto/*_pb2.pyi")
 
 
 def lay_out(checkout: pathlib.Path, runfiles: pathlib.Path, out: pathlib.Path) -> list[pathlib.Path]:

@@ -65,6 +65,9 @@ _CLOCK_HEADROOM = 1.1
 # A driver's highest clock may be above every boost clock (a GeForce RTX 4090 reports 3105
 # MHz), but not by more. A ratio.
 _MAX_CLOCK_HEADROOM = 1.25
+# A datasheet states peaks at a boost clock, never far below the highest: a ratio above this is a slip of a digit, and
+# would raise the ceiling of the physics check with it.
+_MAX_CLOCK_RATIO = 1.5
 # Where no source states a unit's clock, how its figure relates to fp32's, whose clock
 # may be higher, as a share of how the units relate.
 _PLAUSIBLE_SHARE_OF_FP32 = (0.8, 1.05)
@@ -171,6 +174,12 @@ def _device_defects(message: gpu_profile_pb2.GpuProfile, is_measured: bool) -> I
         yield from _outside("max_clock_mhz", message.max_clock_mhz, _PLAUSIBLE_MHZ, "MHz")
         if not message.max_clock_source.strip():
             yield "max_clock_mhz has no max_clock_source: say which device or document states it"
+        for unit in message.unit:
+            if unit.clock_mhz > 0 and message.max_clock_mhz > unit.clock_mhz * _MAX_CLOCK_RATIO:
+                yield (
+                    f"{unit.key} is stated at {unit.clock_mhz:g} MHz, and max_clock_mhz is {message.max_clock_mhz:g}: more"
+                    f" than {_MAX_CLOCK_RATIO:g} times as high; one of the two is wrong"
+                )
     if message.HasField("l2_bytes"):
         yield from _outside("l2_bytes", message.l2_bytes, _PLAUSIBLE_L2_BYTES, "bytes")
     provenance = message.provenance

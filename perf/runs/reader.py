@@ -7,6 +7,7 @@ known by its content. An interrupted run leaves a file without a footer; its who
 entries are read, and the rest is named with its place.
 """
 
+import collections
 import dataclasses
 import os
 import pathlib
@@ -72,12 +73,20 @@ class _Records(Protocol):
 
 
 def is_earlier_output(path: pathlib.Path, run: benchmark_pb2.RunHeader, inputs: Iterable[_Records]) -> bool:
-    """Returns whether a file holds this run, and no more records than the inputs that are converted: none is lost."""
+    """Returns whether a file holds this run, and no time that the inputs lack: replacing it loses no measurement."""
     found = header(path)
     if found is None or found.run_id != run.run_id:
         return False
-    there, read = (sum(1 for reader in readers for _ in reader.records()) for readers in ([RunReader(path)], inputs))
+    there, read = (collections.Counter(_times(readers)) for readers in ([RunReader(path)], inputs))
     return there <= read
+
+
+def _times(readers: Iterable[_Records]) -> Iterator[tuple[str, bytes]]:
+    """Yields what was measured: of each record with a time, the implementation and the time."""
+    for reader in readers:
+        for record in reader.records():
+            if record.HasField("timing"):
+                yield record.implementation, record.timing.SerializeToString(deterministic=True)
 
 
 class RunReader:

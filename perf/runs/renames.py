@@ -170,8 +170,8 @@ class Renaming:
 
     def __str__(self) -> str:
         return (
-            f"{words.counted(self.renamed, 'record')} renamed; {words.counted(self.kept, 'record')} kept, of which"
-            " the map names nothing"
+            f"{words.counted(self.renamed, 'record')} renamed; {words.counted(self.kept, 'record')} kept: the map has"
+            " no entry for them"
         )
 
 

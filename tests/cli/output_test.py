@@ -1,6 +1,8 @@
 """A command replaces its own earlier output and no other file, and says which file it wrote."""
 
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -109,3 +111,37 @@ def test_a_written_file_is_named(tmp_path, capsys):
     assert capsys.readouterr().err.endswith(f": wrote {tmp_path}/x.txt\n")
     output.write("x.txt", lambda out: out.write("more"), says=False)
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"])
+def test_a_name_of_stdout_is_stdout(tmp_path, name):
+    """A file that the shell opened is written on, not replaced: what stands before and behind stays."""
+    script = (
+        f"from tileops.tools.cli import output; output.check({name!r}, 'json');"
+        f" output.write({name!r}, lambda out: out.write('data\\n'))"
+    )
+    with open(tmp_path / "log", "w") as log:
+        for _ in range(2):
+            subprocess.run(
+                [sys.executable, "-c", script],
+                stdout=log,
+                env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+                check=True,
+            )
+    assert (tmp_path / "log").read_text() == "data\ndata\n"
+
+
+def test_a_named_pipe_of_the_shell_is_written(tmp_path):
+    reading, writing = os.pipe()
+    output.check(f"/dev/fd/{writing}", "json")
+    output.write(f"/dev/fd/{writing}", lambda out: out.write("data\n"), says=False)
+    os.close(writing)
+    assert os.read(reading, 100) == b"data\n"
+    os.close(reading)
+
+
+def test_links_that_lead_to_each_other_are_refused(tmp_path):
+    (tmp_path / "a").symlink_to(tmp_path / "b")
+    (tmp_path / "b").symlink_to(tmp_path / "a")
+    with pytest.raises(output.OutputError, match="the link leads to no file"):
+        output.check("a", "json")

@@ -4,7 +4,7 @@
     python -m tileops.tests.oracle.mutation_run --op='GEMM*'
 
 Prints each mutant that no oracle noticed and the score by op. A mutant that gives no wrong number anywhere and raises
-somewhere is counted apart: whoever wrote it would have seen that. Exits 1 where a survivor is not known to be
+somewhere is counted apart: its author would notice the error. Exits with 1 if an unnoticed change is not a known
 equivalent.
 """
 
@@ -107,6 +107,8 @@ _OP = flags.DEFINE_string("op", "*", "Ops whose formulas are changed, a glob.")
 def main(argv: list[str]) -> int:
     if len(argv) > 1:
         raise app.UsageError(f"unexpected argument {argv[1]!r}")
+    if not fnmatch.filter(priced_calls.implemented(), _OP.value):
+        raise app.UsageError(f"--op={_OP.value} fits no implemented op")
     found = [
         outcome
         for name, op_class in priced_calls.implemented().items()

@@ -71,6 +71,12 @@ DEFECTS = {
         "max_clock_mhz: 1.98",
         "max_clock_mhz is 1.98; in MHz it would",
     ),
+    "a highest clock far above the clock of a peak": (
+        "latency_floor_s: 10e-6",
+        'max_clock_mhz: 1980 max_clock_source: "d"'
+        ' unit { key: "tensor_core.fp8" theoretical_flops_per_s: 1e14 clock_mhz: 1000 source: "d" }',
+        "more than 1.5 times as high",
+    ),
     "a highest clock without a source": ("latency_floor_s: 10e-6", "max_clock_mhz: 1980", "no max_clock_source"),
     "no multiprocessor": ("latency_floor_s: 10e-6", "multiprocessors: 0", "multiprocessors is 0; give the count"),
     "an infinite bandwidth": ("1e12", "inf", "hbm.theoretical_bytes_per_s is inf; in bytes per second"),

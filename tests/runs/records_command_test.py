@@ -292,7 +292,8 @@ def test_a_run_replaces_an_earlier_conversion_and_no_other_run(tmp_path, convert
         assert convert("--in=run.binpb", "--out=copy.jsonl")[0] == 0
     more = [builders.record(), builders.record(case_id="more")]
     builders.write_run(tmp_path / "longer.binpb", *more)  # the same run, with a record that would be lost
-    for out in ("other.binpb", "notes.jsonl", "longer.binpb"):
+    builders.write_run(tmp_path / "fork.binpb", builders.record(case_id="more", ns=7_000.0))  # as many, of another time
+    for out in ("other.binpb", "notes.jsonl", "longer.binpb", "fork.binpb"):
         status, _, err = convert("--in=run.binpb", f"--out={out}")
         assert status == 2 and f"--out={out} exists, and this command replaces only its own earlier output" in err
     assert (tmp_path / "other.binpb").read_bytes() == before

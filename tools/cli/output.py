@@ -30,6 +30,10 @@ _BEGINNINGS = {
 }
 
 
+# A shell that redirects stdout owns its file: it is written like stdout, not replaced by name.
+_STDOUT = frozenset({"/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"})
+
+
 class OutputError(errors.UserError):
     """A file that cannot be written; the message says which and why."""
 
@@ -79,16 +83,17 @@ def check(
     Raises:
       OutputError: The output is one of the inputs, its folder takes no file, or another file has its name.
     """
-    if name is None:
+    if name is None or name in _STDOUT:
         return
-    path = paths.user_path(name).resolve()
+    path = paths.user_path(name)
+    if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
+        return  # a pipe or a device
+    path = _resolved(path, flag)
     for read in inputs:
         if os.path.isfile(path) and os.path.isfile(read) and path.samefile(read):
             raise OutputError(f"--{flag}={name} is a file that this command reads ({read}); name another one")
     if os.path.isdir(path):
         raise OutputError(f"--{flag}={name}: cannot write {path}: it is a folder")
-    if os.path.exists(path) and not os.path.isfile(path):
-        return  # a pipe or a device
     try:
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}."):  # as `write` does
             pass
@@ -102,6 +107,14 @@ def check(
             f"--{flag}={name} exists, and this command replaces only its own earlier output of the same form;"
             " name another file, or remove that one"
         )
+
+
+def _resolved(path: pathlib.Path, flag: str) -> pathlib.Path:
+    """Returns the path that a link leads to. Raises OutputError for links that lead to each other."""
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError) as error:
+        raise OutputError(f"--{flag}={path}: the link leads to no file: {error}") from error
 
 
 def _is_of_form(path: pathlib.Path, form: str) -> bool:
@@ -127,12 +140,13 @@ def write(name: str | None, render: Callable[[Any], None], binary: bool = False,
     Raises:
       OutputError: The file cannot be written, or stdout is closed.
     """
-    if name is None:
+    if name is None or name in _STDOUT:
         render(_stdout(binary))
         return
     path = paths.user_path(name)
     try:
-        _write_file(path.resolve(), render, binary)
+        is_stream = os.path.exists(path) and not os.path.isfile(path)  # a pipe or a device
+        _write_file(path if is_stream else _resolved(path, "out"), render, binary)
     except OSError as error:
         raise OutputError(f"cannot write {path}: {error.strerror}") from error
     if says:
