@@ -51,6 +51,8 @@ class OpRenames:
       tensors, indices, params: New names by old ones.
       labels: New labels by old ones.
       cases: New case id and label by old case id.
+      earlier: The same, of case ids that are another call's today. They are renamed only in records that have an old
+        name of a tensor, index or parameter too.
     """
 
     name: str
@@ -60,14 +62,18 @@ class OpRenames:
     params: Mapping[str, str]
     labels: Mapping[str, str]
     cases: Mapping[str, tuple[str, str]]
+    earlier: Mapping[str, tuple[str, str]]
 
-    def case(self, case_id: str, label: str = "") -> tuple[str, str]:
+    def case(self, case_id: str, label: str = "", is_earlier: bool = False) -> tuple[str, str]:
         """Returns a case's id and label of today.
 
         Args:
           case_id: As it was.
           label: As it was; "" if it is not known, and then the longest label that the id begins with is it.
+          is_earlier: Whether the case is known to be of an earlier version.
         """
+        if is_earlier and case_id in self.earlier:
+            return self.earlier[case_id]
         if case_id in self.cases:
             return self.cases[case_id]
         if not label:
@@ -114,9 +120,9 @@ class Renames:
         changed = False
         if known is not None:
             record.op = known.name
-            record.case_id, record.label = known.case(record.case_id, record.label)
             changed = _rename_keys(record.bindings, {**known.indices, **known.params})
             changed |= _rename_keys(record.dtypes, {**known.tensors, **known.indices})
+            record.case_id, record.label = known.case(record.case_id, record.label, is_earlier=changed)
             for name, value in known.sets.items():
                 record.bindings[name] = value
         return changed or was != (_key(record), record.family)
@@ -224,21 +230,26 @@ def _op(op: str, table: Any) -> OpRenames:
     if not isinstance(table, dict):
         raise ValueError(f"{place} is no table")
     kinds = ("sets", "tensors", "indices", "params", "labels")
-    _check_keys(place, table, ("name", *kinds, "cases"))
+    _check_keys(place, table, ("name", *kinds, "cases", "earlier"))
     name = _names(place, {"name": table.get("name", op)})["name"]
     maps = {kind: _names(f"{place}.{kind}", table.get(kind, {})) for kind in kinds}
-    cases = {}
-    for old, new in table.get("cases", {}).items():
-        here = f"{place}.cases.{old}"
-        new = _names(here, new)
-        if new.keys() != {"case_id", "label"} or not new["case_id"].startswith(new["label"]):
-            raise ValueError(f"{here} is not {{case_id, label}}, the id beginning with the label")
-        cases[old] = new["case_id"], new["label"]
+    cases, earlier = (_cases(f"{place}.{kind}", table.get(kind, {})) for kind in ("cases", "earlier"))
     if name == op:
         for kind in ("tensors", "indices", "params", "labels"):
             _check_once(f"{place}.{kind}", maps[kind], maps[kind].values())
         _check_once(f"{place}.cases", cases, (case_id for case_id, _ in cases.values()))
-    return OpRenames(name=name, cases=cases, **maps)
+    return OpRenames(name=name, cases=cases, earlier=earlier, **maps)
+
+
+def _cases(place: str, table: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+    """Returns new case id and label by old case id."""
+    cases = {}
+    for old, new in table.items():
+        new = _names(f"{place}.{old}", new)
+        if new.keys() != {"case_id", "label"} or not new["case_id"].startswith(new["label"]):
+            raise ValueError(f"{place}.{old} is not {{case_id, label}}, the id beginning with the label")
+        cases[old] = new["case_id"], new["label"]
+    return cases
 
 
 def _names(place: str, table: Any) -> dict[str, str]:

@@ -270,3 +270,14 @@ def test_roofline_reads_old_names_and_says_so(tmp_path):
     assert status == 0 and "SiLUFwdOp" in out and OLD not in out
     assert f"run.binpb: 1 record with names {SAID}" in out
     assert f"run.binpb: 1 record with names {SAID}" in run(tmp_path, "roofline", *flags, "--format=json")[2]
+
+
+def test_a_case_id_that_is_another_call_today_is_renamed_in_earlier_records_alone(tmp_path):
+    known = renames.load().ops["BatchNormFwdOp"]
+    (old,) = known.earlier
+    (before,) = [index for index, new in known.indices.items() if new == "B"]
+    fields = {"op": "BatchNormFwdOp", "family": "norm", "case_id": old, "label": "large-spatial"}
+    earlier, today = (builders.record(**fields, bindings={index: "4"}) for index in (before, "B"))
+    assert renames.load().rename(earlier) and earlier.case_id == known.earlier[old][0] != old
+    assert not renames.load().rename(today) and today.case_id == old
+    assert not renames.load().rename(earlier)  # a second time changes nothing
