@@ -169,6 +169,14 @@ GENERATORS: dict[str, Generator] = {
     name: Generator(tuple(_ARGUMENTS[sort] for sort in one.takes), one.rank) for name, one in REGISTRY.items()
 }
 
+# Generators that published manifests call by another name; the parser reads either as the first.
+SYNONYMS = {"prefix_sum": "offsets", "exclusive_prefix_sum": "starts", "padded_exclusive_prefix_sum": "padded_offsets"}
+# Until the first release, what defects of tensors add that a synonym with a new meaning fills.
+_NEW_MEANINGS = {
+    "prefix_sum": "prefix_sum now begins with 0, as offsets does; for sums without the 0 write running_sums",
+    "exclusive_prefix_sum": "exclusive_prefix_sum now lacks the total, as starts does; with the total write offsets",
+}
+
 PREDICATES: dict[str, Predicate] = {
     "prefix_offsets": Predicate((INT,)),
     "max_segment": Predicate((INT,)),
@@ -185,6 +193,12 @@ def _text(name: str) -> str:
     if name in PRIMITIVES:
         return expect(inspect.getdoc(PRIMITIVES[name].function), str)
     return expect(inspect.getdoc(REGISTRY[name].fill if name in REGISTRY else PREDICATE_FUNCTIONS[name]), str)
+
+
+def new_meaning(call: str) -> str:
+    """Returns what a synonym has come to mean, as the end of a message; "" if the text of `call` calls no such one."""
+    note = _NEW_MEANINGS.get(call.lstrip(" \t\n(").partition("(")[0].strip(), "")
+    return f"; {note}" if note else ""
 
 
 def summary(name: str) -> str:

@@ -36,7 +36,7 @@ def as_tensor(values: Sequence[int]) -> Extent:
     return _list(len(values), within=(min(values, default=0), max(values, default=0)))
 
 
-def prefix_sum(values: Sequence[int]) -> Extent:
+def running_sums(values: Sequence[int]) -> Extent:
     """Returns an extent whose range is the sum of the negative values to the sum of the others."""
     if sum(abs(value) for value in values) >= 2**63:
         raise ValueError("the sums of the values exceed int64's range")
@@ -44,17 +44,22 @@ def prefix_sum(values: Sequence[int]) -> Extent:
     return _list(len(values), within=(least, greatest))
 
 
-def exclusive_prefix_sum(values: Sequence[int]) -> Extent:
+def offsets(lengths: Sequence[int]) -> Extent:
     """Returns the extent of the running sums and a 0 before them."""
-    within = prefix_sum(values).within
-    assert within is not None, "prefix_sum always says what its sums lie between"
-    return _list(len(values) + 1, within=within)
+    return _list(len(lengths) + 1, within=(0, _total(lengths)))
 
 
-def padded_exclusive_prefix_sum(lengths: Sequence[int], pad: int) -> Extent:
+def starts(lengths: Sequence[int]) -> Extent:
+    """Returns the extent of the running sums without the last, and a 0 before them."""
+    if not lengths:
+        raise ValueError("there are no lengths, so no sequence starts anywhere")
+    return _list(len(lengths), within=(0, _total(lengths) - lengths[-1]))
+
+
+def padded_offsets(lengths: Sequence[int], pad: int) -> Extent:
     """Returns the extent of the sums of padded lengths."""
     _positive(pad=pad)
-    return exclusive_prefix_sum([-(-length // pad) * pad for length in _lengths(lengths)])
+    return offsets([-(-length // pad) * pad for length in _lengths(lengths)])
 
 
 def chunk_indices(lengths: Sequence[int], chunk: int) -> Extent:
@@ -69,7 +74,7 @@ def token_indices(lengths: Sequence[int]) -> Extent:
 
 def chunk_offsets(lengths: Sequence[int], chunk: int) -> Extent:
     """Returns the extent of the sums of numbers of chunks."""
-    return exclusive_prefix_sum(chunks(lengths, chunk))
+    return offsets(chunks(lengths, chunk))
 
 
 def local_expert_map(experts: int, local: int, first: int) -> Extent:
@@ -147,6 +152,14 @@ def _numbered(counts: Sequence[int]) -> Extent:
     _bounded(2 * total)
     greatest = max([len(counts) - 1, *(count - 1 for count in counts), 0])
     return Extent(shape=(total, 2), within=(0, greatest), work=2 * total)
+
+
+def _total(lengths: Sequence[int]) -> int:
+    """Returns the sum of lengths. Raises ValueError if a length is negative, or int64 cannot hold the sum."""
+    total = sum(_lengths(lengths))
+    if total >= 2**63:
+        raise ValueError(f"the lengths sum to {total}, which is outside int64's range")
+    return total
 
 
 def _lengths(values: Sequence[int]) -> Sequence[int]:

@@ -30,28 +30,36 @@ def as_tensor(values: Sequence[int]) -> np.ndarray:
     return np.asarray(values, dtype=np.int64)
 
 
-def prefix_sum(values: Sequence[int]) -> np.ndarray:
-    """Inclusive running sums; int64[len(values)].
+def running_sums(values: Sequence[int]) -> np.ndarray:
+    """The sum of the values up to each, itself included; int64[len(values)].
 
     Domain: the values' magnitudes sum to less than 2**63.
     """
     return np.cumsum(np.asarray(values, dtype=np.int64))
 
 
-def exclusive_prefix_sum(values: Sequence[int]) -> np.ndarray:
-    """0, then the running sums; int64[len(values) + 1].
+def offsets(lengths: Sequence[int]) -> np.ndarray:
+    """0, then the running sums of the lengths; int64[len(lengths) + 1].
 
-    Domain: the values' magnitudes sum to less than 2**63.
+    Domain: no length is negative; the lengths sum to less than 2**63.
     """
-    return np.concatenate(([0], prefix_sum(values)))
+    return np.concatenate(([0], running_sums(lengths)))
 
 
-def padded_exclusive_prefix_sum(lengths: Sequence[int], pad: int) -> np.ndarray:
+def starts(lengths: Sequence[int]) -> np.ndarray:
+    """The sum of the lengths before each: where each sequence starts; int64[len(lengths)].
+
+    Domain: there is a length; no length is negative; the lengths sum to less than 2**63.
+    """
+    return offsets(lengths)[:-1]
+
+
+def padded_offsets(lengths: Sequence[int], pad: int) -> np.ndarray:
     """0, then the running sums of the lengths, each rounded up to a multiple of `pad`; int64[len(lengths) + 1].
 
     Domain: no length is negative; `pad` is positive.
     """
-    return exclusive_prefix_sum([-(-length // pad) * pad for length in lengths])
+    return offsets([-(-length // pad) * pad for length in lengths])
 
 
 def chunk_indices(lengths: Sequence[int], chunk: int) -> np.ndarray:
@@ -83,7 +91,7 @@ def chunk_offsets(lengths: Sequence[int], chunk: int) -> np.ndarray:
 
     Domain: no length is negative; `chunk` is positive.
     """
-    return exclusive_prefix_sum(chunks(lengths, chunk))
+    return offsets(chunks(lengths, chunk))
 
 
 def local_expert_map(experts: int, local: int, first: int) -> np.ndarray:
@@ -198,9 +206,10 @@ REGISTRY: dict[str, Registered] = {
     one.fill.__name__: one
     for one in (
         Registered(as_tensor, extents.as_tensor, ("list",), 1),
-        Registered(prefix_sum, extents.prefix_sum, ("list",), 1),
-        Registered(exclusive_prefix_sum, extents.exclusive_prefix_sum, ("list",), 1),
-        Registered(padded_exclusive_prefix_sum, extents.padded_exclusive_prefix_sum, ("list", "int"), 1),
+        Registered(running_sums, extents.running_sums, ("list",), 1),
+        Registered(offsets, extents.offsets, ("list",), 1),
+        Registered(starts, extents.starts, ("list",), 1),
+        Registered(padded_offsets, extents.padded_offsets, ("list", "int"), 1),
         Registered(chunk_indices, extents.chunk_indices, ("list", "int"), 2),
         Registered(token_indices, extents.token_indices, ("list",), 2),
         Registered(chunk_offsets, extents.chunk_offsets, ("list", "int"), 1),

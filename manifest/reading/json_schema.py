@@ -85,10 +85,14 @@ class _Writer:
         )
 
     def _GeneratorCall(self, call: forms.GeneratorCall) -> Json:
-        return self._shared("generator", _call("A call of a generator", declarations.GENERATORS))
+        return self._shared(
+            "generator", _call("A call of a generator", [*declarations.GENERATORS, *declarations.SYNONYMS])
+        )
 
     def _PredicateCall(self, call: forms.PredicateCall) -> Json:
-        return self._shared("predicate", _call("A call of a predicate, its tensor left out", declarations.PREDICATES))
+        return self._shared(
+            "predicate", _call("A call of a predicate, its tensor left out", [*declarations.PREDICATES])
+        )
 
     def _IndexKind(self, kind: forms.IndexKind) -> Json:
         plain, dtype = list(kinds.INDEX_KINDS), f"({'|'.join(BITS)})"
@@ -189,9 +193,9 @@ def _whole(pattern: re.Pattern[str]) -> str:
     return f"^{pattern.pattern.replace(chr(92) + 'w', '[A-Za-z0-9_]')}$"
 
 
-def _call(summary: str, declared: dict[str, Any]) -> Json:
+def _call(summary: str, declared: list[str]) -> Json:
     names = "|".join(r"\s*\.\s*".join(name.split(".")) for name in declared)
-    described = "; ".join(f"{name}: {declarations.summary(name)}" for name in declared)
+    described = "; ".join(f"{name}: {declarations.summary(declarations.SYNONYMS.get(name, name))}" for name in declared)
     return {
         "type": "string",
         "maxLength": expr_parser.MAX_CHARS,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from tileops.manifest.language import expr, expr_parser, kinds
+from tileops.manifest.language import declarations, expr, expr_parser, kinds
 from tileops.manifest.model import Expression, Param, Signature, Tensor
 from tileops.manifest.reading import forms, values
 from tileops.manifest.reading.fields import Fields
@@ -174,7 +175,7 @@ class _SignatureParser:
             when=None if own else optional,
             mutated=self._condition(get("mutated"), f"{place}.mutated"),
             write_only=write_only,
-            values=expression(fields, get("values"), f"{place}.values"),
+            values=self._filling(get("values"), f"{place}.values"),
             requires=requires,
             on_cpu=device is not None,
         )
@@ -209,6 +210,14 @@ class _SignatureParser:
         if isinstance(node, Scalar) and isinstance(node.value, bool):
             return Expression(text="true", expr=expr.Literal(True), line=node.line) if node.value else None
         return expression(self._fields, node, place)
+
+    def _filling(self, node: Node | None, place: str) -> Expression | None:
+        """Returns a call of a generator, under its first name; None if it is absent or reported."""
+        found = expression(self._fields, node, place)
+        if found is None or not isinstance(found.expr, expr.Call):
+            return found
+        function = declarations.SYNONYMS.get(found.expr.function, found.expr.function)
+        return dataclasses.replace(found, expr=dataclasses.replace(found.expr, function=function))
 
     def _expressions(self, node: Node | None, path: str) -> tuple[Expression, ...]:
         found = (

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tileops.manifest.language import effort, expr, expr_parser, generators, predicates
+from tileops.manifest.language import declarations, effort, expr, expr_parser, generators, predicates
 from tileops.manifest.language.evaluate import UnknownNameError, evaluate
 from tileops.manifest.language.extents import Extent
 from tileops.manifest.language.invariants import expect
@@ -30,6 +30,11 @@ class RefusedError(Exception):
         super().__init__(message)
         self.field = field
         self.code = code
+
+
+def refused(tensor: Tensor, message: str, code: str = "M060") -> RefusedError:
+    """Returns a defect of a metadata tensor, which says so if its generator's name has come to mean something else."""
+    return RefusedError(message + declarations.new_meaning(expect(tensor.values, Expression).text), code)
 
 
 class RowValues:
@@ -70,7 +75,7 @@ class RowValues:
             try:
                 self._extents[tensor.name] = generators.extent(call.function, arguments)
             except (ValueError, TypeError, ArithmeticError) as error:
-                raise RefusedError(f"the values of {tensor.name}: {error}") from None
+                raise refused(tensor, f"the values of {tensor.name}: {error}") from None
         return self._extents[tensor.name]
 
     def _contents(self, tensor: Tensor) -> np.ndarray:
@@ -103,7 +108,7 @@ class RowValues:
             filled = call.function, self._arguments(call, f"the values of {tensor.name}")
             given = self.extent(tensor).shape
             if given != shape:
-                raise RefusedError(f"{tensor.values.text} gives {list(given)}, and {tensor.name} is {list(shape)}")
+                raise refused(tensor, f"{tensor.values.text} gives {list(given)}, and {tensor.name} is {list(shape)}")
         dtype = self.value(f"the dtype of {tensor.name}", tensor.dtype.expr)
         if tensor.values is not None and not contents.all_held(self.extent(tensor).within, dtype):
             lost = contents.first_lost(self._contents(tensor), dtype)
@@ -125,9 +130,9 @@ class RowValues:
                     holds = predicates.follows(call.function, self.extent(tensor).within, arguments)
                     holds = holds or predicates.holds(call.function, self._contents(tensor), arguments)
                 except (ValueError, TypeError, ArithmeticError) as error:
-                    raise RefusedError(f"{required.text} of {tensor.name}: {error}", "M064") from None
+                    raise refused(tensor, f"{required.text} of {tensor.name}: {error}", "M064") from None
                 if not holds:
-                    raise RefusedError(f"the contents of {tensor.name} do not satisfy {required.text}", "M064")
+                    raise refused(tensor, f"the contents of {tensor.name} do not satisfy {required.text}", "M064")
 
     def _read_contents(self, call: expr.Expr) -> None:
         """Binds the contents of the metadata tensors that a requirement names."""

@@ -20,7 +20,7 @@ from tileops.manifest.plans.points import Discriminant, Point, discriminants, do
 from tileops.manifest.plans.shapes import shape_at
 from tileops.manifest.reading import values
 from tileops.manifest.rows.cases import Case, CaseTensor
-from tileops.manifest.rows.row_values import RefusedError, RowValues
+from tileops.manifest.rows.row_values import RefusedError, RowValues, refused
 
 
 def instantiate(entry: Entry, plan: Plan, diagnostics: Diagnostics) -> list[Case]:
@@ -325,7 +325,7 @@ class _Instance:
             index, factor, offset = solved
             value = divided(size, factor, self._bound.value(f"the shape of {tensor.name}", offset))
             if value is None:
-                raise RefusedError(f"no {index} gives an axis of {tensor.name} the size {size} of its generator")
+                raise refused(tensor, f"no {index} gives an axis of {tensor.name} the size {size} of its generator")
             self._bound.known[index] = value
 
     def _complete(self, point: Point) -> None:

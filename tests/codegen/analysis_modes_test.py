@@ -130,7 +130,7 @@ def test_2_2_a_value_list_of_forall_is_not_in_indices():
     entry = demo(
         {"flops": "M"},
         forall={"M": "Dim", "lens": "Seq[Int]"},
-        inputs={"cu": {"dtype": "int32", "shape": "[M]", "values": "prefix_sum(lens)"}},
+        inputs={"cu": {"dtype": "int32", "shape": "[M]", "values": "running_sums(lens)"}},
         outputs={"y": {"dtype": "int32", "shape": "[M]"}},
         rows=[{"label": "row", "lens": [2, 3]}],
     )

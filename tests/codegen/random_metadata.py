@@ -30,13 +30,18 @@ def _padded(lengths: Sequence[int], pad: int) -> Contents:
 # Generators of one list: their other arguments, the contents, and the rows of the result for n items or a total.
 LISTS: dict[str, tuple[tuple[int, ...], Callable[..., Contents]]] = {
     "as_tensor": ((), list),
-    "prefix_sum": ((), _sums),
-    "exclusive_prefix_sum": ((), lambda values: [0, *_sums(values)]),
-    "padded_exclusive_prefix_sum": ((4,), _padded),
+    "running_sums": ((), _sums),
+    "offsets": ((), lambda values: [0, *_sums(values)]),
+    "starts": ((), lambda values: [0, *_sums(values)][:-1]),
+    "padded_offsets": ((4,), _padded),
     "chunk_indices": ((2,), lambda v, c: [[s, at] for s, runs in enumerate(_chunked(v, c)) for at in range(len(runs))]),
     "token_indices": ((), lambda v: [[s, at] for s, length in enumerate(v) for at in range(length)]),
     "chunk_offsets": ((3,), lambda v, c: [0, *_sums([len(runs) for runs in _chunked(v, c)])]),
 }
+
+
+# What published manifests call some of them.
+PUBLISHED = {"offsets": "prefix_sum", "starts": "exclusive_prefix_sum", "padded_offsets": "padded_exclusive_prefix_sum"}
 
 
 def filled_by_list(build: Build) -> Tensor:
@@ -48,11 +53,12 @@ def filled_by_list(build: Build) -> Tensor:
     values = build.name("L")
     build.model.indices[values] = "Seq[Int]"
     for env in build.envs:
-        env[values] = tuple(draw.integer(0, 4) for _ in range(draw.integer(0, 3)))
+        env[values] = tuple(draw.integer(0, 4) for _ in range(draw.integer(1 if function == "starts" else 0, 3)))
     tensor = Tensor(build.name("meta"), "input", "", lambda env: (), literal(None))
     arguments = [name(values), *map(literal, others)]
+    written = PUBLISHED[function] if function in PUBLISHED and draw.chance(50) else function
     tensor.generator = (
-        f"{function}({', '.join(argument.text for argument in arguments)})",
+        f"{written}({', '.join(argument.text for argument in arguments)})",
         lambda env: contents(*(argument.of(env) for argument in arguments)),
     )
     tensor.list_index, tensor.generated = values, build.name("G")
@@ -77,7 +83,7 @@ def filled_by_list(build: Build) -> Tensor:
         env[tensor.generated] = (size - offset) // factor
     build.model.indices[tensor.generated] = "Dim"
     build.known[tensor.generated] = sorts.Integer(True)
-    if function == "exclusive_prefix_sum" and draw.chance(60):
+    if function == "offsets" and draw.chance(60):
         draw.use("requirement prefix_offsets")
         total = build.name("total")
         build.model.indices[total] = "Dim"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tileops.manifest.language.dtypes import BITS
 from tileops.manifest.rows import contents
-from tileops.tests.manifest.entries import codes, variant
+from tileops.tests.manifest.entries import check, codes, small, variant
 
 values = st.one_of(
     st.integers(-300, 300),
@@ -72,3 +72,33 @@ def test_contents_that_are_no_values_of_the_dtype_are_M065_at_each_row(dtype, fi
     assert codes(entry) == ["M065"] * 2  # one for each row
     entry["signature"]["inputs"]["ids"]["dtype"] = "int64"
     assert codes(entry) == []
+
+
+def _segments(call: str, shape: str, requires: list[str]) -> dict:
+    edges = {"dtype": "int32", "shape": shape, "values": call, "requires": requires}
+    return small(
+        forall={"N": "Dim", "S": "Dim", "lens": "Seq[Int]"},
+        inputs={"x": {"dtype": "float32", "shape": "[N]"}, "edges": edges},
+        outputs={"y": {"dtype": "float32", "shape": "[S]"}},
+        workloads=[{"label": "row", "N": 5, "lens": [3, 0, 2]}],
+    )
+
+
+@pytest.mark.parametrize(
+    ("call", "shape", "code", "note"),
+    [
+        ("prefix_sum(lens)", "[2 * S + 1]", "M060", "; prefix_sum now begins with 0"),
+        ("( exclusive_prefix_sum (lens))", "[S]", "M064", "; exclusive_prefix_sum now lacks the total"),
+        ("offsets(lens)", "[2 * S + 1]", "M060", ""),
+        ("starts(lens)", "[S]", "M064", ""),
+    ],
+)
+def test_a_defect_of_what_a_renamed_generator_fills_ends_with_its_new_meaning(call, shape, code, note):
+    (found,) = check(_segments(call, shape, ["prefix_offsets(N)"]))[2]
+    assert found.code == code and (note in found.message if note else "now" not in found.message)
+
+
+def test_the_two_spellings_make_one_entry():
+    published = check(_segments("prefix_sum(lens)", "[S + 1]", []))[0]
+    ours = check(_segments("offsets(lens)", "[S + 1]", []))[0]
+    assert published.cases == ours.cases and published.cases[0].inputs[1].values == ("offsets", ((3, 0, 2),))

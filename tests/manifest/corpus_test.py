@@ -103,7 +103,7 @@ FAULTS = [
     Fault("ragged", 'dtype: int32, shape: "[N, heads]"', 'dtype: heads, shape: "[N, heads]"', "M022"),
     Fault("ragged", '"nsa_block_counts(N, heads, selected)"', '"nsa_block_counts(N, heads)"', "M022"),
     Fault("ragged", '"token_indices(lengths)"', '"token_indices(N)"', "M022"),
-    Fault("ragged", '"exclusive_prefix_sum(lengths)"', '"running_sum(lengths)"', "M020"),
+    Fault("ragged", '"offsets(lengths)"', '"running_sum(lengths)"', "M020"),
     Fault("ragged", 'requires: ["in_range(0, N)"]', 'requires: ["sorted(N)"]', "M020"),
     Fault("paged", '"window.value > 0 if present(window) else True"', '"window.value > 0"', "M025"),
     Fault("grouped", "layout.capacity >= 0 if layout.kind == 'Masked' else True", "layout.capacity >= 0", "M025"),
@@ -215,6 +215,10 @@ FAULTS = [
     Fault(
         "grouped", "label: dense\n      experts: 4\n      R: 96", "label: dense\n      experts: 4\n      R: 97", "M064"
     ),
+    # generators and predicates of published manifests
+    Fault("published", "label: empty, N: 0, lens: [0]", "label: empty, N: 0, lens: []", "M060"),
+    Fault("published", "label: three, N: 5, lens: [3, 0, 2]", "label: three, N: 5, lens: [3, 0, 3]", "M064"),
+    Fault("published", "running_sums(lens)", "inclusive_prefix_sum(lens)", "M020"),
     # composition
     Fault("mixture", "{name: permute, kernel: acme_permute}", "{name: permute}", "M070"),
     Fault("mixture", "{name: combine, kernel: acme_combine}", "{name: permute, kernel: acme_combine}", "M014"),

@@ -14,9 +14,10 @@ sizes = st.integers(1, 9)
 
 _ARGUMENTS = {
     "as_tensor": ([3, 1],),
-    "prefix_sum": ([3, 1],),
-    "exclusive_prefix_sum": ([3, 1],),
-    "padded_exclusive_prefix_sum": ([3, 1], 4),
+    "running_sums": ([3, 1],),
+    "offsets": ([3, 1],),
+    "starts": ([3, 1],),
+    "padded_offsets": ([3, 1], 4),
     "chunk_indices": ([3, 1], 2),
     "token_indices": ([3, 1],),
     "chunk_offsets": ([3, 1], 2),
@@ -62,14 +63,39 @@ def test_a_seeded_generator_leaves_the_global_stream_alone():
     assert np.random.get_state()[1].tolist() == before
 
 
+@given(st.lists(st.integers(-40, 40), max_size=8))
+def test_running_sums_include_each_value(values):
+    assert generators.running_sums(values).tolist() == [sum(values[: at + 1]) for at in range(len(values))]
+
+
+@given(lengths)
+def test_offsets_begin_with_0_and_starts_lack_the_total(values):
+    wanted = [sum(values[:at]) for at in range(len(values) + 1)]
+    assert generators.offsets(values).tolist() == wanted
+    assert not values or generators.starts(values).tolist() == wanted[:-1]
+
+
+def test_the_published_names_have_their_published_meaning():
+    wanted = {
+        "prefix_sum": [0, 3, 3, 5],
+        "exclusive_prefix_sum": [0, 3, 3],
+        "padded_exclusive_prefix_sum": [0, 4, 4, 8],
+    }
+    assert wanted.keys() == declarations.SYNONYMS.keys()
+    for written, contents in wanted.items():
+        name = declarations.SYNONYMS[written]
+        more = (4,) if name == "padded_offsets" else ()
+        assert generators.generate(name, ([3, 0, 2], *more), seed=0).tolist() == contents
+
+
 @given(lengths, sizes)
 def test_padded_offsets_begin_each_length_at_a_multiple(values, pad):
-    offsets = generators.padded_exclusive_prefix_sum(values, pad)
+    offsets = generators.padded_offsets(values, pad)
     assert offsets[0] == 0 and len(offsets) == len(values) + 1 and not (offsets % pad).any()
     assert [0 <= room - value < pad for room, value in zip(np.diff(offsets), values, strict=True)] == [True] * len(
         values
     )
-    assert (generators.padded_exclusive_prefix_sum(values, 1) == generators.exclusive_prefix_sum(values)).all()
+    assert (generators.padded_offsets(values, 1) == generators.offsets(values)).all()
 
 
 @given(lengths, sizes)
@@ -163,10 +189,14 @@ def test_every_count_occurs():
     ("name", "args"),
     [
         ("as_tensor", ([2**63],)),
-        ("prefix_sum", ([2**62, 2**62],)),
-        ("exclusive_prefix_sum", ([2**64],)),
-        ("padded_exclusive_prefix_sum", ([1, -1], 4)),
-        ("padded_exclusive_prefix_sum", ([1], 0)),
+        ("running_sums", ([2**62, 2**62],)),
+        ("offsets", ([2**64],)),
+        ("offsets", ([3, -1],)),
+        ("starts", ([],)),
+        ("starts", ([-1],)),
+        ("starts", ([2**62, 2**62],)),
+        ("padded_offsets", ([1, -1], 4)),
+        ("padded_offsets", ([1], 0)),
         ("chunk_indices", ([-1], 4)),
         ("chunk_indices", ([1], 0)),
         ("chunk_indices", ([2**40], 1)),
@@ -213,9 +243,10 @@ def test_outside_its_domain_a_generator_raises_value_error(name, args):
 def test_an_extent_tells_the_shape_and_the_range_of_what_is_made(values, whole, block, few, some, seed):
     calls = {
         "as_tensor": (whole,),
-        "prefix_sum": (whole,),
-        "exclusive_prefix_sum": (whole,),
-        "padded_exclusive_prefix_sum": (values, block),
+        "running_sums": (whole,),
+        "offsets": (values,),
+        "starts": ([*values, few],),
+        "padded_offsets": (values, block),
         "chunk_indices": (values, block),
         "token_indices": (values,),
         "chunk_offsets": (values, block),

@@ -153,6 +153,10 @@ class Grower:
                         {"shape": "[N, 2]", "values": "topk_ids(N, 2, 8)"},
                         {"shape": "[3]", "values": "as_tensor((1, 2, 3))"},
                         {"shape": "[k]", "values": "as_tensor(repeat(2, k))"},
+                        {
+                            "shape": f"[{self._one('4', 'k + 1', '3')}]",
+                            "values": f"{self._one('prefix_sum', 'offsets', 'starts', 'running_sums')}((1, 2, 3))",
+                        },
                         {"shape": "[N, M]", "values": "paged_block_table(N, M, 999)"},
                     ),
                 }

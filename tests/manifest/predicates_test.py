@@ -13,8 +13,8 @@ lengths = st.lists(st.integers(0, 40), max_size=8)
 
 
 @given(lengths)
-def test_an_exclusive_prefix_sum_is_offsets_of_its_segments(values):
-    offsets = generators.exclusive_prefix_sum(values)
+def test_offsets_are_offsets_of_their_segments(values):
+    offsets = generators.offsets(values)
     assert predicates.holds("prefix_offsets", offsets, (sum(values),))
     assert predicates.holds("max_segment", offsets, (max(values, default=0),))
     assert not values or not predicates.holds("max_segment", offsets, (max(values) - 1,))
@@ -35,7 +35,7 @@ def test_in_range_is_half_open(values, lo, hi):
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=6), st.integers(0, 18))
 def test_a_paged_cache_fits_where_old_and_new_tokens_do(sequences, cap):
     cached = np.asarray([old for old, _ in sequences], dtype=np.int32)
-    cu = generators.exclusive_prefix_sum([new for _, new in sequences])
+    cu = generators.offsets([new for _, new in sequences])
     wanted = all(old + new <= cap for old, new in sequences)
     assert predicates.holds("attn.paged_fits", cached, (cu, cap)) is wanted
     assert predicates.holds("attn.paged_fits", cached, (cu.tolist(), cap)) is wanted
