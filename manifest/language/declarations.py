@@ -39,7 +39,7 @@ _DTYPE = kinds.ALL_DTYPES
 _LAYOUT = Adt(
     "a layout of experts",
     tuple(
-        Constructor(name, "", tuple((field, INT) for field in fields))
+        Constructor(name, "", tuple((field, Enum(words) if words else INT) for field, words in fields.items()))
         for name, fields in primitives.MOE_LAYOUTS.items()
     ),
 )

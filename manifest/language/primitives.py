@@ -10,15 +10,22 @@ from __future__ import annotations
 import builtins
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from tileops.manifest.language import dtypes
 from tileops.manifest.language.range_sums import MAX_WORK as MAX_ITEMS
 from tileops.manifest.language.range_sums import counted_sum as counted_sum  # which generated code calls
 from tileops.manifest.language.range_sums import range_sum as range_sum  # as above
 
-# The constructors that `moe.capacity` knows, each with the fields it reads.
-MOE_LAYOUTS: dict[str, tuple[str, ...]] = {"Nopad": (), "Padded": ("block",), "Masked": ("capacity",)}
+# The constructors of layouts of routed rows, each with the fields that the language reads: words, or () for an integer.
+# The first three are this project's; `contiguous` and `masked` are those of published manifests.
+MOE_LAYOUTS: dict[str, dict[str, tuple[str, ...]]] = {
+    "Nopad": {},
+    "Padded": {"block": ()},
+    "Masked": {"capacity": ()},
+    "contiguous": {"packing": ("tight", "aligned"), "metadata_kind": ("physical_psum", "per_row"), "alignment": ()},
+    "masked": {"max_m": ()},
+}
 
 
 def broadcast(*shapes: Sequence[int]) -> tuple[int, ...]:
@@ -187,33 +194,67 @@ def pool_out(length: int, kernel: int, stride: int, padding: int, dilation: int,
 def moe_capacity(layout: Any, rows: int, experts: int) -> int:
     """Rows of a buffer that holds `rows` routed rows sorted by expert, however they are routed.
 
-    `layout` is a value of an algebraic type: an adt.AdtValue, or an object or a mapping with `kind` and that
-    constructor's fields.
+    `layout` is as in `moe_layout`.
 
-    - `Nopad`: experts follow each other without a gap: `rows`.
-    - `Padded`, field `block`: each expert's rows are rounded up to a multiple of `block`, so each may add block - 1:
-      `rows + experts * (block - 1)`, itself rounded up to a multiple of `block`.
-    - `Masked`, field `capacity`: each expert has `capacity` rows, used or not: `experts * capacity`.
+    - tight: experts follow each other without a gap: `rows`.
+    - aligned to `size`: each expert's rows are rounded up to a multiple of `size`, so each may add size - 1:
+      `rows + experts * (size - 1)`, itself rounded up to a multiple of `size`.
+    - masked: each expert has `size` rows, used or not: `experts * size`.
 
-    Domain: `kind` is Nopad, Padded or Masked; rows, experts and `capacity` are >= 0; `block` is positive.
+    Domain: `kind` is that of a layout; rows, experts, `capacity`, `max_m` >= 0; `block`, `alignment` are positive.
     """
-    kind = _field(layout, "kind")
-    if kind not in MOE_LAYOUTS:
-        raise ValueError(f"a layout of kind {kind!r} has no capacity; the kinds are {', '.join(MOE_LAYOUTS)}")
+    found = moe_layout(layout)
     for name, count in (("rows", rows), ("experts", experts)):
         if count < 0:
             raise ValueError(f"{name} is {count}; it must not be negative")
-    if kind == "Nopad":
+    if found.form == "tight":
         return rows
-    if kind == "Padded":
-        block = _field(layout, "block")
-        if block <= 0:
-            raise ValueError(f"block is {block}; it must be positive")
-        return ceil_div(rows + experts * (block - 1), block) * block
-    capacity = _field(layout, "capacity")
-    if capacity < 0:
-        raise ValueError(f"capacity is {capacity}; it must not be negative")
-    return experts * capacity
+    if found.form == "aligned":
+        return ceil_div(rows + experts * (found.size - 1), found.size) * found.size
+    return experts * found.size
+
+
+class MoELayout(NamedTuple):
+    """How the rows that a router sends to experts lie in their buffer.
+
+    Attributes:
+      form: "tight": experts follow each other without a gap; "aligned": each expert begins at a multiple of `size`;
+        "masked": each expert has `size` rows.
+      size: the multiple or the number of rows; 1 if tight.
+      by_row: whether metadata says each row's expert; otherwise it says where each expert's rows end.
+    """
+
+    form: Literal["tight", "aligned", "masked"]
+    size: int
+    by_row: bool = False
+
+
+def moe_layout(layout: Any) -> MoELayout:
+    """Returns what a value of an algebraic type of layouts means, in either spelling of MOE_LAYOUTS.
+
+    Args:
+      layout: an adt.AdtValue, or an object or a mapping with `kind` and that constructor's fields.
+
+    Raises:
+      ValueError: an unknown kind, a missing field, a negative `capacity` or `max_m`, or no positive alignment.
+    """
+    kind = _field(layout, "kind")
+    if kind not in MOE_LAYOUTS:
+        raise ValueError(f"a layout of kind {kind!r} is unknown; the kinds are {', '.join(MOE_LAYOUTS)}")
+    if kind in ("Masked", "masked"):
+        field = "max_m" if kind == "masked" else "capacity"
+        size = _field(layout, field)
+        if size < 0:
+            raise ValueError(f"{field} is {size}; it must not be negative")
+        return MoELayout("masked", size)
+    by_row = kind == "contiguous" and _field(layout, "metadata_kind") == "per_row"
+    if kind == "Nopad" or (kind == "contiguous" and _field(layout, "packing") == "tight"):
+        return MoELayout("tight", 1, by_row)
+    field = "alignment" if kind == "contiguous" else "block"
+    size = _field(layout, field)
+    if size <= 0:
+        raise ValueError(f"{field} is {size}; it must be positive")
+    return MoELayout("aligned", size, by_row)
 
 
 def _field(value: Any, name: str) -> Any:

@@ -64,6 +64,18 @@ _LAYOUT = Adt(
     (Constructor("Nopad", "a.NoPad", ()), Constructor("Padded", "a.Padded", (("block", DIM), ("name", kinds.TEXT)))),
 )
 
+_PUBLISHED = Adt(
+    "Buffer",
+    (
+        Constructor(
+            "contiguous",
+            "a.Contiguous",
+            (("packing", Enum(("tight",))), ("metadata_kind", Enum(("per_row", "physical_psum"))), ("alignment", DIM)),
+        ),
+        Constructor("masked", "a.Masked", (("max_m", DIM),)),
+    ),
+)
+
 
 @pytest.mark.parametrize(
     ("name", "args", "wanted"),
@@ -83,6 +95,7 @@ _LAYOUT = Adt(
         ("conv.out", [INT] * 5, DIM),
         ("pool.out", [INT] * 5 + [BOOL], DIM),
         ("moe.capacity", [_LAYOUT, DIM, INT], DIM),
+        ("moe.capacity", [_PUBLISHED, DIM, INT], DIM),
         ("category", [_HALVES], Enum(("float",))),
         ("category", [DType(("bool", "int8", "int16"))], Enum(("bool", "int"))),
         ("representable", [REAL, _HALVES], BOOL),
@@ -104,6 +117,16 @@ def test_the_kind_of_a_result(name, args, wanted):
 
 
 _OTHER = Adt("Other", (Constructor("ragged", "a.Ragged", ()),))
+_OTHER_WORD = Adt(
+    "Buffer",
+    (
+        Constructor(
+            "contiguous",
+            "a.C",
+            (("packing", Enum(("loose",))), ("metadata_kind", Enum(("per_row",))), ("alignment", DIM)),
+        ),
+    ),
+)
 _NO_BLOCK = Adt("Layout", (Constructor("Padded", "a.Padded", ()),))
 _TEXT_BLOCK = Adt("Layout", (Constructor("Padded", "a.Padded", (("block", kinds.TEXT),)),))
 
@@ -121,6 +144,7 @@ _TEXT_BLOCK = Adt("Layout", (Constructor("Padded", "a.Padded", (("block", kinds.
         ("moe.capacity", [_OTHER, DIM, DIM], "Padded{block: Int}"),
         ("moe.capacity", [_NO_BLOCK, DIM, DIM], "Padded{block: Int}"),
         ("moe.capacity", [_TEXT_BLOCK, DIM, DIM], "Padded{block: Int}"),
+        ("moe.capacity", [_OTHER_WORD, DIM, DIM], "packing: 'tight' | 'aligned'"),
         ("moe.capacity", [DIM, DIM, DIM], "an algebraic type"),
         ("representable", [kinds.TEXT, _HALVES], "argument 1"),
         ("is_int", [kinds.TEXT], "argument 1"),

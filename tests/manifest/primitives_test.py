@@ -110,6 +110,24 @@ def test_a_masked_layout_has_its_capacity_for_each_expert():
     assert primitives.moe_capacity({"kind": "Masked", "capacity": 16}, 37, 5) == 80
 
 
+_CONTIGUOUS = {"kind": "contiguous", "packing": "tight", "metadata_kind": "physical_psum", "alignment": 1}
+
+
+@pytest.mark.parametrize("kind", ["physical_psum", "per_row"])
+@pytest.mark.parametrize(
+    ("published", "ours"),
+    [
+        (_CONTIGUOUS, {"kind": "Nopad"}),
+        ({**_CONTIGUOUS, "packing": "aligned", "alignment": 8}, _Padded(8)),
+        ({"kind": "masked", "max_m": 16}, {"kind": "Masked", "capacity": 16}),
+    ],
+)
+def test_a_published_layout_has_the_capacity_of_ours(published, ours, kind):
+    published = {name: kind if name == "metadata_kind" else value for name, value in published.items()}
+    assert primitives.moe_capacity(published, 37, 5) == primitives.moe_capacity(ours, 37, 5)
+    assert primitives.moe_layout(published).by_row == (kind == "per_row" and "packing" in published)
+
+
 @pytest.mark.parametrize("layout", [_Padded(8), {"kind": "Padded", "block": 8}, AdtValue("Padded", (("block", 8),))])
 def test_a_layout_is_an_object_a_mapping_or_an_algebraic_value(layout):
     assert primitives.moe_capacity(layout, 10, 3) == 32
@@ -154,6 +172,11 @@ _OUTSIDE = {
     "an unknown layout": lambda: primitives.moe_capacity({"kind": "ragged"}, 4, 2),
     "a padded layout without block": lambda: primitives.moe_capacity({"kind": "Padded"}, 4, 2),
     "an algebraic value without block": lambda: primitives.moe_capacity(AdtValue("Padded", ()), 4, 2),
+    "an aligned layout without alignment": lambda: primitives.moe_capacity(
+        {"kind": "contiguous", "packing": "aligned", "metadata_kind": "per_row"}, 4, 2
+    ),
+    "an alignment of 0": lambda: primitives.moe_capacity({**_CONTIGUOUS, "packing": "aligned", "alignment": 0}, 4, 2),
+    "a negative max_m": lambda: primitives.moe_capacity({"kind": "masked", "max_m": -1}, 4, 2),
     "what is no layout": lambda: primitives.moe_capacity(7, 4, 2),
     "blocks of 0": lambda: primitives.moe_capacity({"kind": "Padded", "block": 0}, 4, 2),
     "a negative capacity": lambda: primitives.moe_capacity({"kind": "Masked", "capacity": -1}, 4, 2),
