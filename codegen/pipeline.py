@@ -8,9 +8,10 @@ from collections.abc import Sequence
 
 from absl import app
 
-from tileops.codegen.analysis import Analysis, analyse
+from tileops.codegen.analysis import Analysis
 from tileops.codegen.emission import module_source
-from tileops.manifest.check import Checked, check_entry
+from tileops.codegen.memory import Memory
+from tileops.manifest.check import Checked
 from tileops.manifest.checks.stages import check_stages
 from tileops.manifest.diagnostics import Diagnostics
 from tileops.manifest.language import effort
@@ -73,20 +74,21 @@ def _project() -> str:
     return str(paths.data_path("manifest", "spec"))
 
 
-def analyse_files(files: list[str], complete: bool = True) -> Analysed:
+def analyse_files(files: list[str], complete: bool = True, memory: Memory | None = None) -> Analysed:
     """Returns loaded, checked and analysed spec files. Bad content raises nothing.
 
     Args:
       files: the spec files.
       complete: these are a whole manifest, whose composites run only its own ops and the project's.
+      memory: remembers entries from one call to the next. Entries that did not change are then not checked again.
     """
     manifest = loader.load(files)
+    memory = memory or Memory()
     entries = {}
     efforts: dict[str, effort.FileEffort] = collections.defaultdict(effort.FileEffort)
     for op, entry in manifest.entries.items():
-        with efforts[entry.file].entry():
-            checked = check_entry(entry, manifest.diagnostics)
-            entries[op] = checked, analyse(entry, manifest.diagnostics, checked)
+        with efforts[entry.file].entry() as allowed:
+            entries[op] = memory.check(entry, manifest.diagnostics, allowed)
     others = (lambda: loader.op_names(loader.spec_files(_project()))) if complete else None
     check_stages(manifest.entries.values(), manifest.diagnostics, others)
     return Analysed(entries, manifest.diagnostics)

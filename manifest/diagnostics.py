@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 # Code -> what it says, in one line. `docs/defect-codes.md` explains each; M belongs to the manifest, R to the roofline.
@@ -90,6 +90,10 @@ class Diagnostics:
     def add_of_file(self, file: str, line: int, code: str, message: str) -> None:
         """Records a defect of a file that belongs to no entry."""
         self.add(file, line, "", "", code, message)
+
+    def add_all(self, found: Iterable[Diagnostic]) -> None:
+        """Records defects that another collection has recorded."""
+        self._found.update(dict.fromkeys(found))
 
     def __iter__(self):
         """Yields the defects by file and line, and in the order found if both are equal."""
