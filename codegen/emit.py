@@ -12,11 +12,13 @@ from collections.abc import Sequence
 from absl import app, flags
 
 from tileops.codegen.pipeline import Analysed, analyse_files, chosen_spec_files
+from tileops.manifest.foreign import roots
 from tileops.manifest.reading.loader import FAMILIES
 from tileops.tools.cli import command, nearest, paths, words
 
 _SPEC = flags.DEFINE_multi_string("spec", [], "Spec file to read; several files of one family are its shards")
 _SPEC_DIR = flags.DEFINE_multi_string("spec_dir", [], "Folder of spec files, at most one. Default: the project's")
+_ROOT = flags.DEFINE_multi_string("root", [], roots.HELP)
 _FAMILY = flags.DEFINE_string("family", None, "Write only the module of this family.")
 _OUT = flags.DEFINE_string("out", None, "File to write: the module of one family.")
 _OUT_DIR = flags.DEFINE_string("out_dir", None, "Folder to write: one module per family, and families.py.")
@@ -27,6 +29,7 @@ def main(argv: Sequence[str]) -> int:
     """Writes the modules; returns the exit status."""
     if sum(bool(flag.value) for flag in (_OUT, _OUT_DIR, _CHECK)) != 1:
         raise app.UsageError("give exactly one of --out, --out_dir and --check (which writes nothing)")
+    roots.use(roots.parse(_ROOT.value))
     # A build action names its files by paths that its defects should show: they are taken as they are.
     analysed = analyse_files(list(_SPEC.value) or chosen_spec_files(_SPEC_DIR.value), complete=not _SPEC.value)
     for diagnostic in analysed.diagnostics:
@@ -41,7 +44,7 @@ def _write(analysed: Analysed) -> int:
     modules = analysed.modules()
     if _FAMILY.value is not None:
         if _FAMILY.value not in modules:
-            instead = nearest.instead(_FAMILY.value, modules, nearest.rows(spec_dir=_SPEC_DIR.value))
+            instead = nearest.instead(_FAMILY.value, modules, nearest.rows(spec_dir=_SPEC_DIR.value, root=_ROOT.value))
             raise app.UsageError(f"no family {_FAMILY.value!r}; {instead}")
         modules = {_FAMILY.value: modules[_FAMILY.value]}
     if _OUT.value is not None:

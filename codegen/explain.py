@@ -17,6 +17,7 @@ from tileops.codegen.imports import Outside
 from tileops.codegen.pipeline import analyse_files, chosen_spec_files
 from tileops.codegen.source_text import Lines
 from tileops.manifest.check import Checked
+from tileops.manifest.foreign import roots
 from tileops.manifest.language import expr
 from tileops.manifest.language.invariants import expect
 from tileops.manifest.model import Signature
@@ -29,13 +30,15 @@ T = TypeVar("T")
 
 _OP = flags.DEFINE_string("op", None, "Name of the op.", required=True)
 _SPEC_DIR = flags.DEFINE_multi_string("spec_dir", [], "Folder of spec files, at most one. Default: the project's")
+_ROOT = flags.DEFINE_multi_string("root", [], roots.HELP)
 
 
 def main(argv: Sequence[str]) -> int:
     """Explains the op; returns the exit status."""
+    roots.use(roots.parse(_ROOT.value))
     analysed = analyse_files(chosen_spec_files(_SPEC_DIR.value))
     if _OP.value not in analysed.entries:
-        instead = nearest.instead(_OP.value, analysed.entries, nearest.rows(spec_dir=_SPEC_DIR.value))
+        instead = nearest.instead(_OP.value, analysed.entries, nearest.rows(spec_dir=_SPEC_DIR.value, root=_ROOT.value))
         raise app.UsageError(f"no op {_OP.value!r}; {instead}")
     found = analysed.diagnostics.of(_OP.value)
     for diagnostic in found:

@@ -52,10 +52,12 @@ class Outside:
             self.classes[module, name] = self._free(name)
 
     def _free(self, name: str) -> str:
-        found, number = f"_{name}", 1
+        # Python changes a name with two underscores within a class, so that a private module loses its own.
+        first = f"_{name.lstrip('_') or 'module'}"
+        found, number = first, 1
         while found in self._taken:
             number += 1
-            found = f"_{name}_{number}"
+            found = f"{first}_{number}"
         self._taken.add(found)
         return found
 

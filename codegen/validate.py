@@ -20,9 +20,11 @@ from tileops.codegen.func_paths import check_func
 from tileops.codegen.memory import Memory
 from tileops.codegen.pipeline import Unreached, analyse_files, chosen_spec_files
 from tileops.manifest.diagnostics import Diagnostic
+from tileops.manifest.foreign import roots
 from tileops.tools.cli import command, globs, nearest, paths, words
 
 _SPEC_DIR = flags.DEFINE_multi_string("spec_dir", [], "Folder of spec files, at most one. Default: the project's")
+_ROOT = flags.DEFINE_multi_string("root", [], roots.HELP)
 _FORMAT = flags.DEFINE_enum(
     "format",
     "text",
@@ -77,6 +79,7 @@ def main(argv: Sequence[str]) -> int:
     seen = watching.state(_files())
     if _SPEC_DIR.value:
         paths.make_user_modules_importable()
+    roots.use(roots.parse(_ROOT.value))
     found = _validate(memory)
     print(getattr(found, _FORMAT.value)(), flush=True)
     if _WATCH.value:
@@ -96,7 +99,7 @@ def _validate(memory: Memory) -> _Findings:
         check_func(checked.entry, analysis, analysed.diagnostics)
     named = {*analysed.entries, *(one.op for one in analysed.diagnostics)}  # "" is the op of a defect of a whole file
     if _OP.value != "*" and not any(globs.fits(op, _OP.value) for op in named):
-        instead = nearest.instead(_OP.value, named - {""}, nearest.rows(spec_dir=_SPEC_DIR.value))
+        instead = nearest.instead(_OP.value, named - {""}, nearest.rows(spec_dir=_SPEC_DIR.value, root=_ROOT.value))
         raise app.UsageError(f"--op={_OP.value} fits no op; {instead}")
     return _Findings(
         [one for one in analysed.diagnostics if globs.fits(one.op, _OP.value)],

@@ -13,10 +13,12 @@ from typing import Any, NoReturn
 
 import torch
 
+from tileops.manifest.foreign import roots
 from tileops.manifest.language.adt import AdtValue
 from tileops.ops.checked_call import TensorRecord
 from tileops.ops.dtypes import NAMES, dtype_name
 from tileops.ops.errors import OpCallError, OpConstructionError, OpFormulaError, OpNotAvailableError
+from tileops.ops.foreign_formula import ForeignModule
 
 # What a primitive or an operator raises where a call leaves its domain.
 DOMAIN_ERRORS = (ValueError, ArithmeticError, IndexError)
@@ -339,7 +341,13 @@ class _NoModule:
 
 
 def formula_module(name: str) -> Any:
-    """The module of a formula. A spec-only entry's may be yet to come: then its price alone is an error."""
+    """The module of a formula, in an interpreter of its own where its package has a --root.
+
+    A spec-only entry's may be yet to come: then its price alone is an error.
+    """
+    interpreter = roots.interpreter_of(name)
+    if interpreter is not None:
+        return ForeignModule(name, interpreter)
     try:
         return importlib.import_module(name)
     except (Exception, SystemExit) as error:  # whatever it does on import; entries beside its own are not to suffer
@@ -350,6 +358,10 @@ def require_formula(op: str, place: str, module: Any, name: str) -> None:
     """Raises OpFormulaError where a module of `formula_module` lacks the function that prices an implemented entry."""
     if isinstance(module, _NoModule):
         module.refuse(op, place)
+    if isinstance(module, ForeignModule):
+        if problem := module.problem(name):
+            raise OpFormulaError(op, place, module.__name__, problem)
+        return
     found = getattr(module, name, None)
     if found is None:
         raise OpFormulaError(op, place, module.__name__, f"{module.__name__} has no function {name!r}")

@@ -7,7 +7,8 @@ import os
 import pathlib
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from tileops.tools.cli import errors
 
@@ -22,8 +23,15 @@ class EmitError(errors.UserError):
     has_lines = True
 
 
-def emit(spec_dirs: Sequence[pathlib.Path], out_dir: pathlib.Path) -> None:
+def emit(
+    spec_dirs: Sequence[pathlib.Path], out_dir: pathlib.Path, roots: Mapping[str, str] = MappingProxyType({})
+) -> None:
     """Emit the modules of all `spec_dirs` into `out_dir`: one manifest, in which files of one family are its shards.
+
+    Args:
+      spec_dirs: folders of spec files.
+      out_dir: an existing folder.
+      roots: the folder of each package of formulas, as --root names it.
 
     Raises:
       EmitError: the program is not among this one's files, it refused the manifest, or two directories define types.
@@ -33,7 +41,12 @@ def emit(spec_dirs: Sequence[pathlib.Path], out_dir: pathlib.Path) -> None:
     if len(types) > 1:
         raise EmitError(f"--spec_dir: a manifest has one {_TYPES_FILE}, but there are {' and '.join(map(str, types))}")
     done = subprocess.run(
-        [*_program(), *(f"--spec={file}" for file in files), f"--out_dir={out_dir}"],
+        [
+            *_program(),
+            *(f"--spec={file}" for file in files),
+            *(f"--root={name}={folder}" for name, folder in roots.items()),
+            f"--out_dir={out_dir}",
+        ],
         capture_output=True,
         text=True,
         check=False,

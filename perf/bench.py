@@ -30,6 +30,7 @@ if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_
 
 from absl import flags
 
+from tileops.manifest.foreign import roots
 from tileops.ops import row_index
 from tileops.perf.harness import devices
 from tileops.perf.harness import rows as bench_rows
@@ -47,6 +48,7 @@ _SPEC_DIR = flags.DEFINE_multi_string("spec_dir", [], "Folder of a manifest to m
 _GENERATED_DIR = flags.DEFINE_string(
     "generated_dir", None, "Folder of modules that //codegen:emit --out_dir wrote, in place of --spec_dir."
 )
+_ROOT = flags.DEFINE_multi_string("root", [], roots.HELP)
 _OP = flags.DEFINE_multi_string("op", [], "Globs of op names, comma-separated")
 _FAMILY = flags.DEFINE_multi_string("family", [], "Globs of families, comma-separated")
 _LABEL = flags.DEFINE_multi_string("label", [], "Globs of workload labels, comma-separated")
@@ -119,7 +121,11 @@ def _checked() -> int:
         ops=globs.of_flag(_OP.value), families=globs.of_flag(_FAMILY.value), labels=globs.of_flag(_LABEL.value)
     )
     generated = [] if _GENERATED_DIR.value is None else [_GENERATED_DIR.value]
-    listed_by = nearest.rows(spec_dir=_SPEC_DIR.value, generated_dir=generated, plugin=_PLUGIN.value)
+    given = {"spec_dir": _SPEC_DIR.value, "generated_dir": generated, "root": _ROOT.value, "plugin": _PLUGIN.value}
+    listed_by = nearest.rows(**given)
+    formula_roots = tuple(roots.parse(_ROOT.value).items())
+    if formula_roots and not (_SPEC_DIR.value or generated):
+        raise errors.UserError("--root says where formulas of another manifest are; name that with --spec_dir")
     devices.check(_DEVICE.value)
     shard = bench_rows.parse_shard(_SHARD.value)
     if not (_PLUGIN.value or _SPEC_DIR.value or _GENERATED_DIR.value):
@@ -153,6 +159,7 @@ def _checked() -> int:
         plugin_names=_PLUGIN.value,
         spec_dirs=_SPEC_DIR.value,
         generated_dir=_GENERATED_DIR.value,
+        roots=formula_roots,
         out=out,
         resume=_RESUME.value,
         samples=_SAMPLES.value,

@@ -12,6 +12,7 @@ import importlib
 import inspect
 from collections.abc import Sequence
 
+from tileops.manifest.foreign import roots
 from tileops.ops.conformance.calls import check_calls
 from tileops.ops.conformance.classes import Subject, check_class, import_modules, place_of, subjects
 from tileops.ops.conformance.findings import Finding, Findings, describe
@@ -90,6 +91,9 @@ def _func_problem(path: str) -> str:
     """Returns why the path of a func formula names no module-level function of a call; "" if it names one or is empty."""
     if not path:
         return ""
+    interpreter = roots.interpreter_of(path)
+    if interpreter is not None:
+        return interpreter.problem(path)
     module_name, _, name = path.rpartition(".")
     try:
         function = getattr(importlib.import_module(module_name), name, None)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
+from tileops.manifest.foreign import roots
 from tileops.ops import emitting, row_index
 from tileops.tools.cli import command, errors, globs, nearest, paths, words
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from tileops.ops.conformance.check import Report
 
 _SPEC_DIR = flags.DEFINE_multi_string("spec_dir", [], "Folder of a manifest to check instead of the project's")
+_ROOT = flags.DEFINE_multi_string("root", [], roots.HELP)
 _PLUGIN = flags.DEFINE_multi_string("plugin", [], "Module or .py file with classes and implementations")
 _OP = flags.DEFINE_string("op", "*", "Check only ops that match this glob.")
 _FORMAT = flags.DEFINE_enum("format", "text", ["text", "json"], "Form of the output.")
@@ -31,7 +33,8 @@ def main(argv: Sequence[str]) -> int:
     """Prints what the check finds; returns the exit status."""
     del argv
     plugins = [paths.plugin_path(name) for name in _PLUGIN.value]
-    listed_by = nearest.rows(spec_dir=_SPEC_DIR.value, plugin=_PLUGIN.value)
+    listed_by = nearest.rows(spec_dir=_SPEC_DIR.value, root=_ROOT.value, plugin=_PLUGIN.value)
+    roots.use(roots.parse(_ROOT.value))
     if plugins or _SPEC_DIR.value:
         paths.make_user_modules_importable(plugins)
     elif not any(globs.fits(name, _OP.value) for name in row_index.load()):
@@ -53,7 +56,8 @@ def _generated() -> Iterator[str | None]:
         yield None
         return
     with tempfile.TemporaryDirectory(prefix="tileops-generated-") as folder:
-        emitting.emit([paths.user_path(spec_dir) for spec_dir in _SPEC_DIR.value], pathlib.Path(folder))
+        spec_dirs = [paths.user_path(spec_dir) for spec_dir in _SPEC_DIR.value]
+        emitting.emit(spec_dirs, pathlib.Path(folder), roots.parse(_ROOT.value))
         yield folder
 
 

@@ -10,7 +10,7 @@ from tileops.tools.cli import words
 _MOST_NAMED = 5
 
 # Fields of a record that the op states and no clock measures.
-_PRICE_FIELDS = ("flops", "bytes", "read_bytes", "roof_key", "data_terms")
+_PRICE_FIELDS = ("flops", "bytes", "read_bytes", "roof_key", "data_terms", "is_lower_bound")
 
 _CaseKey = tuple[str, str]
 

@@ -6,6 +6,7 @@ import dataclasses
 import sys
 from collections.abc import Callable, Iterable, Mapping
 
+from tileops.manifest.foreign import roots as formula_roots
 from tileops.ops import catalogue
 from tileops.ops.errors import OpFormulaError
 from tileops.ops.implementations import Implementation
@@ -23,11 +24,13 @@ class Sources:
 
     Attributes:
       generated_dir: folder of generated modules that replace the project's; None for the project's own.
+      roots: package and folder of each --root, where formulas of another manifest are.
       plugins: dotted names of modules, or absolute paths of .py files, imported in this order.
       plugin_files: the files of the plug-ins. A process stops if their contents changed.
     """
 
     generated_dir: str | None = None
+    roots: tuple[tuple[str, str], ...] = ()
     plugins: tuple[str, ...] = ()
     plugin_files: tuple[bench_plugins.SourceFile, ...] = ()
 
@@ -65,6 +68,7 @@ def load(
     _refuse_changed(sources.plugin_files)  # first: an import in the midst of an edit may fail for another reason
     if sources.generated_dir is not None or sources.plugins:
         paths.make_user_modules_importable(sources.plugins)
+    formula_roots.use(dict(sources.roots))
     try:
         classes = catalogue.load(sources.generated_dir)
     except Exception as error:
@@ -208,5 +212,9 @@ def _generated_error(generated_dir: str | None, error: Exception) -> str:
     said = f"{error.place}: func: {error.module} cannot be imported: {errors.describe(cause)}"
     if isinstance(cause, ModuleNotFoundError) and cause.name and f"{error.module}.".startswith(f"{cause.name}."):
         folder = paths.user_path(".").absolute()
-        return f"{said}; put it into {folder}, where the command runs, or install it"
+        package = cause.name.partition(".")[0]
+        return (
+            f"{said}; put it into {folder}, where the command runs, install it, or name by --root={package}=DIR the folder"
+            f" in which {package} is"
+        )
     return said

@@ -141,7 +141,7 @@ def _git(directory: str, *arguments: str) -> str | None:
 
 
 def plugins(
-    sources: bench_catalogue.Sources, names: Sequence[str], spec_dirs: Sequence[str]
+    sources: bench_catalogue.Sources, names: Sequence[str], spec_dirs: Sequence[str], funcs: Sequence[str] = ()
 ) -> tuple[list[benchmark_pb2.Plugin], tuple[bench_plugins.SourceFile, ...]]:
     """Returns what the header says of code from outside the project: another manifest, and plug-ins.
 
@@ -150,6 +150,7 @@ def plugins(
       names: the plug-ins as the user wrote them, in the same order.
       spec_dirs: the manifest from which `sources.generated_dir` was just emitted, as the user wrote it; empty if the
         user named that folder.
+      funcs: the paths of the ops' formulas.
 
     Returns:
       What the header says, and the files that must not change during the run.
@@ -158,6 +159,7 @@ def plugins(
     if sources.generated_dir is not None and not found:
         found = [(f"--generated_dir={sources.generated_dir}", catalogue.generated_files(sources.generated_dir))]
     shown = [bench_plugins.manifest(name, files) for name, files in found]
+    shown += [bench_plugins.formulas(name, funcs) for name, _ in sources.roots]
     shown += [bench_plugins.described(plugin, name) for plugin, name in zip(sources.plugins, names, strict=True)]
     watched = shown[len(spec_dirs) :]  # modules that this run emitted are its own
     return [each for each, _ in shown], tuple(file for _, files in watched for file in files)

@@ -11,6 +11,7 @@ import types
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from tileops.manifest.foreign import roots
 from tileops.ops import catalogue
 from tileops.perf.harness import errors
 from tileops.proto import benchmark_pb2
@@ -108,6 +109,22 @@ def manifest(name: str, files: Iterable[pathlib.Path]) -> tuple[benchmark_pb2.Pl
     found = [SourceFile(str(path.absolute()), _sha256(path.read_bytes())) for path in files]
     sources = {pathlib.Path(file.path).name: file.sha256 for file in found}
     return benchmark_pb2.Plugin(name=name, sources=sources), found
+
+
+def formulas(name: str, funcs: Iterable[str]) -> tuple[benchmark_pb2.Plugin, list[SourceFile]]:
+    """Returns what a run header says of a package of formulas, and its files, which must not change.
+
+    Args:
+      name: the package that a --root names; its folder does not count, since it differs between machines.
+      funcs: dotted paths of formulas. Their modules are the files of the package that count.
+    """
+    of_package = sorted({func.rpartition(".")[0] for func in funcs if func.partition(".")[0] == name})
+    made, files = benchmark_pb2.Plugin(name=f"--root={name}"), []
+    for module in of_package:
+        for path in roots.source_files(f"{module}.function"):
+            made.sources[module] = _sha256(path.read_bytes())
+            files.append(SourceFile(str(path), made.sources[module]))
+    return made, files
 
 
 def _beside(plugin: types.ModuleType, folder: pathlib.Path) -> Iterator[types.ModuleType]:

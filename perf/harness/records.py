@@ -91,6 +91,7 @@ def set_price(record: benchmark_pb2.BenchmarkRecord, op: Op) -> None:
         message = f"{op.ENTRY}: the flops/bytes formula{where} raised {errors.describe(error)}"
         raise FormulaError(message) from error
     record.flops, record.bytes = flops, nbytes
+    record.is_lower_bound = op.last_call.is_lower_bound
     record.roof_key = op.roof_key() if catalogue.is_hand_written(type(op)) else ""
     record.ClearField("read_bytes")
     try:
@@ -124,6 +125,7 @@ def copy_price(source: benchmark_pb2.BenchmarkRecord, target: benchmark_pb2.Benc
     if source.HasField("read_bytes"):
         target.read_bytes = source.read_bytes
     target.data_terms.update(source.data_terms)
+    target.is_lower_bound = source.is_lower_bound
 
 
 def set_status(record: benchmark_pb2.BenchmarkRecord, status: benchmark_pb2.Status, message: str) -> None:

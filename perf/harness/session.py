@@ -48,6 +48,7 @@ class Request:
       plugin_names: --plugin, as the user wrote them, in the same order.
       spec_dirs: --spec_dir.
       generated_dir: --generated_dir; None without.
+      roots: package and folder of each --root.
       out: --out; None for the default.
       resume, samples, reproducible: the flags of these names.
       lists_only: --list.
@@ -62,6 +63,7 @@ class Request:
     plugin_names: Sequence[str] = ()
     spec_dirs: Sequence[str] = ()
     generated_dir: str | None = None
+    roots: tuple[tuple[str, str], ...] = ()
     resume: bool = False
     samples: bool = True
     reproducible: bool = False
@@ -78,7 +80,9 @@ def perform(request: Request) -> int:
     with _sources(request) as sources:
         brought: dict[plan.Name, str] = {}
         classes = catalogue.load(sources, on_idle=_say_idle, brought=brought)
-        plugins, watched = environment.plugins(sources, request.plugin_names, request.spec_dirs)
+        plugins, watched = environment.plugins(
+            sources, request.plugin_names, request.spec_dirs, [op_class.FUNC for op_class in classes.values()]
+        )
         sources = dataclasses.replace(sources, plugin_files=watched)
         cases = bench_rows.select(classes, request.selection, request.listed_by)
         op_classes = dict.fromkeys(op_class for op_class, _ in cases)
@@ -103,11 +107,12 @@ def _sources(request: Request) -> Iterator[catalogue.Sources]:
     """Yields where the ops come from; modules emitted from --spec_dir exist during the block."""
     if not request.spec_dirs:
         generated = None if request.generated_dir is None else str(paths.user_path(request.generated_dir))
-        yield catalogue.Sources(generated_dir=generated, plugins=request.plugins)
+        yield catalogue.Sources(generated_dir=generated, roots=request.roots, plugins=request.plugins)
         return
     with tempfile.TemporaryDirectory(prefix="tileops-generated-") as folder:
-        emitting.emit([paths.user_path(spec_dir) for spec_dir in request.spec_dirs], pathlib.Path(folder))
-        yield catalogue.Sources(generated_dir=folder, plugins=request.plugins)
+        spec_dirs = [paths.user_path(spec_dir) for spec_dir in request.spec_dirs]
+        emitting.emit(spec_dirs, pathlib.Path(folder), dict(request.roots))
+        yield catalogue.Sources(generated_dir=folder, roots=request.roots, plugins=request.plugins)
 
 
 def _list(

@@ -21,7 +21,7 @@ from tileops.tests.codegen.random_entries import entry
 from tileops.tests.codegen.random_faults import fault
 from tileops.tests.codegen.random_model import Model
 from tileops.tests.codegen.random_rows import FAMILY
-from tileops.tests.codegen.random_types import types_yaml
+from tileops.tests.codegen.random_types import types_yaml, use_foreign_formulas
 
 BATCH = 40
 
@@ -58,6 +58,7 @@ def dump(entries: dict[str, Any]) -> str:
 
 def run_batch(source: random.Random, count: int = BATCH) -> Outcome:
     """Draw entries, put them through the validator, the analysis and emission, import them and check every call."""
+    use_foreign_formulas()
     draw = Draw(source)
     outcome = Outcome(features=draw.features, entries=count)
     models = [entry(draw, f"R{at}FwdOp") for at in range(count)]

@@ -59,6 +59,7 @@ FEATURES = (
     "roofline bytes derived",
     "roofline bytes written",
     "roofline func",
+    "roofline func of another package",
     "shape rule",
     "tensor constant always",
     "tensor constant own",

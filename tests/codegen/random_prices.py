@@ -6,7 +6,7 @@ from tileops.tests.codegen import random_primitives as primitives
 from tileops.tests.codegen import random_scope as sorts
 from tileops.tests.codegen.random_build import Build
 from tileops.tests.codegen.random_terms import MAX_VALUE, Term, literal
-from tileops.tests.codegen.random_types import FORMULAS
+from tileops.tests.codegen.random_types import FOREIGN, FORMULAS
 
 
 def roofline(build: Build) -> None:
@@ -14,7 +14,11 @@ def roofline(build: Build) -> None:
     draw, model = build.draw, build.model
     if draw.chance(4):
         draw.use("roofline func")
-        model.func = f"{FORMULAS}.every_tensor"
+        if draw.chance(50):
+            draw.use("roofline func of another package")
+            model.func = FOREIGN
+        else:
+            model.func = f"{FORMULAS}.every_tensor"
         return
     model.flops = _formula(build, sizes=False)
     if draw.chance(40):

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import pathlib
 import sys
+import tempfile
 from typing import Any
 
+from tileops.manifest.foreign import roots
 from tileops.tests.codegen import random_scope as sorts
 
 MODULE = "tileops.tests.codegen.random_types"
@@ -92,6 +96,26 @@ def in_yaml(value: Any) -> Any:
 def every_tensor(call: Any) -> tuple[int, int]:
     """A func formula: how many tensors the call has, and their bytes."""
     return len(call.tensors), call.bytes_of(*call.tensors)
+
+
+# The same formula in a package with a --root, which sees the call in an interpreter of its own.
+FOREIGN = "random_foreign._prices.every_tensor"
+_FOREIGN = """
+def every_tensor(call):
+    assert all(call.present(name) for name in call.tensors) and call.stages == {}
+    return len(call.tensors), sum(map(call.bytes, call.tensors))
+"""
+
+
+@functools.cache
+def use_foreign_formulas() -> tempfile.TemporaryDirectory:
+    """Writes the package of FOREIGN, and makes its folder the package's root; the result keeps the folder."""
+    folder = tempfile.TemporaryDirectory()
+    package = pathlib.Path(folder.name, "random_foreign")
+    package.mkdir()
+    (package / "_prices.py").write_text(_FOREIGN)
+    roots.use({"random_foreign": folder.name})
+    return folder
 
 
 sys.modules[FORMULAS] = sys.modules[__name__]

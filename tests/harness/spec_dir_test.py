@@ -216,6 +216,57 @@ def test_a_defect_of_a_private_manifest_is_said_with_its_line(tmp_path, bench):
     assert not (tmp_path / "run.binpb").exists()
 
 
+FORMULA = """\
+def price(call):
+    sizes = call.indices["S"]
+    if sizes == (6, 6):
+        raise ValueError("no price of six")
+    return sizes[0], call.bytes("x")
+"""
+
+
+@pytest.fixture
+def rooted(tmp_path):
+    """A manifest whose formula is in a package that is called as this project is."""
+    spec = SPEC.replace('flops: "prod(S)"', "func: tileops._costs.price").replace(
+        "    - {label: little", "    - {label: six, S: [6, 6], dtype_cases: [{T: float32}]}\n    - {label: little"
+    )
+    (tmp_path / "spec" / "private.yaml").write_text(spec)
+    package = tmp_path / "theirs" / "tileops"
+    package.mkdir(parents=True)
+    (package / "_costs.py").write_text(FORMULA)
+    return package / "_costs.py"
+
+
+@pytest.mark.parametrize("device", ["meta", "cpu"])
+def test_a_formula_of_another_package_prices_in_every_process_and_fails_its_row_alone(tmp_path, bench, rooted, device):
+    flags = [f"--device={device}", "--root=tileops=theirs", "--rows=all"]
+    status, err = bench(*(flags[:2] if device == "meta" else [*flags, "--plugin=ours.py"]))
+    found = records(tmp_path)
+    assert status == 1, err
+    right = [record for record in found if record.label == "little"]
+    wrong = [record for record in found if record.label == "six"]
+    assert right and {(one.status, one.flops, one.bytes) for one in right} == {(benchmark_pb2.STATUS_OK, 4, 128)}
+    assert wrong and all(
+        "NegateFwdOp: tileops._costs.price raised ValueError: no price of six" in one.message for one in wrong
+    )
+    (plugin,) = [one for one in reader.read_run(tmp_path / "run.binpb").header.plugins if one.name.startswith("--root")]
+    assert (plugin.name, list(plugin.sources)) == ("--root=tileops", ["tileops._costs"])
+
+
+def test_a_root_needs_a_manifest_and_a_formula_its_root(tmp_path, bench, rooted):
+    status, err = bench("--device=meta")
+    assert status == 1 and "tileops._costs.price cannot be used" in err
+    done = subprocess.run(
+        [sys.executable, "-m", "tileops.perf.bench", "--root=tileops=theirs", "--list"],
+        env=dict(os.environ, BUILD_WORKING_DIRECTORY=str(tmp_path), PYTHONPATH=os.pathsep.join(sys.path)),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2 and "--root says where formulas of another manifest are" in done.stderr
+
+
 def test_files_of_one_name_in_two_directories_are_shards_of_one_family(tmp_path, bench):
     (tmp_path / "spec2").mkdir()
     (tmp_path / "spec2" / "private.yaml").write_text(SPEC.replace("NegateFwdOp", "SecondFwdOp"))

@@ -226,6 +226,8 @@ FAULTS = [
     Fault("mixture", "op: GroupedGEMMFwdOp, optional: true", "op: GroupedGEMMFwdOp, optional: perhaps", "M012"),
     # roofline
     Fault("mixture", 'func: "acme.formulas.mixture"', 'func: "acme/formulas"', "R020"),
+    Fault("elsewhere", "func: acme._costs.window", "func: acme.__costs.window", "R020"),
+    Fault("elsewhere", "func: acme._costs.window", "func: acme._costs._window", "R020"),
     Fault("mixture", 'func: "acme.formulas.mixture"', 'function: "acme.formulas.mixture"', "R001"),
     Fault("reductions", 'flops: "max((prod(S) - 1, 0))"', "flops: 12", "R002"),
     Fault("reductions", 'flops: "max((prod(S) - 1, 0))"', 'flops: "prod(S) ** 2"', "R010"),

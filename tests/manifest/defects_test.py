@@ -152,6 +152,9 @@ SINGLE_FAULTS = [
     ("roofline", {"func": "os.system"}, "R020"),
     ("roofline", {"func": "acme.class.price"}, "R020"),
     ("roofline", {"func": "acme.formulas._price"}, "R020"),
+    ("roofline", {"func": "acme.__formulas.price"}, "R020"),
+    ("roofline", {"func": "_thread.price"}, "R020"),
+    ("roofline", {"func": "acme._formulas.class.price"}, "R020"),
     ("roofline", {"func": "tileops.ops.checks.price"}, "R020"),
     ("roofline", {"func": "acme.\u0440rices.f"}, "R020"),
 ]

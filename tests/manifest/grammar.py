@@ -279,7 +279,9 @@ class Grower:
 
     def _roofline(self) -> dict[str, Any]:
         if self._draw.random() < 0.1:
-            return {"func": self._one("tileops.perf.formulas.gqa_fwd_roofline", "os.system", "nowhere")}
+            return {
+                "func": self._one("tileops.perf.formulas.gqa_fwd_roofline", "acme._costs.price", "os.system", "nowhere")
+            }
         made = {"flops": self.integer(4)}
         if self._draw.random() < 0.4:
             parts = [
