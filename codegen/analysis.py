@@ -126,6 +126,7 @@ class _Analyser:
     def __init__(self, entry: Entry, diagnostics: Diagnostics, checked: Checked | None) -> None:
         self._entry = resolve(entry)
         self._solved = _solved(checked)
+        self._planned = checked is not None and checked.plan is not None
         self._cases = () if checked is None else checked.cases
         self._diagnostics = diagnostics
         self._domain = Domain(self._entry.signature)
@@ -238,16 +239,19 @@ class _Analyser:
         return Formula(trees=tuple(part.tree for part in found), integer=isinstance(kind, kinds.Dim), line=field.line)
 
     def _unsolved(self, found: list[Part], guards: dict[str, expr.Expr], path: str) -> None:
-        """Reports indices that the formula reads on a branch whose calls do not solve them."""
-        sometimes = self._solved.sometimes
+        """Reports indices and lets that the formula reads on a branch whose calls do not solve them."""
+        if not self._planned:
+            return
+        signature = self._entry.signature
+        open_names = frozenset((*signature.forall, *signature.lets)) - self._solved.known
         told: set[str] = set()
         for part in found:
-            names = sometimes.intersection(part.node.free_names)
+            names = open_names.intersection(part.node.free_names)
             if not names:
                 continue
             terms = [part.node, *(guards[name] for name in bytes_read(part.node) if name in guards)]
             for _, point, unsolved in missing(
-                self._domain, self._solved, terms, names, functools.partial(_read, part.node, sometimes)
+                self._domain, self._solved, terms, names, functools.partial(_read, part.node, open_names)
             ):
                 for name in sorted(unsolved - told):
                     told.add(name)

@@ -104,7 +104,7 @@ class _CheckEmitter(StepEmitter):
 
     def _bindings(self, names: Sequence[str]) -> str:
         """Returns the source of the values that an error shows. An index that this call does not solve is left out."""
-        if self._plan.solved.sometimes.isdisjoint(names):
+        if {*names} <= self._plan.solved.known | self._signature.params.keys():
             return super()._bindings(names)
         return f"_checks.bound({literal(tuple(names))}, _locals())"
 
@@ -185,7 +185,7 @@ class _CheckEmitter(StepEmitter):
             self._let(step)
             return
         tensor = self._signature.bound[step.tensor]
-        if tensor.optional:
+        if tensor.optional and tensor.name not in self._plan.solvers:  # the branch of a solver has asked for it
             if getattr(before, "tensor", None) != step.tensor:
                 self._lines.add(f"if {tensor.name} is not None:")
             self._lines.indent(1)

@@ -16,7 +16,7 @@ from tileops.manifest.model import Entry, Expression, Signature, Tensor
 from tileops.manifest.plans import plan, presence
 from tileops.manifest.plans.domain import Domain
 from tileops.manifest.plans.planner import present_at
-from tileops.manifest.plans.points import Point, TooManyPointsError, discriminants, domain_restrictions
+from tileops.manifest.plans.points import Point, TooManyPointsError, discriminants, domain_restrictions, holder
 from tileops.manifest.plans.shapes import NoCaseError, shape_at
 
 
@@ -275,7 +275,7 @@ class SignatureCheck:
         """Reports and returns the dtype indices that decide a branch but are not known before the branch."""
         signature, found = self._signature, set()
         for one in discriminants(signature, [*type_terms(signature), *domain_restrictions(signature)]):
-            if one.name in signature.forall and plan.holder(signature, one.name) is None:
+            if one.name in signature.forall and holder(signature, one.name) is None:
                 found.add(one.name)
                 path = f"signature.forall.{one.name}"
                 self._report(
@@ -342,7 +342,7 @@ class SignatureCheck:
             wanted = f"an input axis must be {name}, or a constant times {name} plus known terms"
         return (
             f"{' and '.join(map(repr, names))} {'is' if len(names) == 1 else 'are'} not solved by any input ({point});"
-            f" {wanted}, and that input must not be optional"
+            f" {wanted}"
         )
 
 

@@ -34,7 +34,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from tileops.manifest.language import expr, kinds
@@ -43,7 +44,7 @@ from tileops.manifest.model import Signature, Tensor
 from tileops.manifest.plans.domain import Domain
 from tileops.manifest.plans.plan_steps import SolveDType, SolveLet, Step
 from tileops.manifest.plans.planner import Planner, present_at
-from tileops.manifest.plans.points import Discriminant, Point, discriminants, domain_restrictions
+from tileops.manifest.plans.points import Discriminant, Point, discriminants, domain_restrictions, holder
 from tileops.manifest.plans.shapes import shape_at
 from tileops.manifest.plans.solved import Solved, missing
 from tileops.manifest.plans.sums import grouped, strict_parts
@@ -84,12 +85,14 @@ class Plan:
       terms: the expressions that decide each tensor and let.
       segments: in order.
       solved: the indices and lets that calls solve.
+      solvers: the optional tensors that solve indices, so that the plan splits at their presence.
     """
 
     deciding: tuple[SolveDType, ...]
     terms: dict[str, list[expr.Expr]]
     segments: tuple[Segment, ...]
     solved: Solved
+    solvers: frozenset[str]
 
     def steps_at(self, has: Callable[[Discriminant, Any], bool]) -> list[Step]:
         """Returns the steps of one call; `has` says whether the call has a value of a discriminant."""
@@ -137,29 +140,36 @@ def item_terms(signature: Signature, name: str) -> list[expr.Expr]:
 
 
 def needed_at(signature: Signature, point: Point) -> list[str]:
-    """Returns the indices that a present tensor, a let or a rule reads at this point, so that a call must know them."""
+    """Returns the indices and lets that a present tensor or a rule reads at this point, directly or through lets."""
     read: set[str] = set()
     for tensor in signature.tensors.values():
         read |= _tensor_reads(signature, tensor, point)
-    for expression in (*signature.lets.values(), *signature.rules):
-        read |= _reads(signature, expression.expr, point)
-    return [name for name in signature.forall if name in read]
+    for rule in signature.rules:
+        read |= _reads(signature, rule.expr, point)
+    return list(through_lets(signature, read, point))
 
 
-def holder(signature: Signature, index: str) -> Tensor | None:
-    """Returns the first tensor of a dtype index that every call has, from which `check` solves the index first."""
-    for tensor in signature.bound.values():
-        if tensor.dtype.expr == expr.Name(index) and not tensor.may_be_absent:
-            return tensor
-    return None
+def through_lets(signature: Signature, read: Iterable[str], point: Point) -> dict[str, None]:
+    """Returns the names, and the indices and lets that the lets among them read at a point."""
+    found = dict.fromkeys(read)
+    waiting = [name for name in found if name in signature.lets]
+    while waiting:
+        more = _reads(signature, signature.lets[waiting.pop()].expr, point) - found.keys()
+        found.update(dict.fromkeys(sorted(more)))
+        waiting += [name for name in more if name in signature.lets]
+    return found
 
 
-def _deciding_terms(signature: Signature, domain: Domain, name: str) -> list[expr.Expr]:
+def _deciding_terms(
+    signature: Signature, domain: Domain, name: str, solvers: AbstractSet[str] = frozenset()
+) -> list[expr.Expr]:
     """Returns the parts of a tensor's or let's expressions that decide which steps the plan has for it.
 
     A condition that only chooses between numbers is no such part: generated code tests it where it needs the number.
     """
     value, *others = item_terms(signature, name)
+    if name in solvers:
+        others.append(expr.Call("present", (expr.Name(name),)))
     if isinstance(value, expr.FamilyTerm):
         return [value, *others]
     solves = name in signature.bound  # from an axis, which must be the same at every point to be solved
@@ -181,14 +191,30 @@ def _tells_apart(signature: Signature, domain: Domain, part: expr.Expr) -> bool:
 
 
 def build(signature: Signature, domain: Domain) -> Plan:
-    """Returns the plan. Raises TooManyPointsError, and NoCaseError if a family lacks a case."""
-    terms = {name: _deciding_terms(signature, domain, name) for name in (*signature.tensors, *signature.lets)}
+    """Returns the plan. Raises TooManyPointsError, and NoCaseError if a family lacks a case.
+
+    An optional tensor is only compared if other tensors solve all that it reads. Otherwise it is a solver: its presence
+    becomes a discriminant of its part, and it solves indices as any tensor does at the points that have it.
+    """
+    plan = _built(signature, domain, frozenset())
+    solvers = frozenset(
+        tensor.name
+        for tensor in signature.bound.values()
+        if tensor.optional
+        and any(unsolved for _, _, unsolved in missing(domain, plan.solved, *_tensor_reader(signature, plan, tensor)))
+    )
+    return _built(signature, domain, solvers) if solvers else plan
+
+
+def _built(signature: Signature, domain: Domain, solvers: frozenset[str]) -> Plan:
+    """Returns the plan in which these optional tensors solve indices."""
+    terms = {name: _deciding_terms(signature, domain, name, solvers) for name in (*signature.tensors, *signature.lets)}
     deciding = _deciding(signature, terms)
     groups = _grouped(signature, terms)
     solved = {step.index: step.tensor for step in deciding}
     while True:
-        parts = [_Part(signature, domain, terms, members, solved) for members in groups]
-        run = _Run(signature, parts, {step.index for step in deciding})
+        parts = [_Part(signature, domain, terms, members, solved, solvers) for members in groups]
+        run = _Run(signature, parts, {step.index for step in deciding}, solvers)
         run.go()
         together = run.entangled()
         if together is None:
@@ -206,26 +232,50 @@ def needs(signature: Signature, domain: Domain, plan: Plan) -> Iterator[tuple[se
         yield from missing(domain, plan.solved, terms, names, read)
 
 
-def _readers(
-    signature: Signature, domain: Domain, plan: Plan
-) -> Iterator[tuple[list[expr.Expr], set[str], Callable[[Point], set[str]]]]:
+_Reader = tuple[list[expr.Expr], set[str], Callable[[Point], set[str]]]
+
+
+def _readers(signature: Signature, domain: Domain, plan: Plan) -> Iterator[_Reader]:
     """Yields, for all that reads indices: the terms that decide its points, its names, and its reads at a point."""
     for tensor in signature.tensors.values():
-        written = [tensor.mutated.expr] if tensor.mutated is not None else []
-        names = {name for term in (*item_terms(signature, tensor.name), *written) for name in term.free_names}
-        yield [*plan.terms[tensor.name], *written], names, functools.partial(_tensor_reads, signature, tensor)
-    for terms, node in (
-        *((plan.terms[name], let.expr) for name, let in signature.lets.items()),
-        *(([rule.expr] if _tells_apart(signature, domain, rule.expr) else [], rule.expr) for rule in signature.rules),
-    ):
-        yield terms, {*node.free_names}, functools.partial(_reads, signature, node)
+        yield _tensor_reader(signature, plan, tensor)
+    for rule in signature.rules:
+        terms = [rule.expr] if _tells_apart(signature, domain, rule.expr) else []
+        yield _reader(signature, plan, terms, rule.expr.free_names, functools.partial(_reads, signature, rule.expr))
+
+
+def _tensor_reader(signature: Signature, plan: Plan, tensor: Tensor) -> _Reader:
+    written = [tensor.mutated.expr] if tensor.mutated is not None else []
+    names = {name for term in (*item_terms(signature, tensor.name), *written) for name in term.free_names}
+    terms = [*plan.terms[tensor.name], *written]
+    return _reader(signature, plan, terms, names, functools.partial(_tensor_reads, signature, tensor))
+
+
+def _reader(
+    signature: Signature, plan: Plan, terms: list[expr.Expr], names: Iterable[str], read: Callable[[Point], set[str]]
+) -> _Reader:
+    """Returns a reader that also reads what its lets read, as far as not every call solves it."""
+    found, waiting, terms = {*names}, [*names], [*terms]
+    while waiting:
+        name = waiting.pop()
+        if name in signature.lets and name not in plan.solved.known:
+            terms += plan.terms[name]
+            more = {*signature.lets[name].expr.free_names} - found
+            found |= more
+            waiting += sorted(more)
+
+    def indices(point: Point) -> set[str]:
+        return through_lets(signature, read(point), point).keys() & signature.forall.keys()
+
+    return terms, found, indices
 
 
 def _tensor_reads(signature: Signature, tensor: Tensor, point: Point) -> set[str]:
+    """Returns the indices and lets that a tensor reads at a point; none if the point lacks the tensor."""
     if not present_at(tensor, point):
         return set()
     term = tensor.shape.expr
-    axes = point.once("axes", term, lambda: {*shape_at(signature, tensor, point).free_names} & signature.forall.keys())
+    axes = point.once("axes", term, lambda: _derived(signature, shape_at(signature, tensor, point)))
     read = axes | _decided_reads(signature, term, point)
     for found in (tensor.dtype, tensor.when, tensor.mutated):
         if found is not None:
@@ -234,9 +284,14 @@ def _tensor_reads(signature: Signature, tensor: Tensor, point: Point) -> set[str
 
 
 def _reads(signature: Signature, term: expr.Expr, point: Point) -> set[str]:
-    """Returns the indices that a term reads at a point."""
-    folded = point.once("names", term, lambda: {*point.fold(term).free_names} & signature.forall.keys())
+    """Returns the indices and lets that a term reads at a point."""
+    folded = point.once("names", term, lambda: _derived(signature, point.fold(term)))
     return folded | _decided_reads(signature, term, point)
+
+
+def _derived(signature: Signature, node: expr.Expr) -> set[str]:
+    """Returns the indices and lets that an expression reads."""
+    return {name for name in node.free_names if name in signature.forall or name in signature.lets}
 
 
 def _decided_reads(signature: Signature, term: expr.Expr, point: Point) -> set[str]:
@@ -278,6 +333,7 @@ class _Part:
         terms: dict[str, list[expr.Expr]],
         members: frozenset[str],
         solved: dict[str, str],
+        solvers: frozenset[str],
     ) -> None:
         self.members = members
         order = [name for name in (*signature.bound, *signature.lets) if name in members]
@@ -286,7 +342,7 @@ class _Part:
         self.of: list[int] = []
         keys: dict[Any, int] = {}
         for point in self.points:
-            planner = Planner(signature, point, members, solved)
+            planner = Planner(signature, point, members, solved, solvers)
             key = planner.key()
             if key not in keys:
                 keys[key] = len(self.planners)
@@ -311,17 +367,23 @@ class _Part:
 class _Run:
     """One attempt to plan: passes over tensors and lets until no planner finds a step."""
 
-    def __init__(self, signature: Signature, parts: list[_Part], known: set[str]) -> None:
+    def __init__(self, signature: Signature, parts: list[_Part], known: set[str], solvers: frozenset[str]) -> None:
         self._signature = signature
+        self._solvers = solvers
         self._parts = parts
         self._of = {name: part for part in parts for name in part.members}
         self._known = known | set(signature.params)
         self._pieces: list[tuple[_Part | None, list[Branch]]] = []  # no part: the same at every point
 
     def go(self) -> None:
-        """Passes over all tensors. If no tensor has a step, passes over lets until one has."""
-        bound, lets = self._signature.bound, self._signature.lets
-        while any([self._moved(name) for name in bound]) or any(self._moved(name) for name in lets):  # noqa: C419 - move all
+        """Passes over all tensors. If no tensor has a step, passes over lets until one has; then over solvers."""
+        lets, solvers = self._signature.lets, [name for name in self._signature.bound if name in self._solvers]
+        bound = [name for name in self._signature.bound if name not in self._solvers]
+        while (
+            any([self._moved(name) for name in bound])  # noqa: C419 - move all
+            or any(self._moved(name) for name in lets)
+            or any(self._moved(name) for name in solvers)
+        ):
             pass
 
     def _moved(self, name: str) -> bool:
@@ -377,7 +439,7 @@ class _Run:
                 more = [frozenset(planner.known - self._known) for planner in part.planners]
                 partly.append(tuple((point, more[at]) for point, at in zip(part.points, part.of, strict=True)))
         known = frozenset(self._known - self._signature.params.keys())
-        return Plan(tuple(deciding), terms, tuple(segments), Solved(known, tuple(partly)))
+        return Plan(tuple(deciding), terms, tuple(segments), Solved(known, tuple(partly)), self._solvers)
 
 
 def _branch(planners: Sequence[Planner], steps: Sequence[Step]) -> Branch:

@@ -32,7 +32,14 @@ class Planner:
       shapes: the shape at the point of each tensor that may be there.
     """
 
-    def __init__(self, signature: Signature, point: Point, members: Collection[str], solved: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        signature: Signature,
+        point: Point,
+        members: Collection[str],
+        solved: Mapping[str, str],
+        solvers: Collection[str] = (),
+    ) -> None:
         """Makes a planner that has taken no step yet.
 
         Args:
@@ -40,6 +47,7 @@ class Planner:
           point: the point.
           members: the tensors and lets to plan.
           solved: dtype indices solved beforehand, each with the tensor that it is solved from.
+          solvers: the optional tensors that solve indices at the points that have them; other optional ones solve none.
         """
         self.signature = signature
         self.steps: list[plan_steps.Step] = []
@@ -48,6 +56,7 @@ class Planner:
         self._point = point
         wanted = {name: tensor for name, tensor in signature.bound.items() if name in members}
         self._tensors = {name: tensor for name, tensor in wanted.items() if present_at(tensor, point)}
+        self._compared = {name for name, tensor in wanted.items() if tensor.optional and name not in solvers}
         self.shapes = {name: shape_at(signature, tensor, point) for name, tensor in self._tensors.items()}
         self._opened: dict[str, int | None] = {}
         self._pending: dict[str, list[int]] = {}
@@ -116,7 +125,7 @@ class Planner:
         if isinstance(term, expr.Literal):
             term = expr.Name(term.value)  # a dtype that the point decides
         if isinstance(term, expr.Name) and term.id in self.signature.forall and term.id not in self.known:
-            if tensor.optional:
+            if tensor.name in self._compared:
                 return False
             self.steps.append(
                 plan_steps.SolveDType(tensor.name, term.id, expect(self.signature.forall[term.id], kinds.DType).values)
@@ -125,7 +134,7 @@ class Planner:
         elif self._knows(term):
             self.steps.append(plan_steps.CheckDType(tensor.name, term))
             declared = tensor.dtype.expr
-            if not tensor.optional and isinstance(declared, expr.Name) and declared.id not in self.known:
+            if tensor.name not in self._compared and isinstance(declared, expr.Name) and declared.id not in self.known:
                 self._learn(declared.id)  # an index whose value the point decides
         else:
             return False
@@ -144,7 +153,7 @@ class Planner:
             return False
         if unknown:
             run = expect(axes[unknown[0]], expr.Splice).sequence
-            if tensor.optional or not (
+            if tensor.name in self._compared or not (
                 isinstance(run, expr.Name) and isinstance(self.signature.forall.get(run.id), kinds.Shape)
             ):
                 return False
@@ -174,7 +183,7 @@ class Planner:
         if self._knows(axis):
             self.steps.append(plan_steps.CheckAxis(tensor.name, axis, at, from_back))
             return True
-        solved = None if tensor.optional else affine(axis, self.known)
+        solved = None if tensor.name in self._compared else affine(axis, self.known)
         if solved is None or solved[0] not in self.signature.forall:  # a let is worked out, not solved
             return False
         index, factor, offset = solved

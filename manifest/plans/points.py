@@ -12,7 +12,7 @@ from typing import Any
 from tileops.manifest.language import effort, expr, kinds
 from tileops.manifest.language.adt import AdtValue
 from tileops.manifest.language.evaluate import fold
-from tileops.manifest.model import Signature
+from tileops.manifest.model import Signature, Tensor
 
 MAX_POINTS = 65_536
 
@@ -244,12 +244,27 @@ def enumerate_points(found: list[Discriminant], restrictions: Iterable[expr.Expr
     return points
 
 
+def holder(signature: Signature, index: str) -> Tensor | None:
+    """Returns the first tensor of a dtype index that every call has, from which `check` solves the index first."""
+    for tensor in signature.bound.values():
+        if tensor.dtype.expr == expr.Name(index) and not tensor.may_be_absent:
+            return tensor
+    return None
+
+
 def domain_restrictions(signature: Signature) -> list[expr.Expr]:
-    """Returns the shape rules that read only discriminants. `check` applies them before it chooses branches."""
+    """Returns the shape rules that read only discriminants. `check` applies them before it chooses branches.
+
+    A rule on a dtype that only some calls have is none of them: `check` applies it once it has solved the dtype.
+    """
     return [rule.expr for rule in signature.rules if _reads_only_discriminants(signature, rule.expr)]
 
 
 def _reads_only_discriminants(signature: Signature, node: expr.Expr) -> bool:
     names = set(expr.names(node))
     found = {one.name for one in discriminants(signature, [node])}
-    return bool(names) and names <= found
+    return (
+        bool(names)
+        and names <= found
+        and all(holder(signature, name) is not None for name in names if name in signature.forall)
+    )

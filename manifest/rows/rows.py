@@ -13,7 +13,7 @@ from tileops.manifest.language.invariants import expect
 from tileops.manifest.language.primitives import divided
 from tileops.manifest.model import Entry, Expression, Row, Tensor
 from tileops.manifest.plans.inference import MismatchError, infer
-from tileops.manifest.plans.plan import Plan, item_terms, needed_at
+from tileops.manifest.plans.plan import Plan, item_terms, needed_at, through_lets
 from tileops.manifest.plans.plan_steps import Step
 from tileops.manifest.plans.planner import affine
 from tileops.manifest.plans.points import Discriminant, Point, discriminants, domain_restrictions
@@ -119,11 +119,9 @@ class _Instance:
         if self.faults:
             return None
         for name in let_order(self._signature):
-            if (
-                set(expr.names(self._signature.lets[name].expr))
-                <= self._bound.known.keys() | self._bound.present.keys()
-            ):
-                self._bound.known[name] = self._bound.value(f"let {name}", self._signature.lets[name].expr)
+            let = self._signature.lets[name].expr
+            if {*point.fold(let).free_names} <= self._bound.known.keys() | self._bound.present.keys():
+                self._bound.known[name] = self._bound.value(f"let {name}", let)
                 self._bound.present[name] = self._bound.known[name] is not None
         for rule in self._signature.rules:
             if not self._bound.value("shape_rules", rule.expr):
@@ -238,6 +236,10 @@ class _Instance:
             if rule.expr in restrictions and not self._bound.value("shape_rules", rule.expr):
                 raise RefusedError(f"the rule {rule.text!r} does not hold for this row")
         terms = [term for name in (*signature.tensors, *signature.lets) for term in item_terms(signature, name)]
+        # A row decides whether each optional tensor is there: what an absent one alone reads is not relevant.
+        terms += [
+            expr.Call("present", (expr.Name(name),)) for name, tensor in signature.bound.items() if tensor.optional
+        ]
         found = discriminants(signature, [*terms, *(rule.expr for rule in signature.rules)])
         # A dtype index that the row does not assign decides nothing here. It is reported if the row's branch reads it.
         return Point(tuple((one, self._value(one)) for one in found if one.presence or one.name in self._bound.known))
@@ -257,11 +259,8 @@ class _Instance:
                 for part in (tensor.values, *tensor.requires):
                     if part is not None:
                         read.update(expr.names(part.expr))
-        lets = self._signature.lets
-        for name in reversed(let_order(self._signature)):
-            if name in read:
-                read.update(expr.names(lets[name].expr))
-        return [name for name in self._signature.forall if name in read]
+        found = through_lets(self._signature, read, point)
+        return [name for name in self._signature.forall if name in found]
 
     def _indices(self, point: Point) -> dict[str, Any]:
         relevant = self._relevant(point)

@@ -98,7 +98,8 @@ class Build:
 
     Attributes:
       envs: the calls of the rows.
-      known: what is solved by now, with its sort; `under` what only calls with a tensor know.
+      known: what is solved by now, with its sort; `under` what only calls with a tensor know, `dtypes_under` dtypes
+        that only those know.
       points: bound on the discriminant points declared so far.
     """
 
@@ -110,6 +111,7 @@ class Build:
         self.envs: list[Env] = []
         self.known: dict[str, sorts.Sort] = {}
         self.under: dict[str, dict[str, sorts.Sort]] = {}
+        self.dtypes_under: dict[str, dict[str, sorts.Sort]] = {}
         self.tags: dict[str, str] = {}
         self.families: dict[str, Any] = {}
         self.forbidden: list[tuple[str, Any, str, Any]] = []
@@ -133,7 +135,10 @@ class Build:
             for found, sort in self.known.items()
             if not isinstance(sort.item if isinstance(sort, sorts.Maybe) else sort, apart)
         }
-        return Scope(known, dict(self.tags), dict(self.under), sizes)
+        under = {
+            one: {**found, **({} if types else self.dtypes_under.get(one, {}))} for one, found in self.under.items()
+        }
+        return Scope(known, dict(self.tags), under, sizes)
 
     def finite(self, maybes: bool = True) -> Scope:
         """The facts that decide a branch: finite parameters, dtype indices, presence of optional tensors."""

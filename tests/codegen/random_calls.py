@@ -23,7 +23,7 @@ def other_call(model: Model, env: Env, shapes: Found, draw: Draw) -> Found | Non
             run = tuple(draw.integer(0, 3) for _ in range(draw.integer(0, 3)))
             fresh[index] = run if draw.chance(50) else env[index]
     for index, values in model.dtype_indices.items():
-        fresh[index] = draw.choice(values) if draw.chance(50) else env[index]
+        fresh[index] = draw.choice(values) if draw.chance(50) or index not in env else env[index]
     found: Found = {}
     try:
         for param in model.params:

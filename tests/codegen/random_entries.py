@@ -12,11 +12,11 @@ from tileops.tests.codegen.random_families import compared_family
 from tileops.tests.codegen.random_indices import add, affine, determining_inputs, dtype_indices, size
 from tileops.tests.codegen.random_metadata import drawn_at_random, filled_by_list
 from tileops.tests.codegen.random_model import Axis, Model, RefusedError, Tensor
-from tileops.tests.codegen.random_params import finite_size, params
+from tileops.tests.codegen.random_params import DTYPES, finite_size, params
 from tileops.tests.codegen.random_prices import roofline
 from tileops.tests.codegen.random_rows import rows, write_entry
 from tileops.tests.codegen.random_rules import combos, lets, rules
-from tileops.tests.codegen.random_terms import Env, OutOfBoundsError, Term, literal
+from tileops.tests.codegen.random_terms import Env, OutOfBoundsError, Term, literal, name
 
 
 def entry(draw: Draw, op: str) -> Model:
@@ -80,7 +80,10 @@ class _Entry:
         else:
             tensor = Tensor(build.name("t"), role, "", lambda env: (), literal(None), presence=presence)
             self._shape(tensor, envs)
-            tensor.dtype = build.dtype(envs)
+            if tensor.name in build.under and presence == "own" and draw.chance(50):
+                self._own_dtype(tensor)
+            else:
+                tensor.dtype = build.dtype(envs)
         if presence == "own":
             build.points *= 2
         add(build, tensor)
@@ -101,7 +104,7 @@ class _Entry:
         return True if presence == "own" else presence.of(env)
 
     def _shape(self, tensor: Tensor, envs: Sequence[Env]) -> None:
-        """Any axes; of a tensor with a shared tag at times one that determines an index of its own."""
+        """Any axes; of a tensor that may be absent at times one that determines an index of its own."""
         draw, build = self._draw, self._build
         if draw.chance(20) and (family := compared_family(build, envs)) is not None:
             tensor.shape_text, tensor.axes = family
@@ -109,13 +112,41 @@ class _Entry:
         axes = build.axes(build.scope(), envs)
         if isinstance(tensor.presence, Term) and draw.chance(40):
             draw.use("index of a tensor that may be absent")
-            index = build.name("n")
+            self._own_axis(tensor, axes, envs)
+        elif tensor.presence == "own" and draw.chance(50):
             for env in envs:
-                env[index] = size(build)
-            axes.insert(draw.integer(0, len(axes)), affine(build, index, list(envs)))
-            build.model.indices[index] = "Dim"
-            build.under[tensor.name] = {index: sorts.Integer(True)}
+                env["present", tensor.name] = draw.chance(50)
+            self._own_axis(tensor, axes, [env for env in envs if env["present", tensor.name]])
         tensor.shape_text, tensor.axes = build.text(axes), lambda env: tuple(axes)
+
+    def _own_axis(self, tensor: Tensor, axes: list[Axis], envs: Sequence[Env]) -> None:
+        """Adds an axis that determines an index in the calls that have the tensor, at times one of another optional one."""
+        draw, build = self._draw, self._build
+        others = [name for name, found in build.under.items() if build.tags[name] == "own" and found]
+        if tensor.presence == "own":
+            draw.use("index of an optional tensor")
+        if tensor.presence == "own" and others and draw.chance(30):
+            draw.use("index of two optional tensors")
+            index = next(iter(build.under[draw.choice(others)]))
+        else:
+            index = build.name("n")
+            build.model.indices[index] = "Dim"
+        for env in envs:
+            env.setdefault(index, size(build))
+        axes.insert(draw.integer(0, len(axes)), affine(build, index, list(envs)))
+        build.under[tensor.name] = {index: sorts.Integer(True)}
+
+    def _own_dtype(self, tensor: Tensor) -> None:
+        """Gives the tensor a dtype index of its own, which no expression of a type may compare."""
+        draw, build = self._draw, self._build
+        draw.use("dtype index of an optional tensor")
+        index, values = build.name("T"), tuple(draw.some(DTYPES, 1, 3))
+        build.model.dtype_indices[index] = values
+        for env in build.envs:
+            if env["present", tensor.name]:
+                env[index] = draw.choice(values)
+        tensor.dtype, tensor.dtype_index = name(index), index
+        build.dtypes_under[tensor.name] = {index: sorts.DTypeName(values)}
 
     def _effect(self, tensor: Tensor) -> None:
         draw, build = self._draw, self._build
@@ -145,12 +176,14 @@ class _Entry:
             return
         presence: Any = build.presence() if draw.chance(30) else None
         scope = build.scope()
-        shared = [name for name, tag in build.tags.items() if tag == "shared" and build.under.get(name)]
+        own_dtype = ""
+        shared = [name for name, tag in build.tags.items() if tag != "always" and build.under.get(name)]
         if shared and draw.chance(50):
             with_index = draw.choice(shared)
             draw.use("nullable where an input is present")
             presence = build.make.conditions.present(with_index)  # which varies, as the input's own condition does
             scope = scope.showing(with_index)
+            own_dtype = next(iter(build.dtypes_under.get(with_index, ())), "")
         envs = [env for env in build.envs if presence is None or presence.of(env)]
         tensor = Tensor(build.name("o"), "output", "", lambda env: (), literal(None), presence=presence)
         if draw.chance(20) and (family := compared_family(build, envs)) is not None:
@@ -158,7 +191,7 @@ class _Entry:
         else:
             axes: list[Axis] = build.axes(scope, envs)
             tensor.shape_text, tensor.axes = build.text(axes), lambda env: tuple(axes)
-        tensor.dtype = build.dtype(envs)
+        tensor.dtype = name(own_dtype) if own_dtype and draw.chance(70) else build.dtype(envs)
         tensor.buffer, tensor.contiguous = draw.chance(20), draw.chance(10)
         if tensor.buffer:
             draw.use("buffer out")

@@ -69,22 +69,22 @@ def _missing_parameter(model: Model, env: Env, bad: dict[str, Any], draw: Draw) 
 
 
 def _wrong_dtype(model: Model, env: Env, bad: dict[str, Any], draw: Draw) -> bool:
-    if not model.dtype_indices:
+    if not bad.get("dtype_cases"):
         return False
-    index = draw.choice(list(model.dtype_indices))
+    index = draw.choice(list(bad["dtype_cases"][0]))
     bad["dtype_cases"][0][index] = draw.choice([one for one in DTYPES if one not in model.dtype_indices[index]])
     return True
 
 
 def _missing_dtype(model: Model, env: Env, bad: dict[str, Any], draw: Draw) -> bool:
-    if not model.dtype_indices:
+    if not bad.get("dtype_cases"):
         return False
-    del bad["dtype_cases"][0][draw.choice(list(model.dtype_indices))]
+    del bad["dtype_cases"][0][draw.choice(list(bad["dtype_cases"][0]))]
     return True
 
 
 def _unlisted_dtypes(model: Model, env: Env, bad: dict[str, Any], draw: Draw) -> bool:
-    if not model.combos:
+    if not model.combos or not model.combos[0].keys() <= bad["dtype_cases"][0].keys():
         return False
     case = bad["dtype_cases"][0]
     case.update({name: draw.choice(model.dtype_indices[name]) for name in model.combos[0]})

@@ -62,7 +62,7 @@ def add(build: Build, tensor: Tensor) -> None:
     build.model.tensors[tensor.name] = tensor
     for env in build.envs:
         if tensor.presence == "own":
-            env["present", tensor.name] = build.draw.chance(50)
+            env.setdefault(("present", tensor.name), build.draw.chance(50))
         else:
             env["present", tensor.name] = tensor.presence is None or tensor.presence.of(env)
     if isinstance(tensor.presence, Term):

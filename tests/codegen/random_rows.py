@@ -28,7 +28,7 @@ def rows(build: Build) -> None:
 def _other_dtypes(build: Build, row: Row) -> Row | None:
     """The same row in other dtypes, which its YAML then lists too; None where they make another call of it."""
     model, draw = build.model, build.draw
-    dtypes = {index: draw.choice(values) for index, values in model.dtype_indices.items()}
+    dtypes = {index: draw.choice(model.dtype_indices[index]) for index in row.dtypes}
     env = Env({name: value for name, value in row.env.items() if name not in model.lets} | dtypes, model.lets)
     model.presences(env)
     if dtypes == row.dtypes or any(env["present", name] != row.env["present", name] for name in model.tensors):
@@ -56,7 +56,7 @@ def _row(build: Build, env: Env, label: str) -> Row:
     for index in written_indices(model, env):
         bindings[index] = in_yaml(env[index])
     some = [t.name for t in model.tensors.values() if t.presence == "own" and env["present", t.name]]
-    dtypes = {index: env[index] for index in model.dtype_indices}
+    dtypes = {index: env[index] for index in model.dtype_indices if index in env}
     row: dict[str, Any] = {"label": label, **dict(draw.shuffled(list(bindings.items())))}
     if some or draw.chance(10):
         row["some"] = draw.shuffled(some)

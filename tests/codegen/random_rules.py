@@ -113,7 +113,7 @@ def combos(build: Build) -> None:
     if len(model.dtype_indices) < 2 or not draw.chance(40):
         return
     names = draw.shuffled(list(model.dtype_indices))
-    found = [{name: env[name] for name in names} for env in build.envs]
+    found = [{name: env.get(name) or draw.choice(model.dtype_indices[name]) for name in names} for env in build.envs]
     found.append({name: draw.choice(model.dtype_indices[name]) for name in names})
     model.combos = [dict(pairs) for pairs in dict.fromkeys(tuple(combo.items()) for combo in found)]
     if not _leaves_choice(build):

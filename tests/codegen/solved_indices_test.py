@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
 from tileops.tests.codegen.small_entries import called, demo, meta, op_class, verdict
 
@@ -80,3 +81,140 @@ def test_a_dtype_that_decides_a_branch_is_one_that_every_call_tells(change):
     )
     found = verdict(entry)[1]
     assert [(one.code, one.field) for one in found] == [("M040", "signature.forall.U")]
+
+
+# ---- an optional tensor solves what no other tensor of every such call does
+
+
+def gained(flops: str = "M + (G if present(gain) else 0)", rows: list[dict] | None = None, **signature):
+    """gain [G] of dtype R is a choice of the caller, and alone has G and R."""
+    given = {"label": "given", "M": 4, "G": 3, "some": ["gain"], "dtype_cases": [{"T": "float16", "R": "float32"}]}
+    whole = {
+        "forall": {"M": "Dim", "G": "Dim", "T": "DType[float16]", "R": "DType[float16 | float32]"},
+        "inputs": {"x": {"dtype": "T", "shape": "[M]"}, "gain": {"dtype": "R", "shape": "[2 * G]", "optional": True}},
+        "outputs": {"y": {"dtype": "T", "shape": "[M]"}},
+        **signature,
+    }
+    return demo(
+        {"flops": flops}, rows or [given, {"label": "without", "M": 4, "dtype_cases": [{"T": "float16"}]}], **whole
+    )
+
+
+def test_an_optional_tensor_solves_its_own_indices_where_it_is_passed():
+    op = op_class(gained())()
+    found = op.check(meta(4), meta(6, dtype=torch.float32))
+    assert found.indices == {"M": 4, "T": "float16", "G": 3, "R": "float32"}
+    assert op.check(meta(4)).indices == {"M": 4, "T": "float16"}
+    with pytest.raises(ValueError, match="'gain'"):
+        op.check(meta(4), meta(5))
+    with pytest.raises(ValueError, match="bfloat16"):
+        op.check(meta(4), meta(6, dtype=torch.bfloat16))
+
+
+@pytest.mark.parametrize(("inputs", "price"), [((4, 6), 7), ((4, None), 4)])
+def test_its_price_reads_the_index_where_the_tensor_is_passed(inputs, price):
+    tensors = [None if size is None else meta(size) for size in inputs]
+    assert called(gained(), *tensors).eval_roofline()[0] == price
+
+
+@pytest.mark.parametrize("flops", ["M + G", "1 if R == 'float16' else 2", "G if M > 2 else M", "v"])
+def test_a_formula_guards_the_index_of_an_optional_tensor(flops):
+    found = verdict(gained(flops, let={"v": "G + 1"}))[1]
+    assert [one.code for one in found] == ["R011"] and "present(gain) = False)" in found[0].message
+
+
+def test_an_output_that_reads_the_index_of_an_absent_tensor_names_that_branch():
+    found = verdict(gained("M", outputs={"y": {"dtype": "T", "shape": "[G]"}}))[1]
+    assert [(one.code, one.field) for one in found] == [("M040", "signature.forall.G")]
+    assert "(present(gain) = False)" in found[0].message
+
+
+def test_an_index_that_the_optional_tensor_cannot_solve_names_the_branch_that_has_it():
+    inputs = {"x": {"dtype": "T", "shape": "[M]"}, "gain": {"dtype": "R", "shape": "[G * G]", "optional": True}}
+    found = verdict(gained("M", inputs=inputs))[1]
+    assert [one.code for one in found] == ["M040"] and "(present(gain) = True)" in found[0].message
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"M": 4, "G": 3, "dtype_cases": [{"T": "float16"}]},
+        {"M": 4, "dtype_cases": [{"T": "float16", "R": "float16"}]},
+        {"M": 4, "some": ["gain"], "dtype_cases": [{"T": "float16", "R": "float16"}]},
+        {"M": 4, "G": 3, "some": ["gain"], "dtype_cases": [{"T": "float16"}]},
+    ],
+)
+def test_a_row_writes_the_indices_of_the_optional_tensors_that_it_passes(row):
+    found = verdict(dict(gained(rows=[{"label": "row", **row}]), status="spec-only"))[1]
+    assert [one.code for one in found] == ["M060"]
+
+
+def test_either_of_two_optional_tensors_solves_the_index_that_they_share():
+    inputs = {
+        "x": {"dtype": "T", "shape": "[M]"},
+        "gain": {"dtype": "T", "shape": "[G]", "optional": True},
+        "bias": {"dtype": "T", "shape": "[G]", "optional": True},
+    }
+    rows = [
+        {"label": "both", "M": 4, "G": 3, "some": ["gain", "bias"], "dtype_cases": [{"T": "float16"}]},
+        {"label": "none", "M": 4, "dtype_cases": [{"T": "float16"}]},
+    ]
+    forall = {"M": "Dim", "G": "Dim", "T": "DType[float16]"}
+    shape_rules = ["G > 1 if present(gain) else True"]
+    op = op_class(gained("M", rows, forall=forall, inputs=inputs, shape_rules=shape_rules))()
+    assert op.check(meta(4), None, meta(1)).indices["G"] == 1
+    assert op.check(meta(4), meta(2)).indices["G"] == op.check(meta(4), meta(2), meta(2)).indices["G"] == 2
+    assert "G" not in op.check(meta(4)).indices
+    with pytest.raises(ValueError, match="'bias'"):
+        op.check(meta(4), meta(2), meta(3))
+    with pytest.raises(ValueError, match="G > 1 if"):
+        op.check(meta(4), meta(1))
+
+
+def test_a_construction_time_tensor_solves_its_own_indices_too():
+    params = {"gain": {"type": "torch.Tensor | None", "dtype": "R", "shape": "[2 * G]", "default": None}}
+    entry = gained(params=params, inputs={"x": {"dtype": "T", "shape": "[M]"}})
+    assert op_class(entry)(gain=meta(6)).check(meta(4)).indices["G"] == 3
+    assert called(entry, meta(4)).eval_roofline()[0] == 4
+
+
+def test_a_run_of_axes_of_an_optional_tensor_is_broadcast_where_it_is_passed():
+    entry = demo(
+        {"flops": "prod(S)"},
+        [
+            {"label": "given", "A": [4, 1], "L": [3], "some": ["low"], "dtype_cases": [{"T": "float16"}]},
+            {"label": "without", "A": [4, 1], "dtype_cases": [{"T": "float16"}]},
+        ],
+        forall={"A": "Shape", "L": "Shape", "T": "DType[float16]"},
+        inputs={"x": {"dtype": "T", "shape": "[*A]"}, "low": {"dtype": "T", "shape": "[*L]", "optional": True}},
+        outputs={"y": {"dtype": "T", "shape": "[*S]"}},
+        let={"S": "broadcast(A, L) if present(low) else A"},
+    )
+    op = op_class(entry)()
+    assert op.check(meta(4, 1), meta(3)).outputs["y"].shape == (4, 3)
+    assert op.check(meta(4, 1)).outputs["y"].shape == (4, 1)
+
+
+# ---- lets
+
+
+def test_a_let_that_nothing_reads_makes_no_index_relevant():
+    entry = gained(let={"v": "G + 1", "w": "v * 2"})
+    assert verdict(entry)[1] == []
+    op = op_class(entry)()
+    assert op.check(meta(4), meta(6)).indices["w"] == 8
+    assert op.check(meta(4)).indices.keys() == {"M", "T"}
+
+
+def test_an_index_is_read_through_the_lets_that_an_output_reads():
+    found = verdict(gained("M", let={"v": "G + 1", "w": "v * 2"}, outputs={"y": {"dtype": "T", "shape": "[w]"}}))[1]
+    assert [(one.code, one.field) for one in found] == [("M040", "signature.forall.G")]
+    assert "(present(gain) = False)" in found[0].message
+
+
+def test_a_rule_may_ask_the_dtype_of_an_optional_tensor_that_is_passed():
+    op = op_class(gained(shape_rules=["R == 'float32' if present(gain) else True"]))()
+    assert "R" not in op.check(meta(4)).indices
+    assert op.check(meta(4), meta(6, dtype=torch.float32)).indices["R"] == "float32"
+    with pytest.raises(ValueError, match="R == 'float32' if"):
+        op.check(meta(4), meta(6))

@@ -144,6 +144,15 @@ FAULTS = [
         "M021",
     ),
     Fault("paged", 'cap: "W * page"', 'cap: "cap + 1"', "M041"),
+    Fault("optionals", 'nullable: "present(gain)"', 'nullable: "N > 0 and present(gain)"', "M052"),
+    Fault("optionals", ', nullable: "present(gain)"', "", "M040", "{N: Dim, C: Dim, G: Dim"),
+    Fault("optionals", '"[M, 2]", optional: true', '"[M * M]", optional: true', "M040", "{A: Shape, L: Shape"),
+    Fault("optionals", '"broadcast(B, H) if present(high) else B"', '"broadcast(B, H)"', "M040", "{A: Shape, L: Shape"),
+    Fault("optionals", "{label: plain, N: 4, C: 8,", "{label: plain, N: 4, C: 8, G: 2,", "M060"),
+    Fault("optionals", "{label: scaled, N: 4, C: 8, G: 2,", "{label: scaled, N: 4, C: 8,", "M060"),
+    Fault(
+        "optionals", "(N * G * width if present(gain) else 0)", "(N * width if present(bias) or N > 1 else 0)", "R011"
+    ),
     # effects, metadata, presence, combinations
     Fault("norms", "alias: residual", "alias: rest", "M050", "summed:"),
     Fault("norms", "alias: residual", "alias: x", "M050", "summed:"),
@@ -253,8 +262,7 @@ def judge(folder: pathlib.Path, texts: dict[str, str]) -> list[Diagnostic]:
 def diagnose(entries, diagnostics: Diagnostics) -> list[Diagnostic]:
     """All defects of loaded entries, those of loading included."""
     for entry in entries:
-        check_entry(entry, diagnostics)
-        analyse(entry, diagnostics)
+        analyse(entry, diagnostics, check_entry(entry, diagnostics))
     return list(diagnostics)
 
 

@@ -72,8 +72,7 @@ def defects(op: str, entry: source.Node) -> Diagnostics:
     (types,) = (text for mark, text in blocks(MANIFEST) if mark == "types.yaml")
     adts = parse_adts(source.parse(types.encode(), "types.yaml", found), "types.yaml", found)
     parsed = parse_entry(op, entry, entry.line, "docs/manifest.md", found, adts)
-    check_entry(parsed, found)
-    analyse(parsed, found)
+    analyse(parsed, found, check_entry(parsed, found))
     return found
 
 

@@ -31,6 +31,9 @@ class Grower:
         outputs = self._outputs(types, inputs)
         lets = {f"v{at}": self.integer(3) for at in range(draw.choice([0, 0, 1, 2]))}
         rules = [self.flag(3) for _ in range(draw.choice([0, 0, 1, 2]))]
+        solvers = [name for name, tensor in inputs.items() if "P" in tensor["shape"]]
+        if solvers and draw.random() < 0.5:
+            rules.append(f"P > 0 if present({self._one(*solvers)}) else True" if not self._slips() else "P > 0")
         signature = {
             "forall": forall,
             "params": params,
@@ -142,6 +145,9 @@ class Grower:
                 made["optional"] = True
             elif presence < 0.45 and self._names[FLAGS]:
                 made["optional"] = self.flag(1, shapes=False)
+            if made.get("optional") is True and self._draw.random() < 0.5:  # an index that only optional tensors have
+                forall["P"] = "Dim"
+                made["shape"] = self._one("[P]", "[P, N]", "[2 * P + 1]", *(["[P * P]"] if self._slips() else []))
             if self._draw.random() < 0.2:
                 made["mutated"] = True if not self._names[FLAGS] else self._one(True, self.flag(1, shapes=False))
                 if self._draw.random() < 0.4:
@@ -262,7 +268,10 @@ class Grower:
         dtypes = {"T": self._one("float16", "float32", "int32")} if "T" in forall else {}
         for at in range(self._draw.choice([1, 1, 2, 3])):
             row: dict[str, Any] = {"label": f"row{at}"}
+            some = self._draw.sample(own, self._draw.randint(1, len(own))) if own and self._draw.random() < 0.6 else []
             for name, kind in forall.items():
+                if name == "P" and not any("P" in inputs[one]["shape"] for one in some) and not self._slips():
+                    continue
                 if kind == "Dim" and not self._slips():
                     row[name] = self._one(0, 1, 4, 8, 64)
                 elif kind == "Shape":
@@ -270,8 +279,8 @@ class Grower:
             for name, param in params.items():
                 if "default" not in param or self._draw.random() < 0.3:
                     row[name] = self._one(param.get("default", 3), *([7] if self._slips() else []))
-            if own and self._draw.random() < 0.6:
-                row["some"] = self._draw.sample(own, self._draw.randint(1, len(own)))
+            if some:
+                row["some"] = some
             if dtypes and not self._slips():
                 row["dtype_cases"] = [dtypes]
             rows.append(row)

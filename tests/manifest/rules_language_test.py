@@ -143,10 +143,12 @@ def test_indices_are_solved_whatever_the_order_of_declarations():
             assert (values["A"], values["M"], values["K"]) == ((2, 3), 4, 5)
 
 
-def test_an_input_that_may_be_absent_solves_nothing():
+def test_an_input_that_may_be_absent_solves_nothing_where_it_is_absent():
     entry = _entry()
     entry["signature"]["inputs"]["b"] = {"dtype": "T", "shape": "[3 * Z + 1]", "optional": True}
     entry["signature"]["forall"]["Z"] = "Dim"
+    assert codes(entry) == []
+    entry["signature"]["shape_rules"] = ["Z > 3"]
     assert codes(entry) == ["M040"]
 
 
