@@ -28,7 +28,7 @@ from tileops.manifest.plans.points import Point, TooManyPointsError, discriminan
 from tileops.manifest.plans.presence import conditions_of, is_its_input, resolve, substitute_presence
 from tileops.manifest.plans.solved import Solved, missing
 from tileops.manifest.plans.sums import grouped
-from tileops.manifest.plans.trees import Tree, decide
+from tileops.manifest.plans.trees import TooManyBranchesError, Tree, decide
 from tileops.manifest.reading.forms import ROOFLINE
 from tileops.manifest.reading.python_paths import formula_problem
 
@@ -108,8 +108,12 @@ def analyse(entry: Entry, diagnostics: Diagnostics, checked: Checked | None = No
             return Analysis(emittable=False, unreached=(f"roofline: it {error}",))
     if checked is None or not (found.emittable and checked.callable):
         return found
-    # The checks counted the effort of these points; an empty context counts nothing twice.
-    return contextvars.Context().run(_for_emission, found, checked)
+    try:
+        # The checks counted the effort of these points; an empty context counts nothing twice.
+        return contextvars.Context().run(_for_emission, found, checked)
+    except TooManyBranchesError as error:
+        entry.report(diagnostics, "signature", "M042", str(error))
+        return dataclasses.replace(found, emittable=False)
 
 
 def _for_emission(found: Analysis, checked: Checked) -> Analysis:
@@ -236,7 +240,8 @@ class _Analyser:
         for name in sorted(absent):
             self._report(path, "R013", f"bytes({name}) is read where {name} is absent")
         self._unsolved(found, guards, path)
-        return Formula(trees=tuple(part.tree for part in found), integer=isinstance(kind, kinds.Dim), line=field.line)
+        trees = self._apart(lambda: [part.tree for part in found], path)
+        return Formula(trees=tuple(trees), integer=isinstance(kind, kinds.Dim), line=field.line) if trees else None
 
     def _unsolved(self, found: list[Part], guards: dict[str, expr.Expr], path: str) -> None:
         """Reports indices and lets that the formula reads on a branch whose calls do not solve them."""
@@ -263,11 +268,11 @@ class _Analyser:
                     )
 
     def _apart(self, enumerate_parts: Callable[[], list[Any]], path: str) -> list[Any]:
-        """Returns what `enumerate_parts` does; [] if there are too many points, or if the entry accepts no call."""
+        """Returns what `enumerate_parts` does; [] if points or branches are too many, or if the entry accepts no call."""
         try:
             found = enumerate_parts()
         except TooManyPointsError as error:
-            self._report(path, "M042", f"{error.args[0]} discriminant points are too many")
+            self._report(path, "M042", str(error))
             return []
         if not found:
             self._unreached.append(f"{path}: the shape rules reject every call")
@@ -286,12 +291,14 @@ class _Analyser:
         for name in signature.tensors:
             own = [where for where in (written.get(name), aliased.get(name)) if where is not None]
             charges.append((own if number > MAX_BRANCHES else conditions, [name]))
-        found = []
+        found: list[Tree[Traffic]] = []
         for terms, names in _joined(signature, charges):
             points = self._apart(functools.partial(self._domain.points, terms), "roofline")
-            if not points:
+            decisions = [(point, self._traffic(point, names, written, aliased)) for point in points]
+            trees = self._apart(functools.partial(_tree, decisions), "roofline") if decisions else []
+            if not trees:
                 return None
-            found.append(decide([(point, self._traffic(point, names, written, aliased)) for point in points]))
+            found += trees
         return tuple(found)
 
     def _traffic(
@@ -313,6 +320,11 @@ class _Analyser:
             if name in signature.outputs and not (name in aliased and point.fold(aliased[name]) == true)
         ]
         return Traffic(read=tuple(read), written=(*mutated, *own))
+
+
+def _tree(decisions: list[tuple[Point, Traffic]]) -> list[Tree[Traffic]]:
+    """Returns the tree of some decisions. Raises TooManyBranchesError."""
+    return [decide(decisions)]
 
 
 def _solved(checked: Checked | None) -> Solved:

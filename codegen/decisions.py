@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from tileops.manifest.language import expr
 from tileops.manifest.language.invariants import expect
@@ -16,7 +16,7 @@ from tileops.manifest.model import Signature
 from tileops.manifest.plans.domain import Domain
 from tileops.manifest.plans.points import Point, discriminants
 from tileops.manifest.plans.sums import related
-from tileops.manifest.plans.trees import Tree, decide
+from tileops.manifest.plans.trees import MAX_LEAVES, TooManyBranchesError, Tree, decide
 
 MAX_BRANCHES = 16  # of a formula that is decided as a whole: more are hard to read in generated code
 
@@ -30,7 +30,7 @@ class Part:
 
     @property
     def tree(self) -> Tree[expr.Expr]:
-        """Returns the folded sum at each point."""
+        """Returns the folded sum at each point. Raises TooManyBranchesError."""
         return decide(self.decisions)
 
 
@@ -45,6 +45,7 @@ def parts(signature: Signature, domain: Domain, node: expr.Expr, guards: Mapping
 
     Raises:
       TooManyPointsError: the discriminants of one part span too many.
+      TooManyBranchesError: one part folds to too many forms.
     """
     groups = related(node, lambda part: _names(signature, part, guards))
     number = math.prod(len(one.values) for one in discriminants(signature, [node, *guards.values()]))
@@ -54,8 +55,19 @@ def parts(signature: Signature, domain: Domain, node: expr.Expr, guards: Mapping
         points = domain.points([part, *(guards[name] for name in bytes_read(part) if name in guards)])
         if not points:
             return []
-        made.append(Part(part, tuple((point, point.fold(part)) for point in points)))
+        made.append(Part(part, tuple(_folded(part, points))))
     return made
+
+
+def _folded(part: expr.Expr, points: list[Point]) -> Iterator[tuple[Point, expr.Expr]]:
+    """Yields the folded form at each point. Raises TooManyBranchesError as soon as more forms differ than may."""
+    forms: set[expr.Expr] = set()
+    for point in points:
+        form = point.fold(part)
+        forms.add(form)
+        if len(forms) > MAX_LEAVES:
+            raise TooManyBranchesError.at(point)
+        yield point, form
 
 
 def _names(signature: Signature, part: expr.Expr, guards: Mapping[str, expr.Expr]) -> frozenset[str]:

@@ -87,7 +87,7 @@ def constants(entry: Entry, report: Report) -> None:
             for problem in values.without_value(signature, expression.expr, tensor):
                 report(path, "M028", problem)
     except TooManyPointsError as error:
-        report("signature", "M042", f"{error.args[0]} discriminant points are too many")
+        report("signature", "M042", str(error))
 
 
 def _expressions(signature: Signature) -> Iterator[tuple[str, Expression, Tensor | None]]:

@@ -269,7 +269,7 @@ class SignatureCheck:
         try:
             self._planned(told)
         except TooManyPointsError as error:
-            self._report("signature", "M042", f"{error.args[0]} discriminant points are too many")
+            self._report("signature", "M042", str(error))
 
     def _undecided(self) -> set[str]:
         """Reports and returns the dtype indices that decide a branch but are not known before the branch."""
@@ -303,7 +303,10 @@ class SignatureCheck:
             self._report(path, "M031", message)
         if missing:
             return
-        self.plan = plan.build(signature, domain)
+        built = plan.build(signature, domain)
+        for segment in built.segments:
+            segment.tree  # noqa: B018  # kept by the segment; raises if it has too many branches
+        self.plan = built
         for found, point, unsolved in plan.needs(signature, domain, self.plan):
             read |= found
             names = [name for name in signature.forall if name in unsolved - told]

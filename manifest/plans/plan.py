@@ -72,7 +72,7 @@ class Segment:
 
     @functools.cached_property
     def tree(self) -> Tree[Branch]:
-        """Returns the branches as a tree of discriminants."""
+        """Returns the branches as a tree of discriminants. Raises TooManyBranchesError."""
         return decide(self.branches)
 
 
@@ -106,7 +106,7 @@ class Plan:
 
 
 def returned(signature: Signature, domain: Domain, plan: Plan) -> dict[str, Tree[expr.ShapeTerm | None]]:
-    """Returns the shape of each output at each point, None if a call there does not return it."""
+    """Returns the shape of each output at each point, None if a call does not return it. Raises TooManyBranchesError."""
     found = {}
     for name, tensor in signature.outputs.items():
         points = domain.points(plan.terms[name])

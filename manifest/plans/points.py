@@ -92,6 +92,9 @@ class Point:
 class TooManyPointsError(Exception):
     """The discriminants span more than MAX_POINTS points; `args[0]` is their number."""
 
+    def __str__(self) -> str:
+        return f"{self.args[0]} discriminant points are too many"
+
 
 class _Read:
     """The names, presences and fields of algebraic values that some expressions test."""

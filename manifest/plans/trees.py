@@ -6,7 +6,10 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
-from tileops.manifest.plans.points import Discriminant, Point
+from tileops.manifest.plans.points import Discriminant, Point, TooManyPointsError
+
+# Leaves of one tree. Each is lines of generated code: a product of sixteen flags would make 65,536 leaves and 40 MB.
+MAX_LEAVES = 1024
 
 Path = tuple[tuple[Discriminant, Any], ...]  # the tests that lead to a leaf
 T = TypeVar("T")
@@ -31,20 +34,48 @@ class Split(Generic[T]):
 Tree = Leaf[T] | Split[T]
 
 
+class TooManyBranchesError(TooManyPointsError):
+    """A tree needs more than MAX_LEAVES leaves; `args[0]` names the discriminants of its points."""
+
+    @classmethod
+    def at(cls, point: Point) -> TooManyBranchesError:
+        """Returns the error of a tree over points like this one."""
+        return cls(", ".join(one.key for one, _ in point.assigned))
+
+    def __str__(self) -> str:
+        return (
+            f"more than {MAX_LEAVES} branches of generated code are too many: {self.args[0]} give another result in nearly"
+            " every combination; write a sum of terms that depend on few of them, or split the op"
+        )
+
+
 def decide(decisions: Sequence[tuple[Point, T]]) -> Tree[T]:
-    """Returns the smallest tree that gives each point its decision, testing discriminants in the points' order."""
+    """Returns the smallest tree that gives each point its decision, testing discriminants in the points' order.
+
+    Raises:
+      TooManyBranchesError: the tree has more than MAX_LEAVES leaves.
+    """
+    return _decide(decisions)[0]
+
+
+def _decide(decisions: Sequence[tuple[Point, T]]) -> tuple[Tree[T], int]:
+    """Returns the tree, and the number of its leaves."""
     first = decisions[0][1]
     if all(decision == first for _, decision in decisions):
-        return Leaf(first)
+        return Leaf(first), 1
     for position, (discriminant, _) in enumerate(decisions[0][0].assigned):
         groups: dict[Any, list[tuple[Point, T]]] = {}
         for point, decision in decisions:
             groups.setdefault(point.assigned[position][1], []).append((point, decision))
         if len(groups) < 2:
             continue
-        branches = tuple((value, decide(group)) for value, group in groups.items())
+        made = [(value, *_decide(group)) for value, group in groups.items()]
+        branches = tuple((value, branch) for value, branch, _ in made)
         if any(branch != branches[0][1] for _, branch in branches):
-            return Split(discriminant, branches)
+            number = sum(own for *_, own in made)
+            if number > MAX_LEAVES:
+                raise TooManyBranchesError.at(decisions[0][0])
+            return Split(discriminant, branches), number
     raise AssertionError("points that differ in no discriminant have different decisions")
 
 

@@ -243,6 +243,7 @@ FAULTS = [
     Fault("grouped", 'flops: "2 * R * N * K +', 'flops: "2 * R * N * J +', "R011"),
     Fault("ragged", 'flops: "2 * N * D * D + C', 'flops: "sum(lengths) * D + C', "R011"),
     Fault("norms", "(5 if present(weight) else 4)", "(present(weight))", "R012"),
+    Fault("reductions", "+ (A if p6 else N)", "* (A if p6 else N)", "M042", "flops: >-"),
     Fault("paged", "(bytes(k_scale) + bytes(v_scale) if quantized else 0)", "bytes(k_scale)", "R013"),
     Fault("paged", "(bytes(lse) if return_lse else 0)", "bytes(lse)", "R013"),
     Fault(

@@ -62,6 +62,19 @@ def nested(depth: int) -> str:
     return text
 
 
+def joined(operator: str, count: int) -> str:
+    """Terms that depend on one flag each: no two combinations give the same."""
+    return f" {operator} ".join(f"({at + 2} if p{at} else N + {at})" for at in range(count))
+
+
+def parity(count: int) -> str:
+    """Whether an odd number of flags is set: one of two results, and each flag decides it in every combination."""
+    text = "p0"
+    for at in range(1, count):
+        text = f"(p{at} if not {text} else not p{at})"
+    return text
+
+
 FLAG = {"flag": {"type": "bool", "default": False}}
 FLAGS = {f"p{at}": {"type": "bool", "default": False} for at in range(40)}
 
@@ -124,6 +137,38 @@ HOSTILE = {
     ),
     "40 flags that one formula relates": (
         small(params=FLAGS, roofline={"flops": f"N if {' and '.join(FLAGS)} else 2 * N"}),
+        "M042",
+    ),
+    "16 flags of which a product makes 65,536 formulas": (
+        small(params=dict([*FLAGS.items()][:16]), roofline={"flops": joined("*", 16)}),
+        "M042",
+    ),
+    "11 flags of which a let makes 2,048 branches": (
+        small(params=dict([*FLAGS.items()][:11]), let={"v": joined("*", 11)}, roofline={"flops": "v"}),
+        "M042",
+    ),
+    "11 flags of which a shape makes 2,048 branches": (
+        small(
+            params=dict([*FLAGS.items()][:11]),
+            outputs={"y": {"dtype": "float32", "shape": "[" + joined("+", 11) + "]"}},
+        ),
+        "M042",
+    ),
+    "11 flags of which the shape of an input makes 2,048 branches": (
+        small(
+            params=dict([*FLAGS.items()][:11]),
+            inputs={
+                "x": {"dtype": "float32", "shape": "[N]"},
+                "z": {"dtype": "float32", "shape": "[" + joined("+", 11) + "]"},
+            },
+        ),
+        "M042",
+    ),
+    "11 flags whose parity says what is written": (
+        small(
+            params=dict([*FLAGS.items()][:11]),
+            inputs={"x": {"dtype": "float32", "shape": "[N]", "mutated": parity(11)}},
+        ),
         "M042",
     ),
     "an expression of ten thousand terms": (small(roofline={"flops": "N" + " + N" * 10_000}), "R010"),

@@ -8,8 +8,8 @@ import yaml
 from tileops.codegen.emission import module_source
 from tileops.manifest.language import expr_parser
 from tileops.manifest.plans.domain import Domain
-from tileops.manifest.plans.points import MAX_POINTS, TooManyPointsError
-from tileops.manifest.plans.trees import leaves
+from tileops.manifest.plans.points import MAX_POINTS, Discriminant, Point, TooManyPointsError
+from tileops.manifest.plans.trees import MAX_LEAVES, TooManyBranchesError, decide, leaves
 from tileops.tests.manifest.entries import OP, check_text, small
 from tileops.tests.manifest.independent import MANY, WAYS, flags, many, optionals
 
@@ -163,3 +163,11 @@ def test_more_points_than_there_may_be_are_told_by_their_number():
     with pytest.raises(TooManyPointsError) as error:
         Domain(signature).points([expr_parser.parse(" and ".join(flags()))])
     assert error.value.args[0] == 2**MANY > MAX_POINTS
+
+
+def test_more_branches_than_there_may_be_are_told_by_what_they_depend_on():
+    one = Discriminant("mode", False, tuple(range(MAX_LEAVES + 1)))
+    decisions = [(Point(((one, value),)), value) for value in one.values]
+    assert len([*leaves(decide(decisions[:-1]))]) == MAX_LEAVES
+    with pytest.raises(TooManyBranchesError, match="more than 1024 branches of generated code are too many: mode give"):
+        decide(decisions)
