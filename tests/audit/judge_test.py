@@ -80,10 +80,10 @@ def test_measured_reads_that_fall_short_of_the_declared_fail(short):
 
 
 @pytest.mark.requirement("4.5.2")
-def test_writes_never_decide():
-    none = counters.parse(raw([("k", str(READ), "0")]))
-    many = counters.parse(raw([("k", str(READ), str(9 * READ))]))
-    assert judge.judge(READ, none) == judge.judge(READ, many)
+@pytest.mark.parametrize(("read", "verdict"), [(READ // 2, FAIL), (READ, PASS), (2 * READ, WARN)])
+def test_writes_never_decide(read, verdict):
+    for written in (0, READ // 2, 9 * READ):
+        assert judge.judge(READ, counters.parse(raw([("k", str(read), str(written))]))).verdict == verdict
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,7 @@ SETS_PRICES = {
     ("audit/calls.py", "declared"): "op.eval_roofline_read_bytes()",
     ("audit/profiled_call.py", "run"): "op.eval_roofline_read_bytes()",
     ("audit/report.py", "row"): "the declared read half",
+    ("perf/comparison/reprice_join.py", "join"): "a recorded run's record, whole",
     ("perf/comparison/reprice_join.py", "_reprice"): "another run's record, field by field",
     ("perf/roof/pricing.py", "row_of"): "the record",
     ("ops/row_index.py", ""): "the index that the build wrote",
@@ -54,8 +55,10 @@ SETS_OTHER_THINGS = {
     ("perf/harness/session.py", "_measure"),
     ("perf/report/facts.py", "summary"),
     ("perf/report/store.py", "summarize"),
+    ("perf/roof/profiles.py", "assume"),
     ("perf/roof/profiles.py", "load_profile"),
     ("perf/runs/framing.py", ""),
+    ("perf/runs/framing.py", "frame"),
     ("perf/runs/json.py", "_read"),
     ("perf/runs/junit.py", "_check_environment"),
     ("perf/runs/junit.py", "_fill_timing"),
@@ -131,6 +134,17 @@ EVASIONS = {
     "a dictionary that is unpacked": "fields['flo' + 'ps'] = work\nrecord = BenchmarkRecord(**fields)",
     "a protobuf CopyFrom": "record.CopyFrom(BenchmarkRecord(flops=work))",
     "a protobuf parser": "record.MergeFromString(encoded)",
+    "a message priced elsewhere": "record.MergeFrom(elsewhere.priced(m, n))",
+    "a copy of a message priced elsewhere": "record.CopyFrom(elsewhere.priced(m, n))",
+    "a merge that is handed on": "functools.partial(BenchmarkRecord.MergeFrom, record)(priced)",
+    "a merge by another name": "fill = record.MergeFrom\nfill(priced)",
+    "JSON as an f-string": 'file.write(f\'{{"op": "{op}", "flops": {work}}}\')',
+    "JSON by a format": "file.write('{\"read_bytes\": %d}' % moved)",
+    "JSON by str.format": "file.write('{{\"bytes\": {}}}'.format(moved))",
+    "JSON by addition": 'file.write(\'{"op": "GEMMFwdOp", "flops": \' + str(work) + \'}\')',
+    "JSON by its keys": "json.dump({'flops': work}, file)",
+    "JSON of a dictionary by words": "json.dumps(dict(bytes=moved))",
+    "a message as text": "file.write(f'record {{ flops: {work} }}')",
     "a numpy product": "record.flops = int(np.prod(shape))",
     "a lambda": "price = lambda m, n: 2 * m * n\nrecord.flops = price(m, n)",
     "a generator": "record.bytes = next(size * 2 for size in sizes)",
@@ -176,6 +190,9 @@ def test_a_copy_of_a_price_is_no_finding():
     assert list(price_writes.writes("target.flops, target.bytes = source.flops, source.bytes")) == []
     assert list(price_writes.writes("Row(flops=record.flops, bytes=record.bytes)")) == []
     assert list(price_writes.writes("Record = benchmark_pb2.BenchmarkRecord")) == []
+    assert list(price_writes.writes("header.started_at.CopyFrom(min(started, key=_moment))")) == []
+    assert list(price_writes.writes('say(f"reads {count} bytes: too many")')) == []
+    assert list(price_writes.writes('say(f"FLOPs and bytes: see {page}; read_bytes is {moved}")')) == []
     assert list(price_writes.writes("@dataclass(kw_only=True)\nclass Call:\n    read_bytes: int | None = None")) == []
 
 

@@ -22,8 +22,16 @@ from tileops.tests.layering import formula_lint
 FIELDS = frozenset({"flops", "bytes", "read_bytes", "declared_read_bytes"})
 # Messages that hold a price: unpacking into them could set it. Some modules name the first one Record.
 _MESSAGES = frozenset({"BenchmarkRecord", "Record", "Row", "AuditRow", "DeclaredCall"})
-# What makes or fills a message from text or bytes.
-_PARSERS = frozenset({"FromString", "ParseFromString", "MergeFromString", "ParseDict", "Parse", "Merge"})
+# What makes or fills a message from text, bytes or other messages.
+_PARSERS = frozenset(
+    {"FromString", "ParseFromString", "MergeFromString", "ParseDict", "Parse", "Merge", "MergeFrom", "CopyFrom"}
+)
+# A copy into one of these copies no price: times and parts of headers, and headers.
+_NO_RECORDS = frozenset({"started_at", "finished_at", "parts", "header", "stamped"})
+# A price's name and a value in a text that a program makes: `"flops": {}`, `flops: 12`, or the name before a `+`. The
+# mark stands for a value that the text takes up.
+_VALUE = "\0"
+_TEXT = re.compile(rf"\b(?:{'|'.join(sorted(FIELDS))})[\"']?\s*[:=]\s*(?:[\d%{{$<{_VALUE}]|$)")
 # Under another name, or handed on, these could not be seen.
 _SETTERS = frozenset({"setattr", "__setattr__"})
 _HIDDEN = _MESSAGES | _PARSERS | _SETTERS
@@ -89,6 +97,9 @@ def _of(node: ast.AST) -> Iterator[tuple[int, str]]:
         for key, value in zip(node.keys, node.values, strict=True):
             if isinstance(key, ast.Constant) and key.value in FIELDS and not _is_copy(key.value, value):
                 yield key.lineno, f"a key {key.value!r}"
+    elif isinstance(node, (ast.Constant, ast.JoinedStr)):
+        if _TEXT.search(_text(node)):
+            yield node.lineno, "a text that states a price"
     elif isinstance(node, ast.Call):
         yield from _call(node)
     elif isinstance(node, ast.ClassDef):
@@ -125,12 +136,27 @@ def _call(node: ast.Call) -> Iterator[tuple[int, str]]:
         named = node.args[-2] if len(node.args) > 1 else None
         if not isinstance(named, ast.Constant) or named.value in FIELDS:
             yield node.lineno, "setattr"
-    elif name in _PARSERS or (isinstance(node.func, ast.Name) and name in ("exec", "eval")):
+    elif (name in _PARSERS and not _copies_no_record(node)) or (
+        isinstance(node.func, ast.Name) and name in ("exec", "eval")
+    ):
         yield node.lineno, f"{name}()"
     elif name in _KEYS and FIELDS.intersection(_texts(node)):
         yield node.lineno, f"{name}() of a price"
     elif name in _CLASSES and FIELDS.intersection(_texts(node)):
         yield node.lineno, f"{name}() with fields that are set by position"
+
+
+def _copies_no_record(node: ast.Call) -> bool:
+    """Whether a call is CopyFrom, and fills a part of a message that holds no price."""
+    method = node.func
+    return isinstance(method, ast.Attribute) and method.attr == "CopyFrom" and _name(method.value) in _NO_RECORDS
+
+
+def _text(node: ast.Constant | ast.JoinedStr) -> str:
+    """A text, with a mark for each value that it takes up; "" of another constant."""
+    if isinstance(node, ast.JoinedStr):
+        return "".join(_text(part) if isinstance(part, ast.Constant) else _VALUE for part in node.values)
+    return node.value if isinstance(node.value, str) else ""
 
 
 def _name(node: ast.AST) -> str:

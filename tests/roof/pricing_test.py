@@ -68,7 +68,7 @@ def test_bound_is_the_dominating_term_and_a_tie_is_memory(profile, flops, expect
 
 # SOL time 80 us: 64e6 bytes at 8e11 bytes/s. The theoretical ceiling is reached
 # at 64 us.
-@pytest.mark.requirement("1.2.30", "4.3.6")
+@pytest.mark.requirement("1.2.30", "4.3.6", "4.3.9")
 @pytest.mark.parametrize(
     "ns, expected",
     [
