@@ -8,7 +8,10 @@ from typing import Any
 
 @dataclasses.dataclass(frozen=True)
 class Generated:
-    """How a metadata tensor is filled: generator `name` called with `args`; seeded ones draw a stream of their own."""
+    """How a metadata tensor is filled: generator `name` called with `args`; seeded ones draw a stream of their own.
+
+    An argument is an integer, a tuple of integers, a word, or a mapping: an algebraic value with its `kind` and fields.
+    """
 
     name: str
     args: tuple[Any, ...]

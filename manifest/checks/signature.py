@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 
-from tileops.manifest.checks import effects, rules
+from tileops.manifest.checks import effects, metadata, rules
 from tileops.manifest.checks import families as check_families
 from tileops.manifest.diagnostics import Diagnostics
-from tileops.manifest.language import declarations, expr, kind_check, kinds
-from tileops.manifest.language.invariants import expect
-from tileops.manifest.language.kind_check import CODES, FORM, KIND, Scope
-from tileops.manifest.language.kinds import BOOL, INT, Kind, Maybe
+from tileops.manifest.language import expr, kind_check, kinds
+from tileops.manifest.language.kind_check import CODES, Scope
+from tileops.manifest.language.kinds import BOOL, Kind, Maybe
 from tileops.manifest.model import Entry, Expression, Signature, Tensor
 from tileops.manifest.plans import plan, presence
 from tileops.manifest.plans.domain import Domain
@@ -170,6 +168,7 @@ class SignatureCheck:
             effects.conditions(self._entry, self._report)
         if not self._failed and not self._entry.signature_gaps:
             rules.constants(self._entry, self._report)
+            metadata.presence(self._signature, self._report)
         if not self._failed and not self._entry.signature_gaps:
             self._plan()
         return not self._failed and not self._entry.signature_gaps
@@ -213,7 +212,8 @@ class SignatureCheck:
         dtype = self._dtype(f"{path}.dtype", tensor.dtype)
         self._shape(f"{path}.shape", tensor.shape)
         if tensor.values is not None:
-            self._generator(path, tensor, dtype)
+            names = scope(self._entry, lists=True)
+            metadata.contents(self._signature, tensor, path, dtype, names, self._report)
 
     def _dtype(self, path: str, expression: Expression) -> Kind | None:
         self._parts(path, expression)
@@ -229,40 +229,6 @@ class SignatureCheck:
         if isinstance(expression.expr, expr.ShapeTerm):
             report = self._reporter(path)
             check_families.check_axes(expression.expr, scope(self._entry), report, families=self._signature.families)
-
-    def _generator(self, path: str, tensor: Tensor, dtype: Kind | None) -> None:
-        names = scope(self._entry, lists=True)
-        values = expect(tensor.values, Expression)
-        report = self._reporter(f"{path}.values")
-        call = values.expr
-        if not isinstance(call, expr.Call) or call.function not in declarations.GENERATORS:
-            report(FORM, f"must be a call of a generator: {', '.join(declarations.GENERATORS)}")
-        else:
-            generator = declarations.GENERATORS[call.function]
-            _check_arguments(call, generator.args, names, report)
-            term = tensor.shape.expr
-            runs = isinstance(term, expr.ShapeTerm) and any(isinstance(axis, expr.Splice) for axis in term.axes)
-            if isinstance(term, expr.ShapeTerm) and not runs and len(term.axes) != generator.rank:
-                self._report(
-                    f"{path}.values",
-                    "M051",
-                    f"{call.function} gives {generator.rank} axes, and {tensor.name} has {len(term.axes)}",
-                )
-        if tensor.requires and isinstance(dtype, kinds.DType) and not all("int" in name for name in dtype.values):
-            self._report(f"{path}.requires", "M051", f"requires needs an integer dtype, not {dtype}")
-        # A requirement may read the contents of another metadata tensor of rank 1, by its name.
-        lists = {
-            other.name: kinds.Seq(INT)
-            for other in self._signature.inputs.values()
-            if other.values is not None and other.name != tensor.name
-        }
-        names = dataclasses.replace(names, names={**names.names, **lists})
-        for position, required in enumerate(tensor.requires):
-            report = self._reporter(f"{path}.requires[{position}]")
-            if not isinstance(required.expr, expr.Call) or required.expr.function not in declarations.PREDICATES:
-                report(FORM, f"must be a call of a predicate: {', '.join(declarations.PREDICATES)}")
-                continue
-            _check_arguments(required.expr, declarations.PREDICATES[required.expr.function].args, names, report)
 
     def _plan(self) -> None:
         told = self._undecided()
@@ -318,20 +284,17 @@ class SignatureCheck:
 
     def _unread(self, read: set[str], told: set[str]) -> None:
         """Reports the indices that nothing reads, except those `told`."""
-        filled = {
-            name
-            for tensor in self._signature.inputs.values()
-            if tensor.values
-            for name in expr.names(tensor.values.expr)
-        }
-        filled.update(name for let in self._signature.lets.values() for name in expr.names(let.expr))
+        lets, inputs = self._signature.lets, self._signature.inputs.values()
+        filling = {name for tensor in inputs if tensor.values for name in values_read(tensor.values.expr, lets)}
+        required = {name for tensor in inputs for one in tensor.requires for name in values_read(one.expr, lets)}
+        lists = filling | {name for let in lets.values() for name in expr.names(let.expr)}
         for name, kind in self._signature.forall.items():
             path = f"signature.forall.{name}"
             if name in told:
                 continue
-            if is_value_list(kind) and name not in filled:
+            if is_value_list(kind) and name not in lists:
                 self._report(path, "M040", f"{name!r} is read by no generator; let a generator read it or remove it")
-            elif not is_value_list(kind) and name not in read:
+            elif not is_value_list(kind) and name not in read | filling | required:
                 self._report(path, "M040", f"{name!r} is in no shape, dtype, rule or generator; use it or remove it")
 
     def _unsolved(self, names: list[str], point: Point) -> str:
@@ -355,15 +318,3 @@ def _without_case(signature: Signature, tensor: Tensor, point: Point) -> Iterato
             shape_at(signature, tensor, point)
     except NoCaseError as error:
         yield error
-
-
-def _check_arguments(
-    call: expr.Call, wanted: tuple[Kind, ...], names: Scope, report: Callable[[str, str], None]
-) -> None:
-    if len(call.args) != len(wanted):
-        report(KIND, f"{call.function} takes {len(wanted)} arguments, not {len(call.args)}")
-        return
-    for arg, kind in zip(call.args, wanted, strict=True):
-        found = kind_check.check(arg, names, report)
-        if found is not None and not kinds.fits(found, kind):
-            report(KIND, f"{expr.to_source(arg)!r} must be {kind}, and is {found}")

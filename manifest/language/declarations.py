@@ -66,17 +66,31 @@ class Primitive:
     variadic: bool = False
 
 
-class Generator(NamedTuple):
-    """A generator, which fills a metadata tensor: the kind of each argument, and the rank of the tensor."""
+class Form(NamedTuple):
+    """One way to call a generator: the kind of each argument, and the rank of the tensor that it fills.
+
+    If the rank is None, the first argument is a tuple that is written out, and the rank is its length.
+    """
 
     args: tuple[Kind, ...]
-    rank: int
+    rank: int | None
+
+
+class Generator(NamedTuple):
+    """A generator, which fills a metadata tensor. Its forms differ in the number of arguments."""
+
+    forms: tuple[Form, ...]
+
+    def form(self, count: int) -> Form | None:
+        """Returns the form that takes `count` arguments, or None."""
+        return next((form for form in self.forms if len(form.args) == count), None)
 
 
 class Predicate(NamedTuple):
-    """A predicate on a metadata tensor: the kind of each argument after the tensor."""
+    """A predicate on a metadata tensor: the kind of each argument after the tensor, and the tensor's rank if fixed."""
 
     args: tuple[Kind, ...]
+    rank: int | None = 1
 
 
 def _same(kind: Kind) -> Result:
@@ -164,9 +178,16 @@ PRIMITIVES: dict[str, Primitive] = {
     "repeat": Primitive(primitives.repeat, (INT, INT), lambda args: Seq(_item(args[:1]))),
 }
 
-_ARGUMENTS: dict[Argument, Kind] = {"int": INT, "list": _SEQ_INT}
+_ARGUMENTS: dict[Argument, Kind] = {
+    "int": INT,
+    "list": _SEQ_INT,
+    "sizes": _SEQ_INT,
+    "side": Enum(("start", "end")),
+    "layout": _LAYOUT,
+}
 GENERATORS: dict[str, Generator] = {
-    name: Generator(tuple(_ARGUMENTS[sort] for sort in one.takes), one.rank) for name, one in REGISTRY.items()
+    name: Generator(tuple(Form(tuple(_ARGUMENTS[sort] for sort in sorts), rank) for sorts, rank in one.forms.items()))
+    for name, one in REGISTRY.items()
 }
 
 # Generators that published manifests call by another name; the parser reads either as the first.
@@ -180,7 +201,12 @@ _NEW_MEANINGS = {
 PREDICATES: dict[str, Predicate] = {
     "prefix_offsets": Predicate((INT,)),
     "max_segment": Predicate((INT,)),
-    "in_range": Predicate((INT, INT)),
+    "in_range": Predicate((INT, INT), rank=None),
+    "sums_to": Predicate((INT,)),
+    "exclusive_prefix_of": Predicate((_SEQ_INT,)),
+    "indices_within": Predicate((_SEQ_INT,), rank=2),
+    "chunk_offsets_of": Predicate((_SEQ_INT, INT)),
+    "moe.layout_valid": Predicate((_LAYOUT, INT, INT)),
     "attn.paged_fits": Predicate((_SEQ_INT, INT)),
 }
 
@@ -222,12 +248,12 @@ def check_call(name: str, args: list[Kind]) -> Kind | str:
         return f"{name} takes {count} arguments, not {len(args)}"
     for position, arg in enumerate(args):
         wanted = declared.args[min(position, len(declared.args) - 1)]
-        if not _fits(arg, wanted):
-            return f"argument {position + 1} of {name} is {arg}; it must be {_described(wanted)}"
+        if not fits(arg, wanted):
+            return f"argument {position + 1} of {name} is {arg}; it must be {described(wanted)}"
     return declared.result(args)
 
 
-def _fits(found: Kind, wanted: Kind) -> bool:
+def fits(found: Kind, wanted: Kind) -> bool:
     """Returns whether an argument fits. Algebraic types fit by constructors and fields: a primitive names no type."""
     if not isinstance(wanted, Adt):
         return kinds.fits(found, wanted)
@@ -244,7 +270,8 @@ def _has(constructor: Constructor, field: str, kind: Kind) -> bool:
     return found is not None and kinds.fits(found, kind)
 
 
-def _described(kind: Kind) -> str:
+def described(kind: Kind) -> str:
+    """Returns the kind of an argument as messages name it."""
     if not isinstance(kind, Adt):
         return str(kind)
     forms = (

@@ -11,7 +11,7 @@ from tileops.manifest.language.dtypes import BITS
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CaseTensor:
-    """A tensor of a case with its shape. `values` is (generator, arguments) of a metadata tensor."""
+    """A tensor of a case with its shape. `values` is (generator, arguments) of a metadata tensor, as plain data."""
 
     name: str
     dtype: str

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tileops.manifest.language import declarations, effort, expr, expr_parser, generators, predicates
+from tileops.manifest.language.adt import AdtValue
 from tileops.manifest.language.evaluate import UnknownNameError, evaluate
 from tileops.manifest.language.extents import Extent
 from tileops.manifest.language.invariants import expect
@@ -105,7 +106,8 @@ class RowValues:
         filled = None
         if tensor.values is not None:
             call = _filling(tensor)
-            filled = call.function, self._arguments(call, f"the values of {tensor.name}")
+            arguments = self._arguments(call, f"the values of {tensor.name}")
+            filled = call.function, tuple(_written_out(argument) for argument in arguments)
             given = self.extent(tensor).shape
             if given != shape:
                 raise refused(tensor, f"{tensor.values.text} gives {list(given)}, and {tensor.name} is {list(shape)}")
@@ -118,12 +120,12 @@ class RowValues:
                 )
         return CaseTensor(name=tensor.name, dtype=dtype, shape=shape, values=filled)
 
-    def check_requirements(self, inputs: tuple[CaseTensor, ...]) -> None:
-        """Raises RefusedError where the contents of a metadata tensor are not as its `requires` says."""
+    def check_requirements(self, inputs: tuple[CaseTensor, ...], point: Point) -> None:
+        """Raises RefusedError where the contents of a metadata tensor are not as its `requires` says at the point."""
         for found in inputs:
             tensor = self._entry.signature.inputs[found.name]
             for required in tensor.requires:
-                call = expect(required.expr, expr.Call)
+                call = expect(point.fold(required.expr), expr.Call)
                 self._read_contents(call)
                 arguments = self._arguments(call, f"a requirement of {tensor.name}")
                 try:
@@ -138,11 +140,13 @@ class RowValues:
         """Binds the contents of the metadata tensors that a requirement names."""
         for name in expr.names(call):
             other = self._entry.signature.inputs.get(name)
-            if other is not None and other.values is not None and self.present[name]:
-                rank = len(self.extent(other).shape)
-                if rank != 1:
-                    raise RefusedError(f"{name!r} has {rank} axes, and a requirement reads contents of one", "M064")
+            if other is not None and other.values is not None:
                 self.known[name] = self._contents(other).tolist()
+
+
+def _written_out(argument: Any) -> Any:
+    """Returns an argument as generated code writes it: an algebraic value as a mapping, which needs no class."""
+    return {"kind": argument.kind, **dict(argument.fields)} if isinstance(argument, AdtValue) else argument
 
 
 def _filling(tensor: Tensor) -> expr.Call:

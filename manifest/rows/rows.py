@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
+from typing import Any, NamedTuple
 
 from tileops.manifest.checks.signature import let_order
 from tileops.manifest.diagnostics import Diagnostics
 from tileops.manifest.language import effort, expr, kinds
 from tileops.manifest.language.adt import same
-from tileops.manifest.language.invariants import expect
 from tileops.manifest.language.primitives import divided
 from tileops.manifest.model import Entry, Expression, Row, Tensor
 from tileops.manifest.plans.inference import MismatchError, infer
@@ -73,6 +72,18 @@ def check_coverage(entry: Entry, cases: list[Case], diagnostics: Diagnostics) ->
                     entry.report(diagnostics, f"signature.{section}.{tensor.name}", "M063", message)
 
 
+class _Filled(NamedTuple):
+    """A tensor that a generator fills: its shape, and the names that the generator's arguments read on the branch."""
+
+    shape: expr.ShapeTerm
+    reads: set[str]
+
+
+def _metadata(tensor: Tensor) -> list[Expression]:
+    """Returns the generator call and the requirements of a tensor."""
+    return [*([] if tensor.values is None else [tensor.values]), *tensor.requires]
+
+
 class _Instance:
     """One row with one dtype case, of which it makes a Case.
 
@@ -118,11 +129,7 @@ class _Instance:
         self._complete(point)
         if self.faults:
             return None
-        for name in let_order(self._signature):
-            let = self._signature.lets[name].expr
-            if {*point.fold(let).free_names} <= self._bound.known.keys() | self._bound.present.keys():
-                self._bound.known[name] = self._bound.value(f"let {name}", let)
-                self._bound.present[name] = self._bound.known[name] is not None
+        self._lets(point)
         for rule in self._signature.rules:
             if not self._bound.value("shape_rules", rule.expr):
                 self._fault("", f"the rule {rule.text!r} does not hold for this row")
@@ -133,7 +140,7 @@ class _Instance:
             for tensors in (self._signature.constants, self._signature.inputs, self._signature.outputs)
         )
         self._back(plan.steps_at(self._has), params, [*constants, *inputs])
-        self._bound.check_requirements(inputs)
+        self._bound.check_requirements(inputs, point)
         return self._as_case(written, constants, inputs, outputs)
 
     def _written(self) -> dict[str, Any]:
@@ -240,6 +247,7 @@ class _Instance:
         terms += [
             expr.Call("present", (expr.Name(name),)) for name, tensor in signature.bound.items() if tensor.optional
         ]
+        terms += [part.expr for tensor in signature.bound.values() for part in _metadata(tensor)]
         found = discriminants(signature, [*terms, *(rule.expr for rule in signature.rules)])
         # A dtype index that the row does not assign decides nothing here. It is reported if the row's branch reads it.
         return Point(tuple((one, self._value(one)) for one in found if one.presence or one.name in self._bound.known))
@@ -256,9 +264,8 @@ class _Instance:
         read = set(needed_at(self._signature, point))
         for tensor in self._signature.bound.values():
             if self._bound.present[tensor.name]:
-                for part in (tensor.values, *tensor.requires):
-                    if part is not None:
-                        read.update(expr.names(part.expr))
+                for part in _metadata(tensor):
+                    read.update(point.fold(part.expr).free_names)
         found = through_lets(self._signature, read, point)
         return [name for name in self._signature.forall if name in found]
 
@@ -277,41 +284,63 @@ class _Instance:
         return written
 
     def _generated(self, point: Point) -> None:
-        """Solves indices from generators: the shape that a generator makes is the tensor's shape."""
+        """Works out lets and solves indices from generators, whose shapes are the tensors' shapes, until nothing moves."""
         terms = self._filled(point)
         for name in self._row.bindings:
-            if name in self._signature.forall and name in self._solvable(terms, self._bound.known.keys() - {name}):
+            if name in self._signature.forall and name in self._solvable(
+                terms, self._bound.known.keys() - {name}, point
+            ):
                 raise RefusedError(f"{name!r} is solved by a generator; remove it from the row", field=name)
         waiting = dict(terms)
-        while ready := [name for name in waiting if self._ready(name, self._bound.known.keys())]:
+        while True:
+            ready = [name for name, filled in waiting.items() if filled.reads <= self._bound.known.keys()]
             for name in ready:
-                self._unify(self._signature.bound[name], waiting.pop(name))
+                self._unify(self._signature.bound[name], waiting.pop(name).shape)
+            if not (ready or (waiting and self._lets(point))):
+                return
 
-    def _filled(self, point: Point) -> dict[str, expr.ShapeTerm]:
-        """Returns the shapes of the tensors that generators fill."""
+    def _lets(self, point: Point) -> bool:
+        """Works out the lets that can be by now. Returns whether there was one."""
+        before = len(self._bound.known)
+        for name in let_order(self._signature):
+            let = self._signature.lets[name].expr
+            if name not in self._bound.known and (
+                {*point.fold(let).free_names} <= self._bound.known.keys() | self._bound.present.keys()
+            ):
+                self._bound.known[name] = self._bound.value(f"let {name}", let)
+                self._bound.present[name] = self._bound.known[name] is not None
+        return len(self._bound.known) > before
+
+    def _filled(self, point: Point) -> dict[str, _Filled]:
+        """Returns the tensors that generators fill."""
         return {
-            name: shape_at(self._signature, tensor, point)
+            name: _Filled(shape_at(self._signature, tensor, point), {*point.fold(tensor.values.expr).free_names})
             for name, tensor in self._signature.bound.items()
             if tensor.values is not None and self._bound.present[name]
         }
 
-    def _ready(self, tensor: str, known: Collection[str]) -> bool:
-        """Returns whether all arguments of a tensor's generator are known."""
-        return all(name in known for name in expr.names(expect(self._signature.bound[tensor].values, Expression).expr))
-
-    def _solvable(self, terms: dict[str, expr.ShapeTerm], known: Collection[str]) -> set[str]:
+    def _solvable(self, terms: dict[str, _Filled], known: Collection[str], point: Point) -> set[str]:
         """Returns the indices that generators solve if `known` are known."""
         names = set(known)
         waiting = dict(terms)
-        while ready := [name for name in waiting if self._ready(name, names)]:
+        lets = {name: {*point.fold(let.expr).free_names} for name, let in self._signature.lets.items()}
+        while True:
+            ready = [name for name, filled in waiting.items() if filled.reads <= names]
             for name in ready:
-                axes = waiting.pop(name).axes
+                axes = waiting.pop(name).shape.axes
                 if not any(isinstance(axis, expr.Splice) for axis in axes):
                     found = (affine(axis, names) for axis in axes)
                     names.update(
                         solved[0] for solved in found if solved is not None and solved[0] in self._signature.forall
                     )
-        return names - set(known)
+            worked_out = {
+                name
+                for name, reads in lets.items()
+                if name not in names and reads <= names | self._bound.present.keys()
+            }
+            names |= worked_out
+            if not ready and not worked_out:
+                return (names - set(known)) & self._signature.forall.keys()
 
     def _unify(self, tensor: Tensor, term: expr.ShapeTerm) -> None:
         found = self._bound.extent(tensor).shape
@@ -331,7 +360,7 @@ class _Instance:
         missing = [name for name in self._relevant(point) if name not in self._bound.known]
         named, terms = {*self._bound.known, *missing}, self._filled(point)
         # Once these are written, generators solve the others.
-        unsolved = [name for name in missing if name not in self._solvable(terms, named - {name})]
+        unsolved = [name for name in missing if name not in self._solvable(terms, named - {name}, point)]
         for name in unsolved or missing:
             self._fault(name, f"the index {name!r} is not written")
 

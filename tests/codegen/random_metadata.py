@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -33,6 +34,7 @@ LISTS: dict[str, tuple[tuple[int, ...], Callable[..., Contents]]] = {
     "running_sums": ((), _sums),
     "offsets": ((), lambda values: [0, *_sums(values)]),
     "starts": ((), lambda values: [0, *_sums(values)][:-1]),
+    "packed_positions": ((), lambda values: [at for length in values for at in range(length)]),
     "padded_offsets": ((4,), _padded),
     "chunk_indices": ((2,), lambda v, c: [[s, at] for s, runs in enumerate(_chunked(v, c)) for at in range(len(runs))]),
     "token_indices": ((), lambda v: [[s, at] for s, length in enumerate(v) for at in range(length)]),
@@ -44,6 +46,16 @@ LISTS: dict[str, tuple[tuple[int, ...], Callable[..., Contents]]] = {
 PUBLISHED = {"offsets": "prefix_sum", "starts": "exclusive_prefix_sum", "padded_offsets": "padded_exclusive_prefix_sum"}
 
 
+NOT_EMPTY = ("starts", "packed_positions")
+# What the contents that a list makes always satisfy.
+KEPT = {
+    "starts": "exclusive_prefix_of({list})",
+    "chunk_indices": "in_range(0, 5)",
+    "packed_positions": "in_range(0, 4)",
+    "as_tensor": "sums_to(sum({list}))",
+}
+
+
 def filled_by_list(build: Build) -> Tensor:
     """A required input that a list of the row fills, and whose size determines an index that no row writes."""
     draw = build.draw
@@ -53,7 +65,8 @@ def filled_by_list(build: Build) -> Tensor:
     values = build.name("L")
     build.model.indices[values] = "Seq[Int]"
     for env in build.envs:
-        env[values] = tuple(draw.integer(0, 4) for _ in range(draw.integer(1 if function == "starts" else 0, 3)))
+        least, items = (1 if function == "packed_positions" else 0), (1 if function in NOT_EMPTY else 0)
+        env[values] = tuple(draw.integer(least, 4) for _ in range(draw.integer(items, 3)))
     tensor = Tensor(build.name("meta"), "input", "", lambda env: (), literal(None))
     arguments = [name(values), *map(literal, others)]
     written = PUBLISHED[function] if function in PUBLISHED and draw.chance(50) else function
@@ -91,6 +104,9 @@ def filled_by_list(build: Build) -> Tensor:
             env[total] = sum(env[values])
         tensor.requires = (f"prefix_offsets({total})", f"max_segment({total} + 1)")
         _host(build, total)
+    elif function in KEPT and draw.chance(50):
+        tensor.requires = (KEPT[function].replace("{list}", values),)
+        draw.use(f"requirement {tensor.requires[0].partition('(')[0]}")
     elif draw.chance(50):
         draw.use("requirement in_range")
         tensor.requires = ("in_range(-1, 40)",)
@@ -104,33 +120,110 @@ def _host(build: Build, total: str) -> None:
     add(build, Tensor(build.name("packed"), "input", f"[{total}]", lambda env: (axis,), build.dtype(build.envs)))
 
 
+PUBLISHED_FORMS = (
+    "random_ids",
+    "sample_indices",
+    "full",
+    "key_windows",
+    "causal_topk_indices",
+    "attn.sparse_topk_positions",
+)
+
+
 def drawn_at_random(build: Build, presence: Any, envs: Sequence[Env]) -> Tensor:
     """A tensor that a seeded generator fills, of a shape that its own arguments state."""
     draw = build.draw
-    function = draw.choice(("topk_ids", "paged_block_table", "nsa_block_counts", "local_expert_map"))
+    layouts = [
+        found for found, sort in build.known.items() if isinstance(sort, sorts.Algebraic) and sort.type == "Layout"
+    ]
+    others = ("topk_ids", "paged_block_table", "nsa_block_counts", "local_expert_map", *PUBLISHED_FORMS)
+    function = draw.choice((*others, "moe.layout_metadata", "moe.layout_metadata") if layouts else others)
     draw.use(f"generator {function}")
     rows, columns = (_count(build, envs) for _ in range(2))
+    contents: Callable[[Env], Any] = _drawn
+    requires: tuple[str, ...] = ()
     if function == "topk_ids":
         pool = _sum(build, columns, literal(draw.integer(0, 2)))
         text, axes, bound = f"topk_ids({rows.text}, {columns.text}, {pool.text})", (rows, columns), pool
     elif function == "paged_block_table":
-        pool = build.write.arithmetic("*", rows, columns)
+        pool = columns if draw.chance(50) else build.write.arithmetic("*", rows, columns)
         text, axes, bound = f"paged_block_table({rows.text}, {columns.text}, {pool.text})", (rows, columns), pool
     elif function == "nsa_block_counts":
         most = literal(draw.integer(1, 3))
         text, axes = f"nsa_block_counts({rows.text}, {columns.text}, {most.text})", (rows, columns)
         bound = _sum(build, most, literal(1))
+    elif function == "moe.layout_metadata":
+        layout, experts = draw.choice(layouts), draw.integer(1, 3)
+        total = (
+            f"{experts} * {layout}.capacity if {layout}.kind == 'Masked'"
+            f" else {experts} * {layout}.block if {layout}.kind == 'Padded' else {experts}"
+        )
+        text, axes, bound = f"{function}({layout}, {total}, {experts})", (literal(experts),), literal(40)
+        contents = _of_layout(layout, experts)
+        requires = (f"moe.layout_valid({layout}, {total}, {experts})",)
+    elif function in PUBLISHED_FORMS:
+        more, wide = _sum(build, rows, literal(1)), _sum(build, columns, literal(1))
+        text, axes, bound = {
+            "random_ids": (f"random_ids({more.text}, {wide.text}, 7)", (more, wide), literal(7)),
+            "sample_indices": (f"sample_indices({rows.text}, {more.text})", (rows,), more),
+            "full": (f"full(({rows.text}, {columns.text}, 2), -1)", (rows, columns, literal(2)), literal(0)),
+            "key_windows": (f"key_windows((2, 3), 1, 3, {'start' if draw.chance(50) else 'end'!r})", (), literal(6)),
+            "causal_topk_indices": (
+                f"causal_topk_indices({more.text}, 2, 1, {wide.text}, 4, 3, 2)",
+                (more, literal(2), literal(1), wide),
+                literal(5),
+            ),
+            "attn.sparse_topk_positions": (
+                f"attn.sparse_topk_positions((2, 4), 2, {wide.text})",
+                (literal(2), literal(2), wide),
+                literal(4),
+            ),
+        }[function]
+        if function == "full":
+            contents = _all_alike(-1, rows, columns, literal(2))
+        if function == "key_windows":
+            axes, contents = (literal(3),), _listed([0, 2, 2] if "start" in text else [2, 3, 4])
     else:
         text, axes, bound = f"local_expert_map({rows.text}, 0, 0)", (rows,), literal(1)
     tensor = Tensor(build.name("ids"), "input", "", lambda env: (), literal(None), presence=presence)
     found = [Axis(axis) for axis in axes]
     tensor.shape_text, tensor.axes = build.text(found), lambda env: tuple(found)
-    tensor.generator = (text, lambda env: None)
+    tensor.generator = (text, contents)
     _dtype(build, tensor)
-    if draw.chance(60):
+    if requires:
+        draw.use("requirement moe.layout_valid")
+        tensor.requires = requires
+    elif draw.chance(60):
         draw.use("requirement in_range")
         tensor.requires = (f"in_range(-1, {bound.text})",)
     return tensor
+
+
+def _drawn(env: Env) -> None:
+    """Contents that only their seed decides."""
+
+
+def _listed(contents: Contents) -> Callable[[Env], Contents]:
+    return lambda env: contents
+
+
+def _all_alike(value: int, *sizes: Term) -> Callable[[Env], Contents]:
+    return lambda env: [value] * math.prod(size.of(env) for size in sizes)
+
+
+def _of_layout(param: str, experts: int) -> Callable[[Env], Contents]:
+    """What a layout with one row, or one block of rows, of each expert says of them."""
+
+    def contents(env: Env) -> Contents:
+        layout = env[param]
+        form = type(layout).__name__
+        if form == "Masked":
+            return [layout.capacity if expert % 2 == 0 else layout.capacity // 2 for expert in range(experts)]
+        if form == "Padded":
+            return [layout.block * (expert + 1) - layout.block // 2 for expert in range(experts)]
+        return [expert + 1 for expert in range(experts)]
+
+    return contents
 
 
 def _sum(build: Build, first: Term, second: Term) -> Term:

@@ -102,3 +102,95 @@ def test_the_two_spellings_make_one_entry():
     published = check(_segments("prefix_sum(lens)", "[S + 1]", []))[0]
     ours = check(_segments("offsets(lens)", "[S + 1]", []))[0]
     assert published.cases == ours.cases and published.cases[0].inputs[1].values == ("offsets", ((3, 0, 2),))
+
+
+def _branching(**row) -> dict:
+    """An entry that draws rows of one size where it rotates, and of another where it does not."""
+    return small(
+        forall={"N": "Dim", "P": "Dim", "W": "Dim"},
+        params={"rope": {"type": "bool", "default": False}},
+        inputs={
+            "x": {"dtype": "float32", "shape": "[N]"},
+            "ids": {
+                "dtype": "int32",
+                "shape": "[N]",
+                "values": "random_ids(N, P if rope else W)",
+                "requires": ["in_range(0, P if rope else W)"],
+            },
+            "table": {"dtype": "float32", "shape": "[P]", "optional": "rope"},
+        },
+        workloads=[{"label": "row", "N": 4, **row}],
+    )
+
+
+@pytest.mark.parametrize(
+    ("row", "wanted"),
+    [
+        ({"W": 9}, []),
+        ({"rope": True, "P": 9}, []),
+        ({"P": 9}, ["M060"]),
+        ({"W": 9, "P": 9}, ["M060"]),
+        ({"rope": True, "P": 9, "W": 9}, ["M060"]),
+    ],
+)
+def test_a_row_writes_the_indices_that_generators_and_requirements_read_on_its_branch(row, wanted):
+    assert codes(_branching(**row)) == wanted
+
+
+def test_a_generator_may_read_a_let_that_reads_what_another_generator_solves():
+    lists = {"dtype": "int32", "shape": "[S]", "values": "as_tensor(lens)"}
+    pages = {"dtype": "int32", "shape": "[S, W]", "values": "paged_block_table(S, W, pool)"}
+    entry = small(
+        forall={"N": "Dim", "S": "Dim", "W": "Dim", "lens": "Seq[Int]"},
+        inputs={"x": {"dtype": "float32", "shape": "[N, W]"}, "sizes": lists, "pages": pages},
+        let={"pool": "S * W"},
+        workloads=[{"label": "row", "N": 5, "W": 2, "lens": [3, 0, 2]}],
+    )
+    checked, _, found = check(entry)
+    assert found == [] and checked.cases[0].inputs[2].values == ("paged_block_table", (3, 2, 6))
+
+
+_CACHE = {"dtype": "int32", "shape": "[S]", "values": "as_tensor(cached)", "requires": ["attn.paged_fits(cu, 9)"]}
+_CU = {"dtype": "int32", "shape": "[S + 1]", "values": "offsets(lens)"}
+
+
+def _cached(cache: dict, cu: dict, requires: str = "attn.paged_fits(cu, 9)") -> dict:
+    """An entry whose requirement on one metadata tensor reads another."""
+    tensors = {"cu": {**_CU, **cu}, "cache": {**_CACHE, "requires": [requires], **cache}}
+    tensors = dict(sorted(tensors.items(), key=lambda item: "optional" in item[1]))
+    row = {"label": "row", "N": 5, "lens": [3, 2], "cached": [1, 7], "a": True, "b": True, "some": []}
+    return small(
+        forall={"N": "Dim", "S": "Dim", "lens": "Seq[Int]", "cached": "Seq[Int]"},
+        params={"a": {"type": "bool", "default": False}, "b": {"type": "bool", "default": False}},
+        inputs={"x": {"dtype": "float32", "shape": "[N, S]"}, **tensors},
+        workloads=[row],
+    )
+
+
+@pytest.mark.parametrize(
+    ("cache", "cu", "requires", "code"),
+    [
+        ({}, {}, "attn.paged_fits(cu, 9)", None),
+        ({"optional": "a"}, {"optional": "a"}, "attn.paged_fits(cu, 9)", None),
+        ({"optional": "a and b"}, {"optional": "a"}, "attn.paged_fits(cu, 9)", None),
+        ({"optional": True}, {}, "attn.paged_fits(cu, 9)", None),
+        ({}, {"optional": "a"}, "attn.paged_fits(cu if a else (0, 3, 5), 9)", None),
+        ({}, {"optional": "a"}, "attn.paged_fits(cu if present(cu) else (0, 3, 5), 9)", None),
+        ({"optional": "a"}, {"optional": "a and b"}, "attn.paged_fits(cu, 9)", "M051"),
+        ({"optional": True}, {"optional": True}, "attn.paged_fits(cu, 9)", "M051"),
+        ({"optional": "b"}, {"optional": "a"}, "attn.paged_fits(cu if b else (0, 3, 5), 9)", "M051"),
+        ({}, {"shape": "[N, 2]", "values": "token_indices(lens)"}, "attn.paged_fits(cu, 9)", "M051"),
+        ({"shape": "[N, 2]", "values": "token_indices(cached)"}, {}, "max_segment(9)", "M051"),
+        ({"shape": "[N, 2]", "values": "token_indices(lens)"}, {}, "in_range(0, 9)", None),
+    ],
+)
+def test_what_a_requirement_reads_is_there_and_has_one_axis(cache, cu, requires, code):
+    entry = _cached(cache, cu, requires)
+    if code is None and cache.get("optional") is True:
+        entry["workloads"][0]["some"] = ["cache"]
+    if "token" in str(entry["signature"]["inputs"]):
+        del entry["workloads"][0]["N"]
+    if "cached" not in str(entry["signature"]["inputs"]):
+        del entry["workloads"][0]["cached"], entry["signature"]["forall"]["cached"]
+    found = codes(entry)
+    assert found == ([] if code is None else [code])

@@ -52,6 +52,14 @@ def test_a_partial_member_declares_its_domain(name):
     assert declarations.domain(name).endswith(".")
 
 
+def test_the_forms_of_a_generator_differ_in_their_number_of_arguments():
+    for generator in declarations.GENERATORS.values():
+        counts = [len(form.args) for form in generator.forms]
+        assert len(set(counts)) == len(counts) > 0
+        assert [generator.form(count) for count in counts] == list(generator.forms)
+        assert generator.form(max(counts) + 1) is None
+
+
 def test_a_dotted_name_is_a_function_with_an_underscore():
     functions = {name: one.function for name, one in declarations.PRIMITIVES.items()}
     for name, function in {**functions, **predicates.PREDICATE_FUNCTIONS}.items():

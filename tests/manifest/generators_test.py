@@ -12,6 +12,7 @@ from tileops.manifest.language import declarations, extents, generators
 lengths = st.lists(st.integers(0, 40), max_size=8)
 sizes = st.integers(1, 9)
 
+_MASKED = {"kind": "masked", "max_m": 16}
 _ARGUMENTS = {
     "as_tensor": ([3, 1],),
     "running_sums": ([3, 1],),
@@ -22,18 +23,36 @@ _ARGUMENTS = {
     "token_indices": ([3, 1],),
     "chunk_offsets": ([3, 1], 2),
     "local_expert_map": (8, 4, 2),
+    "packed_positions": ([3, 1],),
+    "full": ((3, 1), 4),
+    "key_windows": ([3, 1], 1, 2, "start"),
+    "moe.layout_metadata": (_MASKED, 32, 2),
+    "moe.masked_routed_metadata": (_MASKED, 2, 9),
     "topk_ids": (50, 8, 64),
     "random_ids": (400, 64),
+    "sample_indices": (50, 640),
+    "causal_topk_indices": (2, 9, 3, 4, 99, 9, 1),
+    "attn.sparse_topk_positions": ([30, 10], 4, 3),
     "paged_block_table": (10, 8, 100),
     "nsa_block_indices": ([200, 100], 16, 4, 2),
     "nsa_block_counts": (50, 2, 16),
 }
-_SEEDED = ["topk_ids", "random_ids", "paged_block_table", "nsa_block_indices", "nsa_block_counts"]
+_SEEDED = [
+    "topk_ids",
+    "random_ids",
+    "sample_indices",
+    "causal_topk_indices",
+    "attn.sparse_topk_positions",
+    "paged_block_table",
+    "nsa_block_indices",
+    "nsa_block_counts",
+]
 
 
 def test_the_registry_pairs_each_generator_with_its_own_extent_and_knows_which_draw():
     for name, one in generators.REGISTRY.items():
-        assert one.extent is getattr(extents, name) and one.fill is getattr(generators, name)
+        function = name.replace(".", "_")
+        assert one.extent is getattr(extents, function) and one.fill is getattr(generators, function)
     assert [name for name, one in generators.REGISTRY.items() if one.is_seeded] == _SEEDED
 
 
@@ -41,8 +60,8 @@ def test_every_declared_generator_fills_its_rank_with_int64():
     assert list(_ARGUMENTS) == list(declarations.GENERATORS)
     for name, args in _ARGUMENTS.items():
         filled = generators.generate(name, args, seed=1)
-        assert filled.ndim == declarations.GENERATORS[name].rank and filled.dtype == np.int64
-        assert len(args) == len(declarations.GENERATORS[name].args)
+        rank = declarations.GENERATORS[name].form(len(args)).rank
+        assert filled.ndim == (len(args[0]) if rank is None else rank) and filled.dtype == np.int64
 
 
 @pytest.mark.parametrize("name", _SEEDED)
@@ -213,7 +232,6 @@ def test_every_count_occurs():
         ("random_ids", (4, 0)),
         ("random_ids", (4, 2**53 + 1)),
         ("random_ids", (2**40, 8)),
-        ("paged_block_table", (2, 3, 5)),
         ("paged_block_table", (-1, 3, 5)),
         ("paged_block_table", (1, 1, 2**60)),
         ("nsa_block_indices", ([-1], 4, 2, 1)),

@@ -153,6 +153,7 @@ class Grower:
                 if self._draw.random() < 0.4:
                     made["write_only"] = True
             if self._draw.random() < 0.1:
+                quote = "'start'"
                 made |= {
                     "dtype": "int32",
                     **self._one(
@@ -164,9 +165,28 @@ class Grower:
                             "values": f"{self._one('prefix_sum', 'offsets', 'starts', 'running_sums')}((1, 2, 3))",
                         },
                         {"shape": "[N, M]", "values": "paged_block_table(N, M, 999)"},
+                        {"shape": "[N, M]", "values": "random_ids(N, M, 9)"},
+                        {"shape": "[N]", "values": "sample_indices(N, N + 1)"},
+                        {"shape": "[N, 2]", "values": f"full({self._one('(N, 2)', '(N, 2)', 'N')}, 3)"},
+                        {"shape": "[N]", "values": f"key_windows((N, 2), 0, N, {self._one('mode', quote)})"},
+                        {"shape": "[1, N, 1, 2]", "values": "causal_topk_indices(1, N, 1, 2, 5, 0, 1)"},
+                        {"shape": "[2, 1, 2]", "values": "attn.sparse_topk_positions((N, 3), 1, 2)"},
+                        {"shape": "[3]", "values": "moe.layout_metadata(layout, 3, 3)"},
                     ),
                 }
-                made["requires"] = [self._one("in_range(0, 999)", "in_range(0, 3)", "prefix_offsets(6)")]
+                made["requires"] = [
+                    self._one(
+                        "in_range(0, 999)",
+                        f"in_range(0, 999 if {self.flag(1)} else N)",
+                        "in_range(0, 3)",
+                        "prefix_offsets(6)",
+                        "sums_to(6)",
+                        f"exclusive_prefix_of({self._one('a', 'b', '(1, 2)')})",
+                        f"indices_within({self._one('a', '(0, 2)')})",
+                        "chunk_offsets_of((0, 3), 2)",
+                        "moe.layout_valid(layout, N, 3)",
+                    )
+                ]
             if self._draw.random() < 0.1:
                 made[self._one("contiguous", *(["colour"] if self._slips() else []))] = True
             inputs[name] = made
