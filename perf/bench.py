@@ -32,7 +32,7 @@ from absl import flags
 
 from tileops.manifest.foreign import roots
 from tileops.ops import row_index
-from tileops.perf.harness import devices
+from tileops.perf.harness import baselines, devices
 from tileops.perf.harness import rows as bench_rows
 from tileops.perf.runs import json as run_json
 from tileops.perf.runs import reader
@@ -56,6 +56,14 @@ _IMPLEMENTATION = flags.DEFINE_list(
     "implementation", ["all"], "Names of implementations. all: every implementation that serves the row."
 )
 _PLUGIN = flags.DEFINE_multi_string("plugin", [], "Module or .py file that registers implementations")
+_BASELINES = flags.DEFINE_list(
+    "baselines",
+    [],
+    "Libraries of others to measure too (docs/baselines.md), or all. One that is not installed is skipped.",
+)
+_BASELINES_DIR = flags.DEFINE_string(
+    "baselines_dir", None, "Folder of the plug-in files of --baselines. Default: perf/baselines of the project."
+)
 _OUT = flags.DEFINE_string(
     "out",
     None,
@@ -117,18 +125,26 @@ def _checked() -> int:
     """Checks the flags, and answers what needs no op; harness/session.py does the rest."""
     if _REPRODUCIBLE.value and _DEVICE.value != "meta":
         raise errors.UserError("--reproducible needs --device=meta: times differ from run to run")
+    if _BASELINES.value and _DEVICE.value == "meta":
+        raise errors.UserError("--baselines: not with --device=meta, which prices rows and runs no implementation")
+    if _BASELINES_DIR.value and not _BASELINES.value:
+        raise errors.UserError("--baselines_dir needs --baselines, which names the libraries, or all")
+    libraries = baselines.find(_BASELINES.value, _BASELINES_DIR.value)
     selection = bench_rows.Selection(
         ops=globs.of_flag(_OP.value), families=globs.of_flag(_FAMILY.value), labels=globs.of_flag(_LABEL.value)
     )
     generated = [] if _GENERATED_DIR.value is None else [_GENERATED_DIR.value]
-    given = {"spec_dir": _SPEC_DIR.value, "generated_dir": generated, "root": _ROOT.value, "plugin": _PLUGIN.value}
+    given = {
+        **{"spec_dir": _SPEC_DIR.value, "generated_dir": generated, "root": _ROOT.value, "plugin": _PLUGIN.value},
+        **_listed_libraries(),
+    }
     listed_by = nearest.rows(**given)
     formula_roots = tuple(roots.parse(_ROOT.value).items())
     if formula_roots and not (_SPEC_DIR.value or generated):
         raise errors.UserError("--root says where formulas of another manifest are; name that with --spec_dir")
     devices.check(_DEVICE.value)
     shard = bench_rows.parse_shard(_SHARD.value)
-    if not (_PLUGIN.value or _SPEC_DIR.value or _GENERATED_DIR.value):
+    if not (_PLUGIN.value or libraries or _SPEC_DIR.value or _GENERATED_DIR.value):
         rows = bench_rows.select(row_index.load(), selection, listed_by)
         bench_rows.check_implementations((op for op, _ in rows), _IMPLEMENTATION.value, listed_by)
         # With implementations by name, only a `when` knows which of them serve a row.
@@ -157,6 +173,7 @@ def _checked() -> int:
         choice=choice,
         plugins=plugins,
         plugin_names=_PLUGIN.value,
+        libraries=libraries,
         spec_dirs=_SPEC_DIR.value,
         generated_dir=_GENERATED_DIR.value,
         roots=formula_roots,
@@ -167,6 +184,12 @@ def _checked() -> int:
         lists_only=_LIST.value,
     )
     return session.perform(request)
+
+
+def _listed_libraries() -> dict[str, list[str]]:
+    """Returns the flags of libraries, for the command that lists the rows."""
+    folder = [] if _BASELINES_DIR.value is None else [_BASELINES_DIR.value]
+    return {"baselines": [",".join(_BASELINES.value)] if _BASELINES.value else [], "baselines_dir": folder}
 
 
 def _check_out(out: str) -> None:

@@ -108,7 +108,7 @@ def unlike(
         f"{name} is {one!r} in {base.path.name} and {other!r} in {new.path.name}"
         for name, one, other in headers.differing_fields(ours, theirs, headers.MACHINE_FIELDS)
     ]
-    plugins = headers.plugin_difference(base.header.plugins, new.header.plugins)
+    plugins = headers.plugin_difference(base.header, new.header)
     if plugins is not None:
         found.append(plugins)
     for reader, known in ((base, base_known), (new, new_known)):

@@ -11,7 +11,7 @@ from tileops.ops import catalogue
 from tileops.ops.errors import OpFormulaError
 from tileops.ops.implementations import Implementation
 from tileops.ops.op import Op
-from tileops.perf.harness import errors, fingerprint
+from tileops.perf.harness import baselines, errors, fingerprint
 from tileops.perf.harness import plugins as bench_plugins
 from tileops.perf.harness import settings as bench_settings
 from tileops.tools.cli import errors as cli_errors
@@ -26,13 +26,24 @@ class Sources:
       generated_dir: folder of generated modules that replace the project's; None for the project's own.
       roots: package and folder of each --root, where formulas of another manifest are.
       plugins: dotted names of modules, or absolute paths of .py files, imported in this order.
+      libraries: libraries of --baselines, imported after the plug-ins.
       plugin_files: the files of the plug-ins. A process stops if their contents changed.
     """
 
     generated_dir: str | None = None
     roots: tuple[tuple[str, str], ...] = ()
     plugins: tuple[str, ...] = ()
+    libraries: tuple[baselines.Library, ...] = ()
     plugin_files: tuple[bench_plugins.SourceFile, ...] = ()
+
+    def library(self, plugin: str) -> baselines.Library | None:
+        """Returns the library whose file a plug-in is; None for a plug-in of --plugin."""
+        return next((library for library in self.libraries if library.path == plugin), None)
+
+    def flag(self, plugin: str) -> str:
+        """Returns the flag that brought a plug-in, for messages."""
+        library = self.library(plugin)
+        return f"--plugin={plugin}" if library is None else library.flag
 
 
 class CatalogueError(cli_errors.UserError):
@@ -47,14 +58,14 @@ class SourceChangedError(CatalogueError):
 
 def load(
     sources: Sources,
-    on_idle: Callable[[str], None] = lambda plugin: None,
+    on_idle: Callable[[str], None] = lambda flag: None,
     brought: dict[tuple[str, str], str] | None = None,
 ) -> dict[str, type[Op]]:
     """Returns the op classes by entry name. A plug-in's class with an entry's name replaces the generated class.
 
     Args:
       sources: where the ops come from.
-      on_idle: called with each plug-in that brings neither a class nor an implementation of these ops.
+      on_idle: called with the flag of each plug-in that brings neither a class nor an implementation of these ops.
       brought: gets the plug-in of each implementation that a plug-in brings, by op and name.
 
     Raises:
@@ -63,7 +74,8 @@ def load(
         - replaced code of the project,
         - left a process-wide setting changed or a thread computing, which would affect all implementations,
         - reused the name of an implementation, replaced the reference, or states a price of its own,
-        - has a module of the same name as another plug-in's.
+        - has a module of the same name as another plug-in's,
+        - is that of a library, and gave an implementation another name than the library's.
     """
     _refuse_changed(sources.plugin_files)  # first: an import in the midst of an edit may fail for another reason
     if sources.generated_dir is not None or sources.plugins:
@@ -73,37 +85,40 @@ def load(
         classes = catalogue.load(sources.generated_dir)
     except Exception as error:
         raise CatalogueError(_generated_error(sources.generated_dir, error)) from error
-    guard = fingerprint.Guard(classes.values(), with_implementations=False) if sources.plugins else None
+    plugins = (*sources.plugins, *(library.path for library in sources.libraries))
+    guard = fingerprint.Guard(classes.values(), with_implementations=False) if plugins else None
     settings, threads = bench_settings.read(), bench_settings.alive()
     registered = {} if brought is None else brought
-    for plugin in sources.plugins:
+    for plugin in plugins:
+        flag, library = sources.flag(plugin), sources.library(plugin)
         before, classes_before, loaded = _implementations(classes), dict(classes), set(sys.modules)
         try:
             module = catalogue.import_plugin(plugin)
         except (Exception, SystemExit) as error:  # a script that was not written to be imported may call sys.exit
-            raise CatalogueError(_plugin_error(plugin, error)) from error
+            raise CatalogueError(_plugin_error(flag, error)) from error
         classes |= catalogue.classes_of([module])
         assert guard is not None  # since there is a plug-in
         if names := guard.changed():
-            raise CatalogueError(f"--plugin={plugin}: {fingerprint.describe(names)}")
+            raise CatalogueError(f"{flag}: {fingerprint.describe(names)}")
         if said := bench_settings.describe(settings, bench_settings.read()):
-            raise CatalogueError(f"--plugin={plugin}: on import, {said}")
+            raise CatalogueError(f"{flag}: on import, {said}")
         if names := bench_settings.busy(threads):
+            raise CatalogueError(f"{flag}: threads that its import started are still computing ({', '.join(names)})")
+        # Nothing is imported from beside the file of a library.
+        for name, file in bench_plugins.namesakes(plugin, sources.plugins) if library is None else ():
             raise CatalogueError(
-                f"--plugin={plugin}: threads that its import started are still computing ({', '.join(names)})"
-            )
-        for name, file in bench_plugins.namesakes(plugin, sources.plugins):
-            raise CatalogueError(
-                f"--plugin={plugin}: the module {name!r} beside it is not loaded, since {file} has the same name: rename one of"
+                f"{flag}: the module {name!r} beside it is not loaded, since {file} has the same name: rename one of"
                 " them, or measure the plug-ins in two runs"
             )
         after = _implementations(classes)
-        _refuse_taken_names(plugin, before, after, registered)
-        _refuse_another_reference(plugin, before, after)
-        _refuse_another_price(plugin, classes_before, classes)
+        _refuse_taken_names(flag, plugin, before, after, registered)
+        _refuse_another_reference(flag, before, after)
+        _refuse_another_price(flag, classes_before, classes)
+        if library is not None:
+            _refuse_foreign_names(library, before, after)
         # If another plug-in has imported this one already, its implementations were counted then.
         if module.__name__ not in loaded and after == before and classes == classes_before:
-            on_idle(plugin)
+            on_idle(flag)
     _refuse_changed(sources.plugin_files)  # the header names what was imported
     return classes
 
@@ -116,6 +131,7 @@ def _refuse_changed(files: Iterable[bench_plugins.SourceFile]) -> None:
 
 
 def _refuse_taken_names(
+    flag: str,
     plugin: str,
     before: Mapping[tuple[str, str], Implementation],
     after: Mapping[tuple[str, str], Implementation],
@@ -124,6 +140,7 @@ def _refuse_taken_names(
     """Raises CatalogueError if a plug-in reused the name of an implementation. Notes the plug-in's implementations.
 
     Args:
+      flag: what brought the plug-in.
       plugin: the imported plug-in.
       before, after: all implementations before and after the import.
       registered: the plug-in of each implementation, by op and name.
@@ -136,30 +153,44 @@ def _refuse_taken_names(
             op, name = key
             whose = "of the op" if owner == plugin else f"of {owner}"
             raise CatalogueError(
-                f"--plugin={plugin}: its implementation {name!r} of {op} has the name of an implementation {whose}, so a"
+                f"{flag}: its implementation {name!r} of {op} has the name of an implementation {whose}, so a"
                 " record could be of either: rename one of them"
             )
 
 
+def _refuse_foreign_names(
+    library: baselines.Library,
+    before: Mapping[tuple[str, str], Implementation],
+    after: Mapping[tuple[str, str], Implementation],
+) -> None:
+    """Raises CatalogueError if the plug-in of a library gave an implementation another name than the library's."""
+    for (op, name), found in after.items():
+        if before.get((op, name)) is not found and not library.owns(name):
+            raise CatalogueError(
+                f"{library.flag}: its implementation {name!r} of {op} is not named after the library: name it"
+                f" {library.name!r}, or {library.name + '_...'!r}"
+            )
+
+
 def _refuse_another_reference(
-    plugin: str, before: Mapping[tuple[str, str], Implementation], after: Mapping[tuple[str, str], Implementation]
+    flag: str, before: Mapping[tuple[str, str], Implementation], after: Mapping[tuple[str, str], Implementation]
 ) -> None:
     """Raises CatalogueError if a plug-in's class has another reference, with which all others would be compared."""
     references = _references(after)
     for op, name in _references(before).items():
         if references.get(op) != name:
             raise CatalogueError(
-                f"--plugin={plugin}: {op} now has the reference {references.get(op, 'none')!r} instead of {name!r}:"
+                f"{flag}: {op} now has the reference {references.get(op, 'none')!r} instead of {name!r}:"
                 " subclass the op's own class and not the generated one, or register the implementation"
             )
 
 
-def _refuse_another_price(plugin: str, before: Mapping[str, type[Op]], after: Mapping[str, type[Op]]) -> None:
+def _refuse_another_price(flag: str, before: Mapping[str, type[Op]], after: Mapping[str, type[Op]]) -> None:
     """Raises CatalogueError where a plugin's class states a price: one that calls itself generated may."""
     for op, op_class in before.items():
         if after[op].eval_roofline is not op_class.eval_roofline:
             raise CatalogueError(
-                f"--plugin={plugin}: its class {op} has a price of its own; the price of an op is the one that its manifest"
+                f"{flag}: its class {op} has a price of its own; the price of an op is the one that its manifest"
                 " entry states: subclass the op's own class, without generated=True"
             )
 
@@ -188,9 +219,9 @@ def is_hand_written(op_class: type[Op]) -> bool:
 _GENERATED = "tileops_generated_"
 
 
-def _plugin_error(plugin: str, error: BaseException) -> str:
+def _plugin_error(flag: str, error: BaseException) -> str:
     """Returns why a plug-in cannot be imported."""
-    said = f"--plugin={plugin}: {errors.describe(error)}"
+    said = f"{flag}: {errors.describe(error)}"
     missing = (isinstance(error, ModuleNotFoundError) and error.name) or ""
     if missing.startswith(_GENERATED):
         family = missing.removeprefix(_GENERATED)

@@ -143,10 +143,10 @@ def _git(directory: str, *arguments: str) -> str | None:
 def plugins(
     sources: bench_catalogue.Sources, names: Sequence[str], spec_dirs: Sequence[str], funcs: Sequence[str] = ()
 ) -> tuple[list[benchmark_pb2.Plugin], tuple[bench_plugins.SourceFile, ...]]:
-    """Returns what the header says of code from outside the project: another manifest, and plug-ins.
+    """Returns what the header says of code beside the project's own: another manifest, plug-ins, and libraries.
 
     Args:
-      sources: the manifest and plug-ins as they are imported.
+      sources: the manifest, plug-ins and libraries as they are imported.
       names: the plug-ins as the user wrote them, in the same order.
       spec_dirs: the manifest from which `sources.generated_dir` was just emitted, as the user wrote it; empty if the
         user named that folder.
@@ -158,9 +158,10 @@ def plugins(
     found = [(f"--spec_dir={spec_dir}", emitting.spec_files(paths.user_path(spec_dir))) for spec_dir in spec_dirs]
     if sources.generated_dir is not None and not found:
         found = [(f"--generated_dir={sources.generated_dir}", catalogue.generated_files(sources.generated_dir))]
-    shown = [bench_plugins.manifest(name, files) for name, files in found]
+    shown = [bench_plugins.of_files(name, files) for name, files in found]
     shown += [bench_plugins.formulas(name, funcs) for name, _ in sources.roots]
     shown += [bench_plugins.described(plugin, name) for plugin, name in zip(sources.plugins, names, strict=True)]
+    shown += [bench_plugins.of_files(each.flag, [pathlib.Path(each.path)]) for each in sources.libraries]
     watched = shown[len(spec_dirs) :]  # modules that this run emitted are its own
     return [each for each, _ in shown], tuple(file for _, files in watched for file in files)
 
@@ -170,9 +171,10 @@ def header(
     plugins: Sequence[benchmark_pb2.Plugin],
     shard: Shard,
     is_reproducible: bool = False,
+    libraries: Sequence[benchmark_pb2.Baseline] = (),
 ) -> benchmark_pb2.RunHeader:
     """Returns the header of a run that begins now; a reproducible header has no time and no command line."""
-    made = benchmark_pb2.RunHeader(environment=environment, plugins=plugins)
+    made = benchmark_pb2.RunHeader(environment=environment, plugins=plugins, baselines=libraries)
     if shard.count > 1:
         made.parts.count = shard.count
         made.parts.indices.append(shard.index)

@@ -99,12 +99,12 @@ def namesakes(plugin: str, others: Iterable[str]) -> list[tuple[str, str]]:
     return found
 
 
-def manifest(name: str, files: Iterable[pathlib.Path]) -> tuple[benchmark_pb2.Plugin, list[SourceFile]]:
-    """Returns what a run header says of a manifest outside the project, and its files, which must not change.
+def of_files(name: str, files: Iterable[pathlib.Path]) -> tuple[benchmark_pb2.Plugin, list[SourceFile]]:
+    """Returns what a run header says of a manifest outside the project or of a library's plug-in, and its files.
 
     Args:
       name: the flag as the user wrote it.
-      files: the manifest's files, of one folder.
+      files: all files, of one folder. They must not change during the run.
     """
     found = [SourceFile(str(path.absolute()), _sha256(path.read_bytes())) for path in files]
     sources = {pathlib.Path(file.path).name: file.sha256 for file in found}

@@ -51,14 +51,14 @@ class Pool:
         self._timeout_s: float | None = None
         self._deadline = math.inf
 
-    def ask(self, task: worker.Describe | worker.RunRow, timeout_s: float | None) -> bytes | None:
+    def ask(self, task: worker.Describe | worker.RunRow | worker.TryLibrary, timeout_s: float | None) -> bytes | None:
         """Waits for the answer and returns its payload. Raises as `answer` does."""
         self.begin(task, timeout_s)
         while not wait([self]):
             pass
         return self.answer()
 
-    def begin(self, task: worker.Describe | worker.RunRow, timeout_s: float | None) -> None:
+    def begin(self, task: worker.Describe | worker.RunRow | worker.TryLibrary, timeout_s: float | None) -> None:
         """Sends a task to the child, which must be idle. `wait` says when to call `answer`.
 
         Args:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from tileops.ops import emitting
 from tileops.ops.implementations import Implementation
-from tileops.perf.harness import catalogue, devices, environment, files, plan, pool, records, run
+from tileops.perf.harness import baselines, catalogue, devices, environment, files, plan, pool, records, run
 from tileops.perf.harness import rows as bench_rows
 from tileops.perf.harness import worker as bench_worker
 from tileops.perf.runs import writer as run_writer
@@ -27,6 +27,8 @@ Record = benchmark_pb2.BenchmarkRecord
 # The report of a priced run is suggested for this device, since its profile is calibrated.
 _PREDICTED_DEVICE = "NVIDIA H200"
 _DESCRIBE_TIMEOUT_S = 120.0
+# Some libraries compile code when they are imported.
+_LIBRARY_TIMEOUT_S = 300.0
 
 
 class RequestError(errors.UserError):
@@ -46,6 +48,7 @@ class Request:
       choice: what to do with the rows.
       plugins: --plugin, as imported.
       plugin_names: --plugin, as the user wrote them, in the same order.
+      libraries: --baselines.
       spec_dirs: --spec_dir.
       generated_dir: --generated_dir; None without.
       roots: package and folder of each --root.
@@ -61,6 +64,7 @@ class Request:
     out: str
     plugins: tuple[str, ...] = ()
     plugin_names: Sequence[str] = ()
+    libraries: tuple[baselines.Library, ...] = ()
     spec_dirs: Sequence[str] = ()
     generated_dir: str | None = None
     roots: tuple[tuple[str, str], ...] = ()
@@ -79,7 +83,9 @@ def perform(request: Request) -> int:
     choice = request.choice
     with _sources(request) as sources:
         brought: dict[plan.Name, str] = {}
+        sources, said = _with_libraries(sources, request.libraries)
         classes = catalogue.load(sources, on_idle=_say_idle, brought=brought)
+        libraries = {key: library.name for key, plugin in brought.items() if (library := sources.library(plugin))}
         plugins, watched = environment.plugins(
             sources, request.plugin_names, request.spec_dirs, [op_class.FUNC for op_class in classes.values()]
         )
@@ -89,7 +95,7 @@ def perform(request: Request) -> int:
         bench_rows.check_implementations(op_classes, choice.implementations, request.listed_by)
         asked = plan.asked(op_classes, choice.implementations, brought)
         if request.lists_only:
-            return _list(request, cases, asked, brought)
+            return _list(request, cases, asked, brought, libraries)
         if request.device == "meta":
             return _price(request, plan.part(cases, choice), plugins)
         with contextlib.ExitStack() as pools:
@@ -97,8 +103,12 @@ def perform(request: Request) -> int:
                 request,
                 cases,
                 plugins,
+                said,
+                libraries,
                 lambda: pools.enter_context(pool.pool(sources)),
-                lambda path, rows: _say_unserved(asked, files.served(path, rows), rows, cases, brought, choice),
+                lambda path, rows: _say_unserved(
+                    asked, files.served(path, rows), rows, cases, brought, choice, libraries
+                ),
             )
 
 
@@ -115,11 +125,48 @@ def _sources(request: Request) -> Iterator[catalogue.Sources]:
         yield catalogue.Sources(generated_dir=folder, roots=request.roots, plugins=request.plugins)
 
 
+def _with_libraries(
+    sources: catalogue.Sources, asked: Sequence[baselines.Library]
+) -> tuple[catalogue.Sources, list[benchmark_pb2.Baseline]]:
+    """Returns the sources with the libraries that can be loaded, and what the header says of all of them. Says both.
+
+    Each library is loaded in a process of its own first, so that one that fails, crashes or hangs leaves nothing here.
+    """
+    loaded, said = [], []
+    for library in asked:
+        version = library.version()
+        reason = f"{library.package} is not installed" if version is None else _refusal(sources, library)
+        said.append(
+            benchmark_pb2.Baseline(
+                library=library.name, package=library.package, version=version or "", skipped=" ".join(reason.split())
+            )
+        )
+        if reason:
+            command.say(f"{library.flag}: skipped: {said[-1].skipped}")
+        else:
+            loaded.append(library)
+            command.say(f"{library.flag}: {library.package} {version}")
+    return dataclasses.replace(sources, libraries=tuple(loaded)), said
+
+
+def _refusal(sources: catalogue.Sources, library: baselines.Library) -> str:
+    """Returns why a library cannot be loaded; "" if it can."""
+    # Without the user's plug-ins, whose errors are not the library's.
+    alone = dataclasses.replace(sources, plugins=(), libraries=(library,))
+    try:
+        with pool.pool(alone) as tried:
+            answer = tried.ask(bench_worker.TryLibrary(modules=library.modules), _LIBRARY_TIMEOUT_S)
+    except (pool.TaskError, pool.ChildDiedError, pool.ChildTimeoutError) as error:
+        return f"loading it failed: {error}"
+    return (answer or b"").decode()
+
+
 def _list(
     request: Request,
     cases: list[bench_rows.Case],
     asked: Mapping[plan.Name, Implementation],
     brought: Mapping[plan.Name, str],
+    libraries: Collection[plan.Name],
 ) -> int:
     """Prints the rows of a run with their implementations; of those that the user asked for, only if they serve the row."""
     choice, kind = request.choice, environment.kind(request.device)
@@ -134,7 +181,7 @@ def _list(
         print(op_class.ENTRY, case.case_id, ",".join(names), sep="\t")
     if kind != "meta":  # a price belongs to no implementation
         rows = [(op_class.ENTRY, case.case_id) for op_class, case in listed]
-        _say_unserved(asked, served, rows, cases, brought, choice)
+        _say_unserved(asked, served, rows, cases, brought, choice, libraries)
     return command.EXIT_OK
 
 
@@ -145,6 +192,7 @@ def _say_unserved(
     cases: Collection[bench_rows.Case],
     brought: Mapping[plan.Name, str],
     choice: plan.Choice,
+    libraries: Collection[plan.Name],
 ) -> bool:
     """Says which implementations the user asked for and that serve none of `rows`, and which plug-ins are left out.
 
@@ -155,12 +203,16 @@ def _say_unserved(
       cases: the selected rows of all shards.
       brought: the plug-in by op and name of each implementation that a plug-in registered.
       choice: what to do with the rows.
+      libraries: op and name of each implementation of a library. Libraries serve few ops, so only those that
+        --implementation names are missed.
 
     Returns:
       Whether a plug-in serves no row at all; False for one shard of several, since others have other rows.
     """
     counts = collections.Counter(op for op, _ in rows)
-    here = {key: each for key, each in asked.items() if key[0] in counts}
+    expected = {key for key in asked if key not in libraries or key[1] in choice.implementations}
+    here = {key: each for key, each in asked.items() if key[0] in counts and key in expected}
+    brought = {key: plugin for key, plugin in brought.items() if key not in libraries}
     named = plan.named(brought, choice.implementations)
     for plugin in plan.idle_plugins(named, brought):
         command.say(f"--implementation leaves out all that --plugin={plugin} registers")
@@ -170,9 +222,9 @@ def _say_unserved(
     return choice.shard.count == 1 and bool(plan.idle_plugins(served, named))
 
 
-def _say_idle(plugin: str) -> None:
+def _say_idle(flag: str) -> None:
     command.say(
-        f"--plugin={plugin}: registers no implementation of an op of this run. Register one by a line such as"
+        f"{flag}: registers no implementation of an op of this run. Register one by a line such as"
         ' catalogue.load()["RMSNormFwdOp"].register("mine", function)'
     )
 
@@ -204,6 +256,8 @@ def _measure(
     request: Request,
     cases: list[bench_rows.Case],
     plugins: Sequence[benchmark_pb2.Plugin],
+    said: Sequence[benchmark_pb2.Baseline],
+    libraries: Mapping[plan.Name, str],
     make_pool: Callable[[], pool.Pool],
     say_unserved: Callable[[pathlib.Path, set[tuple[str, str]]], bool],
 ) -> int:
@@ -225,7 +279,7 @@ def _measure(
     rows = {unit.key[:2] for unit in units}
     measured: list[Record] = []
     began = time.monotonic()
-    with _writer(request, environment.header(machine, plugins, choice.shard)) as writer:
+    with _writer(request, environment.header(machine, plugins, choice.shard, libraries=said)) as writer:
         outcomes = files.recorded(writer)
         to_do = files.to_do([unit.key for unit in units], outcomes)
         units = [unit for unit in units if unit.key in to_do]
@@ -239,6 +293,7 @@ def _measure(
                 )
                 for unit, record in ended:
                     if record is not None:
+                        record.library = libraries.get((unit.op_class.ENTRY, unit.implementation), "")
                         if not request.samples and record.HasField("timing"):  # reading an absent field would add it
                             record.timing.ClearField("sample_ns")
                         writer.write(record)

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import dataclasses
 import random
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import torch
 
 from tileops.ops import workloads
 from tileops.ops.cases import WorkloadCase
+from tileops.ops.checked_call import CheckedCall
 from tileops.ops.errors import OpNotAvailableError
 from tileops.ops.op import Op
 from tileops.perf.clock.activities import ClockError
@@ -53,13 +54,28 @@ class Row:
     """A case on a device: its inputs and the reference's results, shared by its implementations."""
 
     # Untrusted code that finds this instance in a frame cannot hide a method by an attribute.
-    __slots__ = ("_guard", "_kept", "_settings", "_threads", "_verified_calls", "case", "device", "inputs", "op_class")
+    __slots__ = (
+        *("_guard", "_kept", "_libraries", "_settings", "_threads", "_verified_calls"),
+        *("case", "device", "inputs", "op_class"),
+    )
 
     def __init__(
-        self, op_class: type[Op], case: WorkloadCase, device: torch.device, guard: fingerprint.Guard | None = None
+        self,
+        op_class: type[Op],
+        case: WorkloadCase,
+        device: torch.device,
+        guard: fingerprint.Guard | None = None,
+        libraries: Collection[str] = (),
     ) -> None:
-        """Builds the inputs. `guard` was made before any code of the op ran; None makes one now."""
-        self.op_class, self.case, self.device = op_class, case, device
+        """Builds the inputs.
+
+        Args:
+          op_class, case: the row.
+          device: where it runs.
+          guard: made before any code of the op ran; None makes one now.
+          libraries: names of the op's implementations that belong to libraries of --baselines.
+        """
+        self.op_class, self.case, self.device, self._libraries = op_class, case, device, frozenset(libraries)
         self._guard = guard or fingerprint.Guard([op_class])
         self._settings, self._threads = bench_settings.read(), bench_settings.alive()
         self.inputs = RowInputs(op_class, case, device)
@@ -174,7 +190,19 @@ class Row:
             records.set_measurement(record, found)
             if record.status != benchmark_pb2.STATUS_ERROR:  # an op without a price is measured all the same
                 record.status = benchmark_pb2.STATUS_OK
+        record.is_default = self._is_default(implementation, call)
         return record
+
+    def _is_default(self, implementation: str, call: CheckedCall) -> bool:
+        """Returns whether a call that names no implementation takes this one, were no libraries loaded."""
+        if implementation in self._libraries:
+            return False
+        found = self.op_class.implementations()
+        later = found[[each.name for each in found].index(implementation) + 1 :]
+        try:
+            return not any(each.serves(call) for each in later if each.name not in self._libraries)
+        except (Exception, SystemExit):  # a `when` that raises ends such a call
+            return False
 
     def _check(self, op: Op, implementation: str, record: benchmark_pb2.BenchmarkRecord) -> bench_rotation.Moved:
         """Makes the first call, compares it with the reference on variant 0, and prices the row.

@@ -7,6 +7,7 @@ parent one row and a new process.
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import os
 import signal
 import sys
@@ -44,6 +45,17 @@ class RunRow:
     case_id: str
     implementation: str
     device: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TryLibrary:
+    """A task: load the libraries of the process's sources. The answer says as UTF-8 why they cannot be used, or nothing.
+
+    Attributes:
+      modules: what their functions import later.
+    """
+
+    modules: tuple[str, ...]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -94,16 +106,21 @@ class _Worker:
     def __init__(self, sources: catalogue.Sources, budget: Budget | None) -> None:
         self._sources, self._budget = sources, budget
         self._classes: dict | None = None
+        self._libraries: set[tuple[str, str]] = set()
         self._guards: dict[str, fingerprint.Guard] = {}
         self._row: timing.Row | None = None
 
-    def answer(self, task: Describe | RunRow) -> Answer:
+    def answer(self, task: Describe | RunRow | TryLibrary) -> Answer:
         if isinstance(task, Describe):
             return Answer(payload=environment.describe(task.device).SerializeToString())
+        if isinstance(task, TryLibrary):
+            return Answer(payload=_refusal(self._sources, task.modules).encode(), is_broken=True)
         if task.device.startswith("cuda"):
             torch.cuda.set_device(task.device)  # launchers of kernels use the current device, not that of their tensors
         if self._classes is None:
-            self._classes = catalogue.load(self._sources)
+            brought: dict[tuple[str, str], str] = {}
+            self._classes = catalogue.load(self._sources, brought=brought)
+            self._libraries = {key for key, plugin in brought.items() if self._sources.library(plugin) is not None}
         op_class = self._classes[task.op]
         case = next(case for case in op_class.CASES if case.case_id == task.case_id)
         if task.op not in self._guards:
@@ -114,7 +131,8 @@ class _Worker:
         try:
             if self._row is None or (self._row.op_class, self._row.case) != (op_class, case):
                 self._row = None  # frees the last row's tensors before the next one's are made
-                self._row = timing.Row(op_class, case, torch.device(task.device), guard)
+                libraries = frozenset(name for op, name in self._libraries if op == task.op)
+                self._row = timing.Row(op_class, case, torch.device(task.device), guard, libraries)
             record = self._row.run(task.implementation, self._budget)
         except BaseException as error:  # an op may raise anything, SystemExit included; the run goes on
             self._row = None
@@ -127,6 +145,23 @@ class _Worker:
         if record is not None and record.status == benchmark_pb2.STATUS_ERROR:
             is_broken = True  # what else the code did is unknown, and must not affect other implementations
         return Answer(payload=None if record is None else record.SerializeToString(), is_broken=is_broken)
+
+
+def _refusal(sources: catalogue.Sources, modules: tuple[str, ...]) -> str:
+    """Returns why the libraries of `sources` cannot be used; "" if they can."""
+    try:
+        catalogue.load(sources)
+    except catalogue.CatalogueError as error:
+        said = str(error)
+        for library in sources.libraries:
+            said = said.removeprefix(f"{library.flag}: ")
+        return said
+    for name in modules:
+        try:
+            importlib.import_module(name)
+        except (Exception, SystemExit) as error:
+            return f"import {name}: {errors.describe(error)}"
+    return ""
 
 
 def _described(error: BaseException) -> str:

@@ -2,7 +2,7 @@
 
 import itertools
 import pathlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from tileops.proto import benchmark_pb2
@@ -21,21 +21,26 @@ def differing_fields(
             yield field.name, *values
 
 
-def plugin_difference(ours: Sequence[benchmark_pb2.Plugin], theirs: Sequence[benchmark_pb2.Plugin]) -> str | None:
-    """Returns how the plug-ins of two runs differ, as a clause; None for the same code in the same order.
+def plugin_difference(ours: benchmark_pb2.RunHeader, theirs: benchmark_pb2.RunHeader) -> str | None:
+    """Returns how the plug-ins and libraries of two runs differ, as a clause; None for the same code in the same order.
 
-    The folders of the plug-ins do not count: they differ by machine.
+    The folders of the plug-ins do not count: they differ by machine. Nor do libraries that were skipped.
     """
-    names = [[_short(plugin) for plugin in plugins] for plugins in (ours, theirs)]
+    names = [[_short(plugin) for plugin in header.plugins] for header in (ours, theirs)]
     if names[0] != names[1]:
         brought = ", and ".join(", ".join(each) or "nothing that is named" for each in names)
-        return f"--plugin, --spec_dir and --generated_dir brought {brought}"
-    for one, other in zip(ours, theirs, strict=True):
+        return f"--plugin, --baselines, --spec_dir and --generated_dir brought {brought}"
+    for one, other in zip(ours.plugins, theirs.plugins, strict=True):
         if one.sources != other.sources:
             files = {
                 file for file in {*one.sources, *other.sources} if one.sources.get(file) != other.sources.get(file)
             }
             return f"{_short(one)} is not the same (its {', '.join(sorted(files))})"
+    versions = [{each.package: each.version for each in header.baselines} for header in (ours, theirs)]
+    for each in ours.baselines:
+        one, other = (known.get(each.package, "") for known in versions)
+        if not each.skipped and one != other:
+            return f"--baselines={each.library} is not the same ({each.package} {one} and {other})"
     return None
 
 

@@ -67,7 +67,7 @@ def merged_header(readers: Sequence[Reader], allowed: Allowed = Allowed()) -> be
             raise MergeError(
                 f"{first.path} and {reader.path} are not shards of one run: their {name} is {ours!r} and {theirs!r}"
             )
-        plugins = headers.plugin_difference(header.plugins, reader.header.plugins)
+        plugins = headers.plugin_difference(header, reader.header)
         if plugins is not None:
             raise MergeError(
                 f"{first.path} and {reader.path} are not shards of one run: {plugins}; measure one of them again"

@@ -224,7 +224,7 @@ def _refuse_other_environment(
         raise RunFileError(
             f"cannot continue {path}: it was measured with {name} {old!r}, this run has {new!r}; write to another file"
         )
-    plugins = headers.plugin_difference(there.plugins, here.plugins)
+    plugins = headers.plugin_difference(there, here)
     if plugins is not None:
         raise RunFileError(
             f"cannot continue {path}: in it and in this run {plugins}; restore the plug-ins that it was measured with, or write to"

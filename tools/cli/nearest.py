@@ -17,7 +17,7 @@ def rows(**flags: Sequence[str]) -> str:
     """Returns the command that lists the rows and implementations of a manifest and plug-ins.
 
     Args:
-      **flags: The values of `spec_dir`, `generated_dir`, `root` or `plugin`, as the user gave them.
+      **flags: The values of `spec_dir`, `root`, `plugin` and the like, as the user gave them.
     """
     return " ".join([ROWS, *(shlex.quote(f"--{name}={value}") for name, values in flags.items() for value in values)])
 
