@@ -134,11 +134,8 @@ def _checked() -> int:
         ops=globs.of_flag(_OP.value), families=globs.of_flag(_FAMILY.value), labels=globs.of_flag(_LABEL.value)
     )
     generated = [] if _GENERATED_DIR.value is None else [_GENERATED_DIR.value]
-    given = {
-        **{"spec_dir": _SPEC_DIR.value, "generated_dir": generated, "root": _ROOT.value, "plugin": _PLUGIN.value},
-        **_listed_libraries(),
-    }
-    listed_by = nearest.rows(**given)
+    given = {"spec_dir": _SPEC_DIR.value, "generated_dir": generated, "root": _ROOT.value, "plugin": _PLUGIN.value}
+    listed_by = nearest.rows(**given, **_listed_libraries())
     formula_roots = tuple(roots.parse(_ROOT.value).items())
     if formula_roots and not (_SPEC_DIR.value or generated):
         raise errors.UserError("--root says where formulas of another manifest are; name that with --spec_dir")
