@@ -27,13 +27,12 @@ def gqa_fwd_roofline(call: CheckedCall) -> tuple[int, int]:
 
     FLOPs (section 1.3): for each score that the mask admits 2 D for QK, 2 D for PV and 5 for the softmax; one divide
     for each element of o. Bytes (section 1.2): q, k, v and o once; with Sq <= Skv the last causal row sees every key.
-    A call without scores reads nothing and computes nothing: it writes o.
+    A call without scores reads nothing and computes nothing: it writes o. One without elements of o needs no scores.
     """
     batch, queries, heads, width = call.tensors["q"].shape
     scores = batch * heads * gqa_scores(queries, call.tensors["k"].shape[1], call.params["is_causal"])
-    flops = scores * (4 * width + _SOFTMAX_FLOPS_PER_SCORE)
-    if scores:
-        flops += math.prod(call.tensors["o"].shape)
+    results = math.prod(call.tensors["o"].shape)
+    flops = scores * (4 * width + _SOFTMAX_FLOPS_PER_SCORE) + results if scores and results else 0
     return flops, gqa_fwd_read_bytes(call) + call.tensors["o"].bytes
 
 

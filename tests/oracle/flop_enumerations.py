@@ -82,7 +82,7 @@ def count_attention(params: Params, inputs: Inputs) -> Counted:
     (batch, queries, heads, width), keys, kv_heads = q.shape, k.shape[1], k.shape[2]
     flops, heads_read = 0, set()
     for sequence, head, query in itertools.product(range(batch), range(heads), range(queries)):
-        seen = admitted(queries, keys, params["is_causal"], query)
+        seen = admitted(queries, keys, params["is_causal"], query) if width else []  # no result needs a score
         for key in seen:
             flops += sum(2 for _ in range(width))  # q . k
             flops += _SOFTMAX_A_SCORE
@@ -100,6 +100,8 @@ def attention_flops(params: Params, inputs: Inputs) -> int:
     q, k, v = inputs
     scores, rows = _scores(q.shape[1], k.shape[1], params["is_causal"])
     sequences_and_heads = q.shape[0] * q.shape[2]
+    if 0 in (q.shape[3], v.shape[3]):
+        return 0
     each_score = 2 * q.shape[3] + _SOFTMAX_A_SCORE + 2 * v.shape[3]
     return sequences_and_heads * (scores * each_score + rows * v.shape[3] * _DIVIDE)
 

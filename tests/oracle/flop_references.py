@@ -46,6 +46,8 @@ def batch_norm(
     wide = _wide(x)
     each = (1, -1, *[1] * (x.dim() - 2))  # a value a channel, against x
     if not params["training"]:
+        if x.numel() == 0:  # no sample needs a channel's scale and shift
+            return torch.empty(x.shape, dtype=x.dtype), None, None
         scale = torch.rsqrt(running_var + params["eps"])
         scale = scale if weight is None else scale * weight
         shift = running_mean * scale

@@ -48,6 +48,15 @@ def test_prices_of_small_calls_equal_the_count(name):
         assert price == (expected.small_flops(name, op.last_call.params, small), bound.total), (small.params, shapes)
 
 
+@pytest.mark.requirement("1.3.8")
+@pytest.mark.parametrize("name", OPS)
+def test_a_call_whose_outputs_have_no_element_computes_nothing_and_moves_nothing(name):
+    for small in expected.calls_of(name, OPS[name]):
+        op = priced_calls.call_small(OPS[name], small)
+        if not any(output.bytes for output in op.last_call.outputs.values()):
+            assert op.eval_roofline() == (0, 0), (small.params, dict(op.last_call.tensors))
+
+
 @pytest.mark.parametrize("name", ENUMERATIONS)
 def test_the_count_at_scale_is_the_count_one_by_one(name):
     for small in expected.calls_of(name, OPS[name]):
