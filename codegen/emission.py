@@ -10,6 +10,7 @@ from tileops.codegen.imports import Outside
 from tileops.codegen.python_form import BUILTINS
 from tileops.codegen.source_text import Lines, literal
 from tileops.manifest.check import Checked
+from tileops.manifest.language import kinds
 
 
 def module_source(family: str, entries: list[tuple[Checked, Analysis]]) -> str:
@@ -31,10 +32,12 @@ def module_source(family: str, entries: list[tuple[Checked, Analysis]]) -> str:
     called = [name for name in BUILTINS if f"_{name}(" in text]
     if called:
         head.add(f"from builtins import {_renamed(called)}")
-    head.add("", *(f"from {module} import {name} as {alias}" for (module, name), alias in outside.classes.items()))
+    head.add("")
     if "_primitives." in text:
         head.add("from tileops.manifest.language import primitives as _primitives")
     head.add("from tileops.ops import checks as _checks")
+    if outside.sums:
+        head.add(f"from tileops.ops.algebraic import {_renamed(['Algebraic', 'Constructor', 'Sum'])}")
     cases = [name for name in ("Generated", "TensorCase", "WorkloadCase") if f"_{name}(" in text]
     if cases:
         head.add(f"from tileops.ops.cases import {_renamed(cases)}")
@@ -47,7 +50,22 @@ def module_source(family: str, entries: list[tuple[Checked, Analysis]]) -> str:
         *[""] * bool(outside.modules),
         *(f"{alias} = _checks.formula_module({literal(module)})" for module, alias in outside.modules.items()),
     )
+    for alias, kind in outside.sums.values():
+        head.add("", *_sum(alias, kind))
     return head.text() + text
+
+
+def _sum(alias: str, kind: kinds.Adt) -> list[str]:
+    """Returns the source of an algebraic type: its constructors, their classes and fields."""
+    lines = [f"{alias} = _Sum("]
+    lines.append("    {")
+    for one in kind.constructors:
+        enums = dict(one.enums)
+        fields = literal({name: enums.get(name, "") for name, _ in one.fields})
+        lines.append(f"        {literal(one.name)}: _Constructor({literal(one.python_class)}, {fields}),")
+    lines.append("    },")
+    by_kind = any(one.by_kind for one in kind.constructors)
+    return [*lines, *["    by_kind=True,"] * by_kind, ")"]
 
 
 def _renamed(names: list[str]) -> str:

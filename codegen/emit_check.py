@@ -10,9 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from tileops.codegen.call_decisions import CallDecisions
-from tileops.codegen.emit_split import emit_tree, kind_of
+from tileops.codegen.emit_split import emit_tree
 from tileops.codegen.emit_steps import StepEmitter
-from tileops.codegen.imports import Outside
 from tileops.codegen.source_text import Lines, call, declared, literal, plain
 from tileops.manifest.check import Checked
 from tileops.manifest.language import expr
@@ -25,16 +24,15 @@ from tileops.manifest.plans.trees import Leaf, Tree, leaves
 T = TypeVar("T")
 
 
-def emit_check(checked: Checked, decided: CallDecisions, outside: Outside, lines: Lines) -> None:
+def emit_check(checked: Checked, decided: CallDecisions, lines: Lines) -> None:
     """Appends the method `check` of one entry, which must have a plan."""
-    _CheckEmitter(checked, decided, outside, lines).emit()
+    _CheckEmitter(checked, decided, lines).emit()
 
 
 class _CheckEmitter(StepEmitter):
-    def __init__(self, checked: Checked, decided: CallDecisions, outside: Outside, lines: Lines) -> None:
+    def __init__(self, checked: Checked, decided: CallDecisions, lines: Lines) -> None:
         super().__init__(checked, decided, lines)
         self._plan = expect(checked.plan, Plan)
-        self._outside = outside
         self._buffers = [name for name, tensor in self._signature.outputs.items() if tensor.buffer]
         self._heading = ""  # the last one in this branch
         self._said = ""  # the last one before a tree splits, which the branches do not repeat
@@ -93,14 +91,7 @@ class _CheckEmitter(StepEmitter):
         self, tree: Tree[T], leaf: Callable[[T], None], silent: Callable[[T], bool] = lambda value: False
     ) -> None:
         """Emits a decision tree."""
-        emit_tree(
-            tree,
-            self._lines,
-            lambda one: self._outside.constructors(kind_of(self._signature, one)),
-            leaf,
-            lambda name: f"{name} is not None",
-            silent,
-        )
+        emit_tree(tree, self._lines, leaf, lambda name: f"{name} is not None", silent)
 
     def _bindings(self, names: Sequence[str]) -> str:
         """Returns the source of the values that an error shows. An index that this call does not solve is left out."""

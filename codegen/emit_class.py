@@ -69,10 +69,10 @@ def emit_class(checked: Checked, analysis: Analysis, outside: Outside, lines: Li
         lines.add("")
         _init(checked, decided, outside, lines)
         _forward(checked, lines)
-        emit_check(checked, decided, outside, lines)
+        emit_check(checked, decided, lines)
         emit_price(entry, analysis, outside, lines)
         lines.add("")
-        _cases(checked, branches, outside, lines)
+        _cases(checked, branches, lines)
 
 
 def _operator(signature: Signature, lines: Lines) -> None:
@@ -154,13 +154,7 @@ def _init(checked: Checked, decided: CallDecisions, outside: Outside, lines: Lin
     entry, params = checked.entry, checked.entry.signature.params
     positional = [param for param in params.values() if not param.kw_only]
     keyword = [param for param in params.values() if param.kw_only]
-    arguments = [
-        "self",
-        *(_argument(p, outside) for p in positional),
-        "*",
-        *(_argument(p, outside) for p in keyword),
-        "target=None",
-    ]
+    arguments = ["self", *map(_argument, positional), "*", *map(_argument, keyword), "target=None"]
     header = call("def __init__", arguments, lines.room - len(" -> None:"))
     lines.add(*header[:-1], f"{header[-1]} -> None:")
     lines.indent(1)
@@ -176,13 +170,18 @@ def _init(checked: Checked, decided: CallDecisions, outside: Outside, lines: Lin
     lines.add("")
 
 
-def _argument(param: Param, outside: Outside) -> str:
-    return param.name if param.required else f"{param.name}={literal(param.default, outside.constructors(param.kind))}"
+def _argument(param: Param) -> str:
+    return param.name if param.required else f"{param.name}={literal(param.default)}"
 
 
 def _parameter_check(op: str, param: Param, outside: Outside, lines: Lines) -> None:
     if any(isinstance(one, kinds.DType) for one in param.kind.options):
         lines.add(f"{param.name} = _checks.plain_dtype({param.name})")
+    adt = algebraic(param.kind)
+    if adt is not None:
+        lines.call(
+            f"{param.name} = _checks.algebraic", [literal(op), literal(param.name), param.name, outside.sum(adt)]
+        )
     test = _type_test(param.name, param.kind, outside)
     if test == "True":
         return  # an object that takes no part in the language
@@ -200,7 +199,8 @@ def _constructor_checks(op: str, param: Param, outside: Outside, lines: Lines) -
         if not tests:
             continue
         arguments = [literal(op), literal(param.name), literal(f"{param.type}, {form_of(constructor)}"), param.name]
-        with lines.block(f"if _isinstance({param.name}, {outside.constructors(kind)[constructor.name]}):"):
+        given = f"{param.name} is not None and " if isinstance(param.kind, kinds.Maybe) else ""
+        with lines.block(f"if {given}{param.name}.kind == {literal(constructor.name)}:"):
             with lines.block(f"if not ({' and '.join(tests)}):"):
                 lines.call("raise _checks.parameter_error", arguments)
             if constructor.invariant is not None:
@@ -239,6 +239,8 @@ def _type_test(name: str, kind: kinds.Kind, outside: Outside) -> str:
         )
     if isinstance(kind, kinds.Bool):
         return f"_checks.is_bool({name})"
+    if isinstance(kind, kinds.Dim):
+        return f"_checks.is_int({name}) and {name} >= 0"
     if isinstance(kind, kinds.Int):
         return f"_checks.is_int({name})"
     if isinstance(kind, kinds.Real):
@@ -248,8 +250,7 @@ def _type_test(name: str, kind: kinds.Kind, outside: Outside) -> str:
     if isinstance(kind, (kinds.Enum, kinds.DType)):
         return f"{name} in {literal(kind.values)}"
     if isinstance(kind, kinds.Adt):
-        classes = tuple(outside.constructors(kind).values())
-        return f"_checks.is_of({name}, {', '.join(classes)})"
+        return f"{outside.sum(kind)}.holds({name})"
     return f"_checks.is_text({name})" if isinstance(kind, kinds.Text) else "True"
 
 
@@ -282,18 +283,14 @@ def _forward(checked: Checked, lines: Lines) -> None:
     lines.add("")
 
 
-def _cases(checked: Checked, branches: Branches, outside: Outside, lines: Lines) -> None:
+def _cases(checked: Checked, branches: Branches, lines: Lines) -> None:
     """Emits `CASES`, one line per case, without the fields that are empty."""
     if not checked.cases:
         return
-    params = checked.entry.signature.params
     lines.add("CASES = (")
     for case, taken in zip(checked.cases, branches.taken, strict=True):
         bound = (*case.constants, *case.inputs)
-        written = ", ".join(
-            f"{literal(name)}: {literal(value, outside.constructors(params[name].kind))}"
-            for name, value in case.written_params.items()
-        )
+        written = ", ".join(f"{literal(name)}: {literal(value)}" for name, value in case.written_params.items())
         tensors = [_tensor_case(tensor) for tensor in bound]
         arguments = [literal(case.case_id), literal(case.label)]
         arguments += [f"params={{{written}}}"] if written else []

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from tileops.codegen.analysis import Analysis, Formula
-from tileops.codegen.emit_split import emit_tree, kind_of
+from tileops.codegen.emit_split import emit_tree
 from tileops.codegen.imports import Outside
 from tileops.codegen.python_form import can_raise, is_not_none, python_form
 from tileops.codegen.source_text import Lines, assign, literal
@@ -159,14 +159,7 @@ class _PriceEmitter:
         self, tree: Tree[T], leaf: Callable[[T], None], silent: Callable[[T], bool] = lambda value: False
     ) -> None:
         """Emits a tree by what its leaves emit; nothing if all leaves are silent."""
-        emit_tree(
-            tree,
-            self._lines,
-            lambda one: self._outside.constructors(kind_of(self._entry.signature, one)),
-            leaf,
-            lambda name: expr.to_source(self._present(name)),
-            silent,
-        )
+        emit_tree(tree, self._lines, leaf, lambda name: expr.to_source(self._present(name)), silent)
 
 
 def _bytes_of(names: tuple[str, ...]) -> str:

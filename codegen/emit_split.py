@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TypeVar
 
 from tileops.codegen.source_text import Lines, literal
-from tileops.manifest.language import kinds
 from tileops.manifest.language.adt import AdtValue
-from tileops.manifest.model import Signature
 from tileops.manifest.plans.points import Discriminant
 from tileops.manifest.plans.trees import Leaf, Tree, leaves
 
 T = TypeVar("T")
 
 
-def kind_of(signature: Signature, discriminant: Discriminant) -> kinds.Kind | None:
-    """Returns the kind of the parameter of a discriminant, or None if it is no parameter."""
-    param = signature.params.get(discriminant.name)
-    return None if param is None else param.kind
-
-
 def emit_tree(
     tree: Tree[T],
     lines: Lines,
-    constructors: Callable[[Discriminant], Mapping[str, str]],
     leaf: Callable[[T], None],
     present_test: Callable[[str], str],
     silent: Callable[[T], bool] = lambda value: False,
@@ -34,7 +25,6 @@ def emit_tree(
     Args:
       tree: the tree.
       lines: takes the code.
-      constructors: how the module writes the constructors of an algebraic discriminant.
       leaf: emits what is decided at a leaf.
       present_test: Python that says whether a tensor or parameter is there.
       silent: whether a leaf emits nothing.
@@ -46,14 +36,12 @@ def emit_tree(
     said = [(value, branch) for value, branch in tree.branches if not all(map(silent, leaves(branch)))]
     for position, (value, branch) in enumerate(said):
         last = position == len(said) - 1 and position > 0 and len(said) == len(tree.branches)
-        test = _test(tree.discriminant, value, constructors(tree.discriminant), present_test)
+        test = _test(tree.discriminant, value, present_test)
         with lines.block("else:" if last else f"{'elif' if position else 'if'} {test}:"):
-            emit_tree(branch, lines, constructors, leaf, present_test, silent)
+            emit_tree(branch, lines, leaf, present_test, silent)
 
 
-def _test(
-    discriminant: Discriminant, value: object, constructors: Mapping[str, str], present_test: Callable[[str], str]
-) -> str:
+def _test(discriminant: Discriminant, value: object, present_test: Callable[[str], str]) -> str:
     """Returns the source of a test that a discriminant has a value."""
     name = discriminant.name
     if discriminant.presence:
@@ -62,7 +50,8 @@ def _test(
             return test
         return test.replace(" is not None", " is None") if " is not None" in test else f"not {test}"
     if isinstance(value, AdtValue):
-        tests = [f"_isinstance({name}, {constructors[value.kind]})"]
+        tests = [f"{name} is not None"] if None in discriminant.values else []
+        tests.append(f"{name}.kind == {literal(value.kind)}")
         for field, wanted in value.fields:
             own = f"{name}.{field}"
             tests.append(

@@ -1,4 +1,4 @@
-"""The imports of a generated module: modules of func formulas, and classes of algebraic types."""
+"""What a generated module names from outside: modules of func formulas, and algebraic types."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ OWN_NAMES = frozenset(
     {
         "_abs",
         "_all",
-        "_isinstance",
         "_len",
         "_math",
         "_torch",
@@ -25,6 +24,9 @@ OWN_NAMES = frozenset(
         "_TensorRecord",
         "_Op",
         "_Stage",
+        "_Algebraic",
+        "_Constructor",
+        "_Sum",
     }
 )
 
@@ -32,24 +34,23 @@ OWN_NAMES = frozenset(
 class Outside:
     """The names under which one generated module imports what its entries refer to.
 
-    Each begins with an underscore and is distinct, also where two modules, or the constructors of two algebraic types,
-    have the same name.
+    Each begins with an underscore and is distinct, also where two modules, or a module and an algebraic type, have the same
+    name.
 
     Attributes:
       modules: dotted path -> its name.
-      classes: (dotted module path, class) -> its name.
+      sums: algebraic type -> its name, and the type.
     """
 
     def __init__(self, entries: Iterable[Entry], funcs: Iterable[str]) -> None:
         """Names the imports for the entries of one module, and for the paths of their formulas."""
         self._taken = set(OWN_NAMES)
         self.modules: dict[str, str] = {}
-        self.classes: dict[tuple[str, str], str] = {}
+        self.sums: dict[str, tuple[str, kinds.Adt]] = {}
         for path in sorted({func.rpartition(".")[0] for func in funcs}):
             self.modules[path] = self._free(path.rpartition(".")[2])
-        for path in sorted({path for entry in entries for path in _classes(entry)}):
-            module, _, name = path.rpartition(".")
-            self.classes[module, name] = self._free(name)
+        for name, kind in sorted({kind.name: kind for entry in entries for kind in _sums(entry)}.items()):
+            self.sums[name] = self._free(name), kind
 
     def _free(self, name: str) -> str:
         # Python changes a name with two underscores within a class, so that a private module loses its own.
@@ -66,13 +67,9 @@ class Outside:
         module, _, name = path.rpartition(".")
         return f"{self.modules[module]}.{name}"
 
-    def constructors(self, kind: kinds.Kind | None) -> dict[str, str]:
-        """Returns the source of each constructor's class; {} if the kind is not algebraic."""
-        found = algebraic(kind)
-        if found is None:
-            return {}
-        paths = {constructor.name: constructor.python_class.rpartition(".") for constructor in found.constructors}
-        return {name: self.classes[module, class_name] for name, (module, _, class_name) in paths.items()}
+    def sum(self, kind: kinds.Adt) -> str:
+        """Returns the source of an algebraic type."""
+        return self.sums[kind.name][0]
 
 
 def algebraic(kind: kinds.Kind | None) -> kinds.Adt | None:
@@ -80,6 +77,6 @@ def algebraic(kind: kinds.Kind | None) -> kinds.Adt | None:
     return kind.given if kind is not None and isinstance(kind.given, kinds.Adt) else None
 
 
-def _classes(entry: Entry) -> list[str]:
+def _sums(entry: Entry) -> list[kinds.Adt]:
     found = (algebraic(param.kind) for param in entry.signature.params.values())
-    return [constructor.python_class for kind in found if kind is not None for constructor in kind.constructors]
+    return [kind for kind in found if kind is not None]

@@ -17,7 +17,7 @@ from tileops.manifest.language.sum_terms import is_long_sum, is_range_sum, sum_l
 Present = Callable[[str], expr.Expr]
 
 # Python's own functions that generated code calls, each imported as `_<name>`.
-BUILTINS = ("abs", "all", "isinstance", "len", "locals")
+BUILTINS = ("abs", "all", "len", "locals")
 
 
 def is_not_none(name: str) -> expr.Expr:
@@ -47,8 +47,6 @@ def python_form(node: expr.Expr, names: frozenset[str], present: Present) -> exp
         return expr.Literal(node.id) if node.id not in names and node.id in BITS else node
     if isinstance(node, expr.Value):
         return expr.Name(node.name)
-    if isinstance(node, expr.Field) and node.field == "kind":
-        return expr.Verbatim(f"_checks.constructor({node.name})", expr.ATOM)
     if isinstance(node, expr.Literal) and isinstance(node.value, float) and node.value == float("inf"):
         return expr.Verbatim("_math.inf", expr.ATOM)
     if isinstance(node, expr.Call):
@@ -59,10 +57,7 @@ def python_form(node: expr.Expr, names: frozenset[str], present: Present) -> exp
         if is_range_sum(node) or is_long_sum(node):
             function = "range_sum" if is_range_sum(node) else "counted_sum"
             return _sum(function, sum_loop(node), names, present)
-        args = [again(arg) for arg in node.args]
-        if node.function == "moe.capacity":  # the primitive knows constructors by name, not by the user's classes
-            args[0] = expr.Verbatim(f"_checks.algebraic({expr.to_source(args[0])})", expr.ATOM)
-        return expr.Call(function_name(node.function), tuple(args))
+        return expr.Call(function_name(node.function), tuple(map(again, node.args)))
     if isinstance(node, expr.Comprehension):
         inner = names | {node.variable}
         condition = None if node.condition is None else python_form(node.condition, inner, present)

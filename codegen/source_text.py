@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
 from tileops.manifest.language import expr
@@ -63,21 +61,16 @@ class _Block:
         self._lines.indent(-1)
 
 
-def literal(value: Any, constructors: Mapping[str, str] = MappingProxyType({})) -> str:
-    """Returns a plain value as Python source: strings in double quotes, infinity as `_math.inf`.
-
-    Args:
-      value: the value.
-      constructors: of an algebraic value, how the module writes the class of each constructor.
-    """
+def literal(value: Any) -> str:
+    """Returns a plain or algebraic value as Python source: strings in double quotes, infinity as `_math.inf`."""
     if isinstance(value, float) and math.isinf(value):
         return "_math.inf" if value > 0 else "-_math.inf"
     if isinstance(value, str):
         escaped = value.replace("\\", "\\\\").replace('"', '\\"')
         return f'"{escaped}"' if value.isprintable() else repr(value)
     if isinstance(value, AdtValue):
-        fields = ", ".join(f"{name}={literal(item)}" for name, item in value.fields)
-        return f"{constructors[value.kind]}({fields})"
+        fields = "".join(f", {name}={literal(item)}" for name, item in value.fields)
+        return f"_Algebraic({literal(value.kind)}{fields})"
     if isinstance(value, tuple):
         inner = ", ".join(literal(item) for item in value)
         return f"({inner}{',' if len(value) == 1 else ''})"

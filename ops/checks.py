@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import torch
 
 from tileops.manifest.foreign import roots
-from tileops.manifest.language.adt import AdtValue
+from tileops.ops.algebraic import Sum, UnreadableError
 from tileops.ops.checked_call import TensorRecord
 from tileops.ops.dtypes import NAMES, dtype_name
 from tileops.ops.errors import OpCallError, OpConstructionError, OpFormulaError, OpNotAvailableError
@@ -49,16 +49,6 @@ def is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
-def is_of(value: object, *classes: type) -> bool:
-    """A value of one of a sealed sum's own classes; a subclass is another type."""
-    return type(value) in classes
-
-
-def constructor(value: object) -> str:
-    """The name of an algebraic value's constructor, which is its class's."""
-    return type(value).__name__
-
-
 def is_sequence(value: object) -> bool:
     """A list or tuple."""
     return isinstance(value, (list, tuple))
@@ -84,9 +74,16 @@ def plain_dtype(value: Any) -> Any:
     return dtype_name(value) or value
 
 
-def algebraic(value: Any) -> AdtValue:
-    """An algebraic value as the primitives read it: its class's name, and its fields."""
-    return AdtValue(type(value).__name__, tuple(vars(value).items()))
+def algebraic(op: str, name: str, value: Any, declared: Sum) -> Any:
+    """An algebraic parameter as a checked call holds it; anything else as it is, for its check to refuse.
+
+    Raises:
+      OpConstructionError: its class cannot be imported.
+    """
+    try:
+        return declared.read(value)
+    except UnreadableError as error:
+        raise OpConstructionError(f"{op}: parameter {name!r}: {value!r} was passed, and {error}") from None
 
 
 def parameter_error(op: str, name: str, declared: str, found: Any) -> OpConstructionError:

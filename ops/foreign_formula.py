@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from typing import Any
 
 from tileops.manifest.foreign.interpreter import FormulaFailedError, FormulaUnavailableError, Interpreter
-from tileops.manifest.language.adt import AdtValue
+from tileops.ops.algebraic import Algebraic, fields_of
 from tileops.ops.checked_call import CheckedCall
 from tileops.ops.errors import OpCallError, OpNotAvailableError
 
@@ -77,7 +78,7 @@ class _Sent:
     def _stages(self, call: CheckedCall) -> dict[str, Any]:
         """Returns the completed calls by stage. Returns {} if none completed, and notes that."""
         try:
-            stages = call.stages
+            stages: Mapping[str, list[CheckedCall]] = call.stages
         except OpNotAvailableError:  # the formula takes its lower bound, which the record says
             stages = {}
         if not any(stages.values()):
@@ -92,6 +93,6 @@ def _plain(value: Any) -> Any:
         return value
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
-    if isinstance(value, AdtValue):
-        return {"kind": value.kind, "fields": {name: _plain(item) for name, item in value.fields}}
+    if isinstance(value, Algebraic):
+        return {"kind": value.kind, "fields": {name: _plain(item) for name, item in fields_of(value).items()}}
     return {"object": f"a {type(value).__module__}.{type(value).__qualname__}"}

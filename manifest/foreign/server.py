@@ -99,6 +99,8 @@ class Word(str):
 class Algebraic:
     """An algebraic value: `kind` is its constructor, the other attributes are its fields."""
 
+    kind: Word
+
     def __init__(self, kind: str, fields: Mapping[str, Any]) -> None:
         """Takes the words among the fields as Word."""
         worded = {name: Word(value) if isinstance(value, str) else value for name, value in fields.items()}
@@ -249,13 +251,13 @@ def _price(path: str, sent: Mapping[str, Any], channel: _Channel) -> dict[str, A
     """Returns the answer to a request for a price."""
     module_name, _, name = path.rpartition(".")
     try:
-        function = getattr(_loaded(module_name), name, None)
+        function: Any = getattr(_loaded(module_name), name, None)
     except ImportError as error:
         return {"problem": str(error)}
     if problem := problem_of(module_name, name, function):
         return {"problem": problem}
     try:
-        found = function(Call(sent, channel.ask))  # type: ignore[operator]  # problem_of found it to be a function
+        found = function(Call(sent, channel.ask))
     except OpNotAvailableError as error:
         return {"unavailable": str(error)}
     except BaseException as error:  # a formula may raise anything, sys.exit included; the parent says so

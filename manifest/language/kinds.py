@@ -162,12 +162,16 @@ class Constructor:
 
     Attributes:
       invariant: a condition on the fields, as text and as expression; None if all values are valid.
+      by_kind: an object's attribute `kind` is the constructor's name; otherwise the name of its class is.
+      enums: the paths of the enum classes of fields whose words an object holds as members.
     """
 
     name: str
     python_class: str
     fields: tuple[tuple[str, Kind], ...]
     invariant: tuple[str, Expr] | None = None
+    by_kind: bool = False
+    enums: tuple[tuple[str, str], ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -229,6 +233,8 @@ def fits(found: Kind, wanted: Kind) -> bool:
     return found == wanted
 
 
+# Kinds of a constructor's fields under `adts`, beside words.
+FIELD_KINDS = {"Dim": DIM, "Int": INT, "Bool": BOOL}
 INDEX_KINDS = {"Dim": DIM, "Shape": SHAPE, "Seq[Int]": Seq(INT)}
 
 

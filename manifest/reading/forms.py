@@ -84,6 +84,11 @@ class FamilyKind(Holds):
 
 
 @dataclasses.dataclass(frozen=True)
+class FieldKind(Holds):
+    """A kind of a constructor's field under `adts`: Dim, Int, Bool or words; or words with their enum class."""
+
+
+@dataclasses.dataclass(frozen=True)
 class Value(Holds):
     """A plain value, a list of such, or an algebraic literal `{constructor: {field: value}}`."""
 
@@ -313,4 +318,40 @@ ALGEBRAIC_TYPE = Form(
     {"constructors": Field(Members(CONSTRUCTOR, least=1), "The constructors, by the name of their class.", True)},
 )
 
-ALGEBRAIC_TYPES = Members(ALGEBRAIC_TYPE, reserved=_RESERVED_TYPES)
+ADTS = "adts"  # the one field of types.yaml in the other form
+ALGEBRAIC_TYPES = Members(
+    ALGEBRAIC_TYPE, reserved=_RESERVED_TYPES | {ADTS: "the field that holds algebraic types in their other form"}
+)
+
+ENUM_FIELD = Form(
+    "enum_field",
+    "A field whose words an object holds as members of an enum class.",
+    {
+        "type": Field(Text(), "The words, in quotes, joined with |.", True),
+        "python": Field(Text(DOTTED_PATH), "Path of the enum class; the value of each member is its word.", True),
+    },
+)
+
+SUM_CONSTRUCTOR = Form(
+    "sum_constructor",
+    "One constructor of a sum.",
+    {
+        "python": Field(
+            Text(DOTTED_PATH), "Path of the class, whose objects name the constructor by their attribute `kind`.", True
+        ),
+        "fields": Field(Members(FieldKind(), reserved=_RESERVED_FIELDS), "Its fields and their kinds."),
+        "invariant": CONSTRUCTOR.fields["invariant"],
+    },
+)
+
+SUM = Form(
+    "sum",
+    "An algebraic type under `adts`.",
+    {"sum": Field(Members(SUM_CONSTRUCTOR, least=1), "The constructors by name.", True)},
+)
+
+SUMS = Form(
+    "sums",
+    "types.yaml in its other form.",
+    {ADTS: Field(Members(SUM, reserved=_RESERVED_TYPES), "Algebraic types by name.", True)},
+)

@@ -31,7 +31,7 @@ def spec_schema() -> Json:
 
 def types_schema() -> Json:
     """Returns the schema of types.yaml."""
-    return _Writer().document("types.yaml of the manifest: algebraic types by name", forms.ALGEBRAIC_TYPES)
+    return _Writer().types("types.yaml of the manifest: algebraic types by name")
 
 
 class _Writer:
@@ -43,6 +43,21 @@ class _Writer:
     def document(self, title: str, root: forms.Members) -> Json:
         body = self._held(root)
         return {"$schema": _DIALECT, "title": title, **body, "$defs": dict(sorted(self._defs.items()))}
+
+    def types(self, title: str) -> Json:
+        """Returns the document of types.yaml, in either of its forms."""
+        other = {
+            "if": {"required": [forms.ADTS]},
+            "then": self._held(forms.SUMS),
+            "else": self._held(forms.ALGEBRAIC_TYPES),
+        }
+        return {
+            "$schema": _DIALECT,
+            "title": title,
+            "type": "object",
+            **other,
+            "$defs": dict(sorted(self._defs.items())),
+        }
 
     def _held(self, holds: forms.Holds) -> Json:
         return getattr(self, f"_{type(holds).__name__}")(holds)
@@ -118,6 +133,12 @@ class _Writer:
                 "description": "Types joined with |: int, bool, float, str, 'literal', dtypes, list[X], tuple[X, ...], "
                 "None, ...",
             },
+        )
+
+    def _FieldKind(self, kind: forms.FieldKind) -> Json:
+        words = {"type": "string", "pattern": "['\"]"}
+        return self._shared(
+            "field_kind", {"anyOf": [{"enum": list(kinds.FIELD_KINDS)}, words, self._held(forms.ENUM_FIELD)]}
         )
 
     def _FamilyKind(self, kind: forms.FamilyKind) -> Json:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import re
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -135,30 +136,60 @@ def _pattern(part: Any) -> Pattern | None:
 
 
 def parse_adts(root: Node | None, file: str, diagnostics: Diagnostics) -> dict[str, kinds.Adt] | None:
-    """Returns the algebraic types of types.yaml: `{Name: {constructors: {C: {class, fields}}}}`.
+    """Returns the algebraic types of types.yaml, in one form whichever of these it has.
+
+    - `{Name: {constructors: {C: {class, fields, invariant}}}}`
+    - `{adts: {Name: {sum: {C: {python, fields, invariant}}}}}`
 
     One with defects has no constructors. None where the document could not be read, so that no name of a type is known.
     """
-    fields = Fields(file, "", {} if root is None else source.lines(root, 5), diagnostics)
-    adts: dict[str, kinds.Adt] = {}
+    fields = Fields(file, "", {} if root is None else source.lines(root, 6), diagnostics)
+    if isinstance(root, MappingNode) and forms.ADTS in root.entries:
+        for name in root.entries:
+            if name != forms.ADTS:
+                fields.report(str(name), "M012", f"stands beside `{forms.ADTS}`; write all types of a file in one form")
+        adts = fields.mapping(root.entries[forms.ADTS], forms.ADTS).entries
+        return None if forms.ADTS in fields.malformed and not adts else _types(fields, adts, forms.ADTS, _SUMS)
     types = fields.mapping(root, "").entries
     if root is None or "" in fields.malformed and not types:
         return None
+    return _types(fields, types, "", _CLASSES)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Form:
+    """One form of types.yaml: those of a type and of a constructor, the fields that differ, and what a class may be."""
+
+    type: forms.Form
+    members: str
+    constructor: forms.Form
+    path: str
+    by_kind: bool
+
+
+_CLASSES = _Form(forms.ALGEBRAIC_TYPE, "constructors", forms.CONSTRUCTOR, "class", by_kind=False)
+_SUMS = _Form(forms.SUM, "sum", forms.SUM_CONSTRUCTOR, "python", by_kind=True)
+
+
+def _types(fields: Fields, types: Mapping[str, Node], above: str, form: _Form) -> dict[str, kinds.Adt]:
+    adts: dict[str, kinds.Adt] = {}
     for name, node in types.items():
-        if not fields.name(name, name, forms.ALGEBRAIC_TYPES.reserved):
+        place = f"{above}.{name}" if above else name
+        if not fields.name(name, place, forms.ALGEBRAIC_TYPES.reserved):
             adts[name] = kinds.Adt(name, ())
             continue
         before = len(fields.malformed)
-        body = fields.form(node, name, forms.ALGEBRAIC_TYPE)
+        body = fields.form(node, place, form.type)
         constructors = []
-        found = fields.mapping(body.entries.get("constructors"), f"{name}.constructors")
+        members = f"{place}.{form.members}"
+        found = fields.mapping(body.entries.get(form.members), members)
         for constructor, value in found.entries.items():
-            made = _constructor(fields, constructor, value, f"{name}.constructors.{constructor}", types)
+            made = _constructor(fields, constructor, value, f"{members}.{constructor}", types, form)
             if made is not None:
                 constructors.append(made)
         sound = len(fields.malformed) == before
         if sound and not constructors:
-            fields.report(name, "M010", "must have at least one constructor")
+            fields.report(place, "M010", "must have at least one constructor")
         adts[name] = kinds.Adt(name, tuple(constructors) if sound else ())
     return adts
 
@@ -174,30 +205,62 @@ def _field_kind(text: str, types: Collection[str]) -> kinds.Kind | str:
     return found
 
 
-def _constructor(fields: Fields, name: str, node: Node, place: str, names: Collection[str]) -> kinds.Constructor | None:
+def _constructor(
+    fields: Fields, name: str, node: Node, place: str, names: Collection[str], form: _Form
+) -> kinds.Constructor | None:
     if not fields.name(name, place):
         return None
-    body = fields.form(node, place, forms.CONSTRUCTOR)
-    path = fields.text(body.entries.get("class"), f"{place}.class")
-    problem = "" if path is None else path_problem(path)
-    if path is not None and not problem and path.rpartition(".")[2] != name:
+    body = fields.form(node, place, form.constructor)
+    path = fields.text(body.entries.get(form.path), f"{place}.{form.path}")
+    problem = "" if path is None else path_problem(path, last_may_be_private=form.by_kind)
+    if path is not None and not problem and not form.by_kind and path.rpartition(".")[2] != name:
         problem = f"{shown(path)} must be the path of a Python class named {name}"
     if problem:
-        fields.report(f"{place}.class", "M012", problem)
+        fields.report(f"{place}.{form.path}", "M012", problem)
         path = None
-    members = []
-    reserved = forms.CONSTRUCTOR.reserved("fields")
+    members, enums = [], []
+    reserved = form.constructor.reserved("fields")
     for field, value in fields.mapping(body.entries.get("fields"), f"{place}.fields").entries.items():
-        text = fields.text(value, f"{place}.fields.{field}")
+        if form.by_kind and isinstance(value, MappingNode):
+            text, enum = _enum_field(fields, value, f"{place}.fields.{field}")
+            if enum is not None:
+                enums.append((field, enum))
+        else:
+            text = fields.text(value, f"{place}.fields.{field}")
         if text is None or not fields.name(field, f"{place}.fields.{field}", reserved):
             continue
-        kind = read_kind(fields, _field_kind(text, names), f"{place}.fields.{field}")
+        found = _sum_kind(text, isinstance(value, MappingNode)) if form.by_kind else _field_kind(text, names)
+        kind = read_kind(fields, found, f"{place}.fields.{field}")
         if kind is not None:
             members.append((field, kind))
     invariant = _invariant(
         fields, body.entries.get("invariant"), f"{place}.invariant", dict(members), f"{place}.fields"
     )
-    return None if path is None else kinds.Constructor(name, path, tuple(members), invariant)
+    if path is None:
+        return None
+    return kinds.Constructor(name, path, tuple(members), invariant, form.by_kind, tuple(enums))
+
+
+def _enum_field(fields: Fields, node: MappingNode, place: str) -> tuple[str | None, str | None]:
+    """Returns the words of a field and the path of their enum class, each None if reported."""
+    body = fields.form(node, place, forms.ENUM_FIELD)
+    text, path = (fields.text(body.entries.get(name), f"{place}.{name}") for name in ("type", "python"))
+    problem = "" if path is None else path_problem(path, last_may_be_private=True)
+    if problem:
+        fields.report(f"{place}.python", "M012", problem)
+        return text, None
+    return text, path
+
+
+def _sum_kind(text: str, only_words: bool) -> kinds.Kind | str:
+    """Returns the kind of a field under `adts`, or a string that says what is wrong."""
+    if text in kinds.FIELD_KINDS and not only_words:
+        return kinds.FIELD_KINDS[text]
+    found = kinds.parameter_kind(text)
+    if isinstance(found, kinds.Enum) or isinstance(found, str) and not isinstance(found, kinds.UnknownType):
+        return found
+    known = "'words'" if only_words else f"{', '.join(kinds.FIELD_KINDS)} or 'words'"
+    return f"{shown(text)} is no kind of a field under `{forms.ADTS}`: it is {known}"
 
 
 def _invariant(

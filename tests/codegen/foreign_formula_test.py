@@ -20,6 +20,7 @@ from tileops.manifest.foreign import interpreter, roots
 from tileops.ops.errors import OpCallError, OpFormulaError, OpNotAvailableError
 from tileops.perf.harness import records
 from tileops.proto import benchmark_pb2
+from tileops.tests.codegen.emitted import build
 from tileops.tests.codegen.small_entries import OP, analysed, demo, meta, module, text_of
 
 SEEN = """
@@ -126,6 +127,27 @@ def test_a_formula_sees_six_members(tmp_path, monkeypatch):
     values |= {"M": 3, "N": 5, "T": "float16", "half": 1}
     tensors = {"x": ((3, 5), "float16"), "y": ((1,), "float16")}
     assert seen.read_text() == f"{values} {tensors}\nTrue False False {{}}\n"
+
+
+def test_an_algebraic_value_has_its_kind_and_fields(tmp_path):
+    source = """
+def price(call):
+    layout = call.indices["layout"]
+    assert (layout.kind, layout.block, layout.order.value, layout.order) == ("Padded", 4, "row", "row")
+    return layout.block, 0
+"""
+    rooted(tmp_path, source)
+    types = (
+        "Layout: {constructors: {Padded: {class: acme.none.Padded, fields: {block: int, order: \"'row' | 'column'\"}}}}"
+    )
+    made = entry(params={"layout": {"type": "Layout"}}, rows=[
+        {"label": "row", "M": 3, "N": 5, "layout": {"Padded": {"block": 4, "order": "row"}},
+         "dtype_cases": [{"T": "float16"}]},
+    ])  # fmt: skip
+    op_class = build(tmp_path, {OP: made}, types)[OP]
+    op = op_class(**op_class.CASES[0].params)
+    op(meta(3, 5))
+    assert op.eval_roofline() == (4, 0)
 
 
 def test_contents_of_metadata_come_as_nested_lists_or_not_at_all(tmp_path):

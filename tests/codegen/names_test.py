@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
+import pickle
 import re
 import sys
 import types
@@ -11,6 +13,7 @@ import pytest
 import torch
 
 from tileops.ops import workloads
+from tileops.ops.algebraic import Algebraic
 from tileops.ops.errors import OpConstructionError
 from tileops.tests.codegen.emitted import build
 
@@ -235,9 +238,9 @@ def test_two_algebraic_types_may_share_a_constructors_name_and_a_helpers(tmp_pat
         _TYPES,
     )
     one = ops["OneFwdOp"]
-    assert one.CASES[0].params == {"Op": alpha.TensorCase(), "checks": beta.Op(2)}
+    assert one.CASES[0].params == {"Op": Algebraic("TensorCase"), "checks": Algebraic("Op", width=2)}
     assert [prices for _, prices in zip(*[iter(_facts(one))] * 2, strict=True)] == [((4, 32), 16), ((8, 44), 16)]
-    assert one().params["Op"] == alpha.Op(3)
+    assert one().params["Op"] == one(alpha.Op(3), beta.Op(2)).params["Op"] == Algebraic("Op", size=3)
     with pytest.raises(OpConstructionError, match="'Op' is declared Left"):
         one(Op=beta.Op(2))
     for op, wanted in (("TwoFwdOp", 4), ("ThreeFwdOp", 5)):
@@ -289,8 +292,9 @@ def _laid(default):
 
 def test_the_fields_of_an_algebraic_value_are_of_their_types_and_fulfil_the_invariant_at_construction(tmp_path, padded):
     op = build(tmp_path, {"OneFwdOp": _laid(None)}, _BLOCKS)["OneFwdOp"]
-    for fine in (padded(16, "row", [1, 2]), padded(1, "column", (), 2), None):
-        assert op(fine).params["layout"] == fine
+    for fine in (padded(16, "row", (1, 2)), padded(1, "column", (), 2)):
+        assert op(fine).params["layout"] == Algebraic("Padded", **vars(fine))
+    assert op(None).params["layout"] is None
     for wrong in (
         padded("16", "row", []),
         padded(True, "row", []),
@@ -308,6 +312,82 @@ def test_the_fields_of_an_algebraic_value_are_of_their_types_and_fulfil_the_inva
             OpConstructionError, match="'layout' is declared Layout . None, {Padded: {block: Int, .* where block > 0"
         ):
             op(wrong)
+
+
+_FOLDS = """
+adts:
+  Fold:
+    sum:
+      flat: {python: gamma._t.Flat}
+      tiled:
+        python: gamma._t._Tile
+        fields: {edge: Dim, shift: Int, wide: Bool, side: "'up' | 'down'", order: {type: "'row' | 'column'", python: gamma._t.Order}}
+        invariant: "edge > 1"
+"""
+
+
+def _folded():
+    entry = _algebraic()
+    entry["signature"]["params"] = {"fold": {"type": "Fold | None", "default": {"flat": {}}}}
+    entry["signature"]["outputs"]["y"]["shape"] = "[N]"
+    entry["signature"].pop("shape_rules")
+    tiled = {"edge": 4, "shift": -1, "wide": True, "side": "up", "order": "column"}
+    rows = [{"label": "tiled", "N": 4, "fold": {"tiled": tiled}}, {"label": "none", "N": 4, "fold": None}]
+    price = "N * (fold.edge if present(fold) and fold.kind == 'tiled' and fold.order == 'column' else 1)"
+    return {**entry, "workloads": [*rows, {"label": "flat", "N": 4}], "roofline": {"flops": price}}
+
+
+def _price(op_class, *args):
+    op = op_class(*args)
+    op(torch.empty(4, device="meta"))
+    return op.eval_roofline()[0]
+
+
+def test_no_class_is_imported_to_price_and_one_that_is_missing_is_named_when_an_object_is_passed(tmp_path):
+    for text, entry, value in ((_FOLDS, _folded(), "flat"), (_BLOCKS, _laid({"Nopad": {}}), "Nopad")):
+        (tmp_path / value).mkdir()
+        op_class = build(tmp_path / value, {"OneFwdOp": entry}, text)["OneFwdOp"]
+        assert [_price(op_class, *case.params.values()) for case in op_class.CASES][-1] == 4
+        given = types.SimpleNamespace(kind=value)
+        with pytest.raises(
+            OpConstructionError, match=r"was passed, and (gamma|alpha)\..* cannot be imported: ModuleNotFound"
+        ):
+            op_class(given)
+        with pytest.raises(OpConstructionError, match="is declared"):
+            op_class(value)
+
+
+def test_a_sum_reads_the_constructor_by_kind_and_words_by_value(tmp_path, monkeypatch):
+    module, outer = types.ModuleType("gamma._t"), types.ModuleType("gamma")
+    order = enum.Enum("Order", {"ROW": "row", "COLUMN": "column"})
+    other = enum.Enum("Other", {"COLUMN": "column"})
+    made = [("kind", str, dataclasses.field(default="tiled", kw_only=True))]
+    tile = dataclasses.make_dataclass("_Tile", ["edge", "shift", "wide", "side", "order", *made], frozen=True)
+    module.Order, module._Tile, module.Flat = order, tile, dataclasses.make_dataclass("Flat", [("kind", str, "flat")])
+    monkeypatch.setitem(sys.modules, "gamma", outer)
+    monkeypatch.setitem(sys.modules, "gamma._t", module)
+    op_class = build(tmp_path, {"OneFwdOp": _folded()}, _FOLDS)["OneFwdOp"]
+    assert [_price(op_class, *case.params.values()) for case in op_class.CASES] == [16, 4, 4]
+    assert _price(op_class, tile(4, -1, True, "up", order.COLUMN)) == 16
+    assert _price(op_class, tile(4, -1, True, "up", order.ROW)) == _price(op_class, module.Flat()) == 4
+    row = op_class.CASES[0].params["fold"]
+    assert op_class(tile(4, -1, True, "up", order.COLUMN)).params["fold"] == row and row.order == "column"
+    assert pickle.loads(pickle.dumps(row)) == row and str(row).startswith("tiled(edge=4, shift=-1, ")
+    for wrong in (
+        tile(4, -1, True, "up", other.COLUMN),
+        tile(1, -1, True, "up", order.ROW),
+        tile(-4, -1, True, "up", order.ROW),
+        tile(4, True, True, "up", order.ROW),
+        tile(4, -1, 1, "up", order.ROW),
+        tile(4, -1, True, "left", order.ROW),
+        tile(4, -1, True, "up", order.ROW, kind="flat"),
+        tile(4, -1, True, "up", order.ROW, kind="other"),
+        type("Mine", (tile,), {})(4, -1, True, "up", order.ROW),
+    ):
+        with pytest.raises(OpConstructionError, match="'fold' is declared Fold"):
+            op_class(wrong)
+    with pytest.raises(AttributeError, match="cannot change"):
+        row.edge = 5
 
 
 @pytest.mark.parametrize("fields", [{"block": 0}, {"block": 48}, {"limit": 8}, {"order": "diagonal"}, {"sizes": [0]}])

@@ -62,7 +62,11 @@ def run_batch(source: random.Random, count: int = BATCH) -> Outcome:
     draw = Draw(source)
     outcome = Outcome(features=draw.features, entries=count)
     models = [entry(draw, f"R{at}FwdOp") for at in range(count)]
-    analysed = _analysed({model.op: model.yaml for model in models})
+    sums = draw.chance(50)
+    draw.use("algebraic types under adts" if sums else "algebraic types by class")
+    for model in models:
+        model.sums = sums
+    analysed = _analysed({model.op: model.yaml for model in models}, sums)
     faulty = {found.op for found in analysed.diagnostics}
     for model in models:
         if model.op in faulty:
@@ -83,7 +87,8 @@ def _check_faults(models: list[Model], draw: Draw, outcome: Outcome) -> None:
     """Gives some entries a row that does not fit: one defect of that row, and one more per further rule it breaks."""
     chosen = ((model, fault(model, draw)) for model in models if draw.chance(25))
     wrong = {model.op: (model, found) for model, found in chosen if found is not None}
-    said = list(_analysed({op: found[1] for op, (_, found) in wrong.items()}).diagnostics) if wrong else []
+    sums = any(model.sums for model in models)
+    said = list(_analysed({op: found[1] for op, (_, found) in wrong.items()}, sums).diagnostics) if wrong else []
     for op, (model, (what, written, code)) in wrong.items():
         row = f"workloads[{len(written['workloads']) - 1}]"
         found = [one for one in said if one.op == op]
@@ -95,11 +100,11 @@ def _check_faults(models: list[Model], draw: Draw, outcome: Outcome) -> None:
             outcome.failures.append((dataclasses.replace(model, yaml=written), message))
 
 
-def _analysed(entries: dict[str, Any]) -> pipeline.Analysed:
+def _analysed(entries: dict[str, Any], sums: bool) -> pipeline.Analysed:
     """The entries as files on a disk, read back and analysed."""
     with tempfile.TemporaryDirectory() as folder:
         spec = pathlib.Path(folder)
-        (spec / "types.yaml").write_text(yaml.safe_dump(types_yaml()))
+        (spec / "types.yaml").write_text(yaml.safe_dump(types_yaml(sums)))
         (spec / f"{FAMILY}.yaml").write_text(dump(entries), encoding="utf-8")
         return pipeline.analyse_files(loader.spec_files(folder))
 

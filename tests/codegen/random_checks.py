@@ -17,6 +17,7 @@ from tileops.tests.codegen.random_draw import Draw
 from tileops.tests.codegen.random_model import Model, RefusedError, Row, Tensor
 from tileops.tests.codegen.random_params import Param
 from tileops.tests.codegen.random_terms import Env, OutOfBoundsError
+from tileops.tests.codegen.random_types import as_passed, as_recorded
 
 Count = dict[str, int]
 
@@ -145,7 +146,7 @@ class _Checker:
             if isinstance(value, str) and _holds_dtype(param) and hasattr(torch, value) and self._draw.chance(50):
                 value = primitives.torch_dtype(value)
             if not (param.defaulted and params[param.name] == param.default and self._draw.chance(50)):
-                given[param.name] = value
+                given[param.name] = as_passed(value, self._model.sums)
         constants = {
             tensor.name: tensors.get(tensor.name)
             for tensor in self._model.of_role("constant")
@@ -190,7 +191,7 @@ class _Checker:
                 same(f"device of {tensor.name}", found.device.type, device)
         same("whether an implementation served the call", op.last_implementation != "", device != "meta")
         for param in model.params:
-            same(f"recorded parameter {param.name}", call.params[param.name], env[param.name])
+            same(f"recorded parameter {param.name}", call.params[param.name], as_recorded(env[param.name]))
         names = (*model.indices, *model.dtype_indices, *model.lets)
         known = {name for name in names if name in env and model.indices.get(name) != "Seq[Int]"}
         same("recorded indices", set(call.indices), known)

@@ -61,6 +61,8 @@ FEATURES = (
     "requirement prefix_offsets",
     "roofline bytes derived",
     "roofline bytes written",
+    "algebraic types by class",
+    "algebraic types under adts",
     "roofline func",
     "roofline func of another package",
     "shape rule",

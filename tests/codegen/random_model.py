@@ -101,6 +101,7 @@ class Model:
     flops: Term | None = None
     bytes: Term | None = None
     func: str = ""
+    sums: bool = False  # types.yaml has its other form
     rows: list[Row] = dataclasses.field(default_factory=list)
     scope: Scope | None = None
     yaml: dict[str, Any] = dataclasses.field(default_factory=dict)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 import functools
 import pathlib
 import sys
@@ -10,19 +11,36 @@ import tempfile
 from typing import Any
 
 from tileops.manifest.foreign import roots
+from tileops.ops.algebraic import Algebraic
 from tileops.tests.codegen import random_scope as sorts
 
 MODULE = "tileops.tests.codegen.random_types"
 FORMULAS = "random_formulas"  # a formula of a manifest outside the project stands in a module of its own
 
 
+class Order(enum.Enum):
+    """Words of Blocked.order, as objects of a sum hold them."""
+
+    ROW = "row"
+    COLUMN = "column"
+
+
+class _Kinded:
+    """An object of a sum says by `kind` which constructor made it."""
+
+    @property
+    def kind(self) -> str:
+        """Name of the constructor."""
+        return type(self).__name__
+
+
 @dataclasses.dataclass(frozen=True)
-class Nopad:
+class Nopad(_Kinded):
     """Rows of experts one after the other."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Padded:
+class Padded(_Kinded):
     """Rows of each expert rounded up."""
 
     block: int
@@ -30,23 +48,23 @@ class Padded:
 
 
 @dataclasses.dataclass(frozen=True)
-class Masked:
+class Masked(_Kinded):
     """A slab for each expert."""
 
     capacity: int
 
 
 @dataclasses.dataclass(frozen=True)
-class Whole:
+class Whole(_Kinded):
     """One scale."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Blocked:
+class Blocked(_Kinded):
     """A scale a block."""
 
     rows: int
-    order: str
+    order: str | Order
 
 
 CLASSES = {one.__name__: one for one in (Nopad, Padded, Masked, Whole, Blocked)}
@@ -64,14 +82,34 @@ SCALING = sorts.Algebraic(
 ALGEBRAIC = (LAYOUT, SCALING)
 
 
-def types_yaml() -> dict[str, Any]:
-    """types.yaml of the random entries."""
+def types_yaml(sums: bool = False) -> dict[str, Any]:
+    """types.yaml of the random entries, under `adts` if `sums`."""
 
     def field(sort: sorts.Sort) -> str:
         if isinstance(sort, sorts.Word):
             return " | ".join(f"'{value}'" for value in sort.values)
         return "bool" if isinstance(sort, sorts.Flag) else "int"
 
+    def kind(sort: sorts.Sort) -> Any:
+        if isinstance(sort, sorts.Word):
+            return {"type": field(sort), "python": f"{MODULE}.Order"}
+        return "Bool" if isinstance(sort, sorts.Flag) else "Int"
+
+    if sums:
+        return {
+            "adts": {
+                one.type: {
+                    "sum": {
+                        name: {
+                            "python": f"{MODULE}.{name}",
+                            "fields": {field_name: kind(sort) for field_name, sort in fields.items()},
+                        }
+                        for name, fields in one.constructors.items()
+                    }
+                }
+                for one in ALGEBRAIC
+            }
+        }
     return {
         one.type: {
             "constructors": {
@@ -91,6 +129,17 @@ def in_yaml(value: Any) -> Any:
     if type(value).__name__ in CLASSES:
         return {type(value).__name__: dict(vars(value))}
     return [in_yaml(item) for item in value] if isinstance(value, tuple) else value
+
+
+def as_passed(value: Any, sums: bool) -> Any:
+    """A parameter's value as a caller passes it: words of a sum's object are members of their enum class."""
+    return dataclasses.replace(value, order=Order(value.order)) if sums and isinstance(value, Blocked) else value
+
+
+def as_recorded(value: Any) -> Any:
+    """A parameter's value as a checked call has it."""
+    name = type(value).__name__
+    return Algebraic(name, **vars(value)) if name in CLASSES else value
 
 
 def every_tensor(call: Any) -> tuple[int, int]:

@@ -12,7 +12,7 @@ from tileops.manifest.check import check_entry
 from tileops.manifest.diagnostics import Diagnostic, Diagnostics
 from tileops.manifest.reading import loader
 
-CORPUS = pathlib.Path(__file__).parent / "corpus"
+FOLDERS = ("corpus", "corpus_sums")  # each has its own types.yaml
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,6 +24,7 @@ class Fault:
       old, new: text that stands once in the file, and what takes its place.
       code: the one code that the edit yields.
       at: text that stands once in the edited file, on the line of the diagnostic; "" for the line of the edit.
+      folder: the corpus.
     """
 
     file: str
@@ -31,6 +32,7 @@ class Fault:
     new: str
     code: str
     at: str = ""
+    folder: str = "corpus"
 
 
 FAULTS = [
@@ -278,6 +280,31 @@ FAULTS = [
     Fault(
         "grouped", "(experts * layout.capacity if layout.kind == 'Masked' else 0)", "experts * layout.capacity", "R013"
     ),
+    *(
+        Fault(file, old, new, code, "Other:" if "Other:" in new else "", folder="corpus_sums")
+        for file, old, new, code in (
+            ("types", "adts:\n", "adts:\n  Other: {constructors: {A: {class: acme.A}}}\n", "M011"),
+            ("types", "adts:\n", "Other: {constructors: {A: {class: acme.A}}}\nadts:\n", "M012"),
+            ("types", "flat: {python: acme._t.FlatFold}", "flat: {class: acme._t.FlatFold}", "M011"),
+            ("types", "acme._t.FlatFold", "acme.__t.FlatFold", "M012"),
+            ("types", "acme._t.FlatFold", "enum.FlatFold", "M012"),
+            ("types", "edge: Dim", "edge: int", "M023"),
+            ("types", "edge: Dim", "edge: Shape", "M023"),
+            ("types", "shift: Int", "shift: 3", "M012"),
+            ("types", "shift: Int", "kind: Int", "M013"),
+            ("types", "python: acme._t.Order", "python: acme._t.Order, value: 3", "M011"),
+            ("types", ", python: acme._t.Order", "", "M010"),
+            ("types", "python: acme._t.Order", "python: Order", "M012"),
+            ("types", "type: \"'row' | 'column'\"", "type: Int", "M023"),
+            ("types", '"edge > 1"', '"order > 1"', "M022"),
+            ("folds", "{edge: 4,", "{edge: 1,", "M060"),
+            ("folds", "{edge: 4,", "{edge: -4,", "M060"),
+            ("folds", "order: column", "order: diagonal", "M060"),
+            ("folds", ", order: column", "", "M060"),
+            ("folds", "fold.kind == 'tiled' and fold.wide", "fold.kind == 'tile' and fold.wide", "R012"),
+            ("folds", "max_m: 5", "max_m: true", "M060"),
+        )
+    ),
 ]
 
 
@@ -296,18 +323,19 @@ def diagnose(entries, diagnostics: Diagnostics) -> list[Diagnostic]:
     return list(diagnostics)
 
 
-def corpus() -> dict[str, str]:
+def corpus(folder: str = "corpus") -> dict[str, str]:
     """The text of each spec file, by its stem."""
-    return {path.stem: path.read_text() for path in sorted(CORPUS.glob("*.yaml"))}
+    return {path.stem: path.read_text() for path in sorted((pathlib.Path(__file__).parent / folder).glob("*.yaml"))}
 
 
-def test_the_corpus_is_clean(tmp_path):
-    assert judge(tmp_path, corpus()) == []
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_the_corpus_is_clean(tmp_path, folder):
+    assert judge(tmp_path, corpus(folder)) == []
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: f"{fault.code}-{fault.file}-{fault.new.strip()[:40]}")
 def test_a_single_fault_is_told_alone_and_in_its_place(fault, tmp_path):
-    texts = corpus()
+    texts = corpus(fault.folder)
     assert texts[fault.file].count(fault.old) == 1
     place = texts[fault.file].index(fault.old)
     edited = texts[fault.file].replace(fault.old, fault.new)

@@ -92,6 +92,7 @@ class Grower:
             "dim": ("int | None", [None, 0, 2], None),
             "eps": ("float", [1.0e-6, 0.0], None),
             "layout": ("Layout", [{"Nopad": {}}], None),
+            "fold": ("Fold", [{"flat": {}}], None),
             "dtype": ("float16 | float32 | None", [None, "float16"], None),
             "note": ("str", ["a", ""], None),
         }

@@ -28,6 +28,7 @@ from tileops.tools.cli import paths
 SPECS = sorted(paths.data_path("manifest", "spec").glob("*.yaml"))
 CORPUS = sorted(paths.data_path("tests", "manifest", "corpus").glob("*.yaml"))
 TYPES = paths.data_path("tests", "manifest", "corpus", "types.yaml")
+SUMS = paths.data_path("tests", "manifest", "corpus_sums", "types.yaml")
 STRUCTURAL = ("M010", "M011", "M012", "M013")
 Path = tuple[Any, ...]
 
@@ -88,7 +89,7 @@ def test_it_is_a_schema_with_every_reference_resolved_and_used(schema):
     assert text.count('"$ref"') == sum(text.count(f'"#/$defs/{name}"') for name in schema["$defs"])
 
 
-@pytest.mark.parametrize("path", [*SPECS, *CORPUS], ids=lambda path: f"{path.parent.name}-{path.stem}")
+@pytest.mark.parametrize("path", [*SPECS, *CORPUS, SUMS], ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_it_accepts_every_spec_file(path):
     errors = validator(path.name == "types.yaml").iter_errors(as_json(read(path)))
     assert [(list(error.path), error.message) for error in errors] == []
@@ -205,6 +206,7 @@ def samples(documents: dict[str, Any], form: forms.Form) -> dict[Path, tuple[str
 ENTRIES = {op: entry for path in CORPUS if path != TYPES for op, entry in read(path).items()}
 ENTRY_PLACES = samples(ENTRIES, forms.ENTRY)
 TYPE_PLACES = samples(read(TYPES), forms.ALGEBRAIC_TYPE)
+SUM_PLACES = samples(read(SUMS)[forms.ADTS], forms.SUM)
 
 
 def fields_of(form: forms.Form, shape: Path = ()) -> Iterator[Path]:
@@ -221,6 +223,7 @@ def fields_of(form: forms.Form, shape: Path = ()) -> Iterator[Path]:
 def test_the_corpus_has_every_field():
     assert set(fields_of(forms.ENTRY)) - {("roofline", "func")} <= ENTRY_PLACES.keys()
     assert set(fields_of(forms.ALGEBRAIC_TYPE)) <= TYPE_PLACES.keys()
+    assert set(fields_of(forms.SUM)) <= SUM_PLACES.keys()
 
 
 def _needs_two_places(found: Diagnostic) -> bool:
@@ -240,12 +243,17 @@ def test_it_refuses_of_an_entry_what_the_parser_refuses(shape):
             assert structural or defects(op, entry), f"refused, and nothing is wrong with {entry}"
 
 
-@pytest.mark.parametrize("shape", TYPE_PLACES, ids=lambda shape: ".".join(map(str, shape)))
-def test_it_refuses_of_types_what_the_parser_refuses(shape):
-    name, path = TYPE_PLACES[shape]
-    types = read(TYPES)
-    for one in damaged(types[name], path):
-        document, found = {**types, name: one}, Diagnostics()
+@pytest.mark.parametrize(
+    ("file", "shape"),
+    [(TYPES, shape) for shape in TYPE_PLACES] + [(SUMS, shape) for shape in SUM_PLACES],
+    ids=lambda value: ".".join(map(str, value)) if isinstance(value, tuple) else value.parent.name,
+)
+def test_it_refuses_of_types_what_the_parser_refuses(file, shape):
+    name, path = (TYPE_PLACES if file == TYPES else SUM_PLACES)[shape]
+    types = read(file)
+    for one in damaged(types[name] if file == TYPES else types[forms.ADTS][name], path):
+        document = {**types, name: one} if file == TYPES else {forms.ADTS: {**types[forms.ADTS], name: one}}
+        found = Diagnostics()
         parse_adts(node(document), "types.yaml", found)
         structural = [said for said in found if said.code in STRUCTURAL and not _needs_two_places(said)]
         if accepted(document, types=True):

@@ -22,17 +22,22 @@ from tileops.tests.manifest.entries import OP, VALID
 from tileops.tests.manifest.grammar import grown
 from tileops.tests.manifest.mutations import DATA_DAMAGE, TEXT_DAMAGE, damage_data, damage_text, to_yaml
 
-CORPUS = pathlib.Path(__file__).parent / "corpus"
-ADTS = parse_adts(source.read(str(CORPUS / "types.yaml"), "types.yaml", Diagnostics()), "types.yaml", Diagnostics())
+CORPORA = [pathlib.Path(__file__).parent / name for name in ("corpus", "corpus_sums")]
+CORPUS = CORPORA[0]
+ADTS = {
+    name: kind
+    for file in [str(corpus / "types.yaml") for corpus in CORPORA]
+    for name, kind in parse_adts(source.read(file, "types.yaml", Diagnostics()), "types.yaml", Diagnostics()).items()
+}
 MAX_SECONDS = 1.0  # of processor time that judging one document may take
 GROWN = ("grown", "grown and damaged")
 KINDS = (*DATA_DAMAGE, *TEXT_DAMAGE, *GROWN)
 
 
 def valid_entries() -> dict[str, Any]:
-    """Entries to damage: the small one of this folder's tests, and those of the corpus."""
+    """Entries to damage: the small one of this folder's tests, and those of the corpora."""
     entries = {OP: VALID}
-    for path in sorted(CORPUS.glob("*.yaml")):
+    for path in sorted(path for corpus in CORPORA for path in corpus.glob("*.yaml")):
         if path.name != "types.yaml":
             entries.update(yaml.safe_load(path.read_text()))
     return entries
