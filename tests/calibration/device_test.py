@@ -60,12 +60,14 @@ def _copy(mix):
     return model.BandwidthTrial(mix=mix, array_bytes=model.MIB, torch_copy=True)
 
 
+@pytest.mark.requirement("5.1.2")
 def test_a_rate_is_work_by_median_time(clock):
     reading = calibrate_device.Meter(_CPU, _DEVICE)(_MATRIX)
     assert reading.rate_per_s == pytest.approx(2e9 / 2e-3)
     assert reading.samples == 12
 
 
+@pytest.mark.requirement("5.1.2")
 def test_writes_start_from_dirty_lines_and_pure_reads_from_clean_ones(clock):
     meter = calibrate_device.Meter(_CPU, _DEVICE)
     meter.reserve(model.MIB)
@@ -83,6 +85,7 @@ def test_what_is_kept_up_is_measured_after_a_second(clock):
     assert short.warmup_s < 0.1 and long.warmup_s >= 1
 
 
+@pytest.mark.requirement("5.1.2")
 def test_another_clock_sets_no_ceiling(clock):
     clock["found"] = _measurement(source=TimingSource.CUDA_EVENTS)
     with pytest.raises(model.CalibrationError, match="CUPTI"):

@@ -248,6 +248,7 @@ def test_a_subclass_with_an_entry_of_its_own_has_that_entrys_price_and_the_paren
     assert op.last_implementation == "add"
 
 
+@pytest.mark.requirement("4.4.1b")
 def test_a_parent_that_would_hide_the_price_of_a_classes_own_entry_is_refused():
     class Other(_GeneratedDouble):
         pass
