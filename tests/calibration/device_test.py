@@ -67,7 +67,6 @@ def test_a_rate_is_work_by_median_time(clock):
     assert reading.samples == 12
 
 
-@pytest.mark.requirement("5.1.2")
 def test_writes_start_from_dirty_lines_and_pure_reads_from_clean_ones(clock):
     meter = calibrate_device.Meter(_CPU, _DEVICE)
     meter.reserve(model.MIB)

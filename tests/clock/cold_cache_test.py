@@ -83,7 +83,6 @@ def test_a_row_is_flushed_in_the_shares_of_the_tensors_that_it_reads_and_writes(
     assert _share({"a": 100, "seed": 8}, {"y": 100}, on_cpu=("seed",)) == 1 / 2
 
 
-@pytest.mark.requirement("5.2.1")
 def test_what_is_written_in_place_lies_in_the_cache_once():
     assert _share({"x": 100}, {"y": 100}, written=("x",), aliases=("y",)) == 1
     assert _share({"x": 100, "w": 200}, {"y": 100}, written=("x",), aliases=("y",)) == 1 / 3

@@ -203,7 +203,6 @@ def test_a_gpu_s_bandwidth_comes_from_its_profile():
     assert devices.bandwidth("No such GPU") is None
 
 
-@pytest.mark.requirement("5.2.1")
 @pytest.mark.parametrize(
     ("device_name", "choice", "is_skipped"),
     [

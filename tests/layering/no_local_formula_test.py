@@ -239,4 +239,5 @@ def test_reading_copying_and_using_prices_is_none(honest):
 
 
 def test_the_formulas_of_the_project_are_found_by_it():
-    assert len(formula_lint.findings(sorted((ROOT / "perf" / "formulas").glob("*.py")))) >= 4
+    found = formula_lint.findings(sorted((ROOT / "perf" / "formulas").glob("*.py")))
+    assert {one.file for one in found} >= {"attention.py", "moe.py"}
