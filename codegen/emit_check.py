@@ -39,7 +39,11 @@ class _CheckEmitter(StepEmitter):
 
     def emit(self) -> None:
         signature, lines = self._signature, self._lines
-        arguments = [f"{name}=None" if tensor.may_be_absent else name for name, tensor in signature.inputs.items()]
+        # An input `out` follows optional ones here, and None is refused as of any input that every call has.
+        arguments = [
+            f"{name}=None" if tensor.may_be_absent or name == "out" else name
+            for name, tensor in signature.inputs.items()
+        ]
         arguments += ["out=None"] if self._buffers else []
         with lines.block(
             f"def check(self, {', '.join(arguments)}) -> _CheckedCall:"
@@ -66,7 +70,7 @@ class _CheckEmitter(StepEmitter):
         for step in self._plan.deciding:
             self._tensor_step(step)
         self._rules(self._decided.restrictions)
-        for tensor in inputs:
+        for tensor in self._signature.bound.values():
             if tensor.when is not None:
                 self._conditional(tensor)
         for tree in self._decided.segments:

@@ -45,9 +45,9 @@ def emit_class(checked: Checked, analysis: Analysis, outside: Outside, lines: Li
             ("INPUT_NAMES", tuple(signature.inputs)),
             ("OUTPUT_NAMES", tuple(signature.outputs)),
             ("MUTATED_NAMES", tuple(n for n, t in signature.inputs.items() if t.mutated is not None)),
-            ("METADATA_NAMES", tuple(n for n, t in signature.inputs.items() if t.values is not None)),
+            ("METADATA_NAMES", tuple(n for n, t in signature.bound.items() if t.values is not None)),
             ("CONSTANT_NAMES", tuple(signature.constants)),
-            ("CPU_NAMES", tuple(n for n, t in signature.inputs.items() if t.on_cpu)),
+            ("CPU_NAMES", tuple(n for n, t in signature.bound.items() if t.on_cpu)),
             ("CONTIGUOUS_NAMES", tuple(n for n, t in signature.outputs.items() if t.contiguous)),
             ("BUFFER_NAMES", tuple(n for n, t in signature.outputs.items() if t.buffer)),
             ("FUNC", analysis.func),
@@ -78,7 +78,9 @@ def emit_class(checked: Checked, analysis: Analysis, outside: Outside, lines: Li
 def _operator(signature: Signature, lines: Lines) -> None:
     returned = returned_names(signature)
     lines.add(*quoted("SCHEMA = ", operator_schema(signature), lines.room))
-    lines.add(f"RETURNED_NAMES = {'OUTPUT_NAMES' if returned == tuple(signature.outputs) else literal(returned)}")
+    lines.add(
+        f"RETURNED_NAMES = {'OUTPUT_NAMES' if returned and returned == tuple(signature.outputs) else literal(returned)}"
+    )
 
 
 def _stage(stage: Stage) -> str:
@@ -91,7 +93,8 @@ def _docstring(checked: Checked, lines: Lines) -> None:
     lines.add(f'"""{entry.ref_api or entry.op}, checked and priced as {_place(checked)} states.', "")
     if signature.inputs:
         lines.add("Inputs:", *(f"  {_declared(tensor)}" for tensor in signature.inputs.values()))
-    lines.add("Outputs:", *(f"  {_declared(tensor)}" for tensor in signature.outputs.values()))
+    if signature.outputs:
+        lines.add("Outputs:", *(f"  {_declared(tensor)}" for tensor in signature.outputs.values()))
     if signature.params:
         lines.add("Parameters:")
         for param in signature.params.values():
@@ -270,8 +273,10 @@ def _sequence_test(name: str, kind: kinds.Seq, outside: Outside) -> str:
 def _forward(checked: Checked, lines: Lines) -> None:
     inputs = checked.entry.signature.inputs
     has_buffer = any(tensor.buffer for tensor in checked.entry.signature.outputs.values())
-    arguments = ["self", *(f"{name}=None" if tensor.may_be_absent else name for name, tensor in inputs.items())]
-    arguments += ["*", "out=None"] if has_buffer else []
+    passed_as = {name: f"{name}=None" if tensor.may_be_absent else name for name, tensor in inputs.items()}
+    named = [passed_as[name] for name, tensor in inputs.items() if tensor.kw_only] + ["out=None"] * has_buffer
+    positional = [passed_as[name] for name, tensor in inputs.items() if not tensor.kw_only]
+    arguments = ["self", *positional, *(["*", *named] if named else [])]
     with lines.block(f"def forward({', '.join(arguments)}):"):
         passed = ", ".join(inputs)
         checks = ", ".join([*inputs, "out"] if has_buffer else inputs)

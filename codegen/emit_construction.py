@@ -51,6 +51,12 @@ class _ConstructionEmitter(StepEmitter):
         elif isinstance(term, expr.Name) and term.id in kinds.ALL_DTYPES.values:
             allowed = (term.id,)
         name, quoted = tensor.name, literal(tensor.name)
+        when = tensor.when
+        if when is not None and {*when.expr.free_names} <= self._signature.params.keys():
+            condition = quoted, literal(when.text)
+            with self._lines.block(f"if {self._source(when.expr)}:"):
+                self._refuse(f"if {name} is None", "presence_error", *condition, "True")
+            self._refuse(f"elif {name} is not None", "presence_error", *condition, "False")
         with self._lines.block(f"if {name} is not None:") if tensor.may_be_absent else contextlib.nullcontext():
             self._lines.add(*self._facts(tensor))
             if allowed:

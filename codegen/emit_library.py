@@ -8,7 +8,7 @@ from tileops.manifest.language import expr
 from tileops.manifest.language.invariants import expect
 from tileops.manifest.model import Expression, Signature
 
-_SCHEMA_WORDS = ("NoneType",)  # names that an entry may give, but a schema may not
+_SCHEMA_WORDS = ("NoneType", "out")  # names that an entry may give, but a schema may not
 
 
 def operator_schema(signature: Signature) -> str:

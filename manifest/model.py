@@ -51,6 +51,7 @@ class Tensor:
       requires: predicate calls that its contents must satisfy, the tensor being their implicit first argument.
       contiguous: the tensor must be contiguous.
       on_cpu: the tensor lives on the CPU wherever the call is.
+      kw_only: the input is passed by its name only.
       buffer: the caller may pass the output's storage as `out`.
       alias: the input that is also this output, on the branch that writes the input.
     """
@@ -66,6 +67,7 @@ class Tensor:
     requires: tuple[Expression, ...] = ()
     contiguous: bool = False
     on_cpu: bool = False
+    kw_only: bool = False
     buffer: bool = False
     alias: str = ""
     line: int

@@ -32,9 +32,9 @@ class BaseOp:
       CASES: the entry's workload rows, one case per row and dtype assignment.
       INPUT_NAMES, OUTPUT_NAMES: tensors in signature order.
       MUTATED_NAMES: inputs that some branch writes.
-      METADATA_NAMES: inputs whose values decide the price or the shape of the work.
+      METADATA_NAMES: inputs and construction-time tensors whose values decide the price or the shape of the work.
       CONSTANT_NAMES: construction-time tensors, which stand among the parameters.
-      CPU_NAMES: inputs that live on the CPU wherever a call is.
+      CPU_NAMES: inputs and construction-time tensors that live on the CPU wherever a call is.
       CONTIGUOUS_NAMES: outputs that must be contiguous.
       BUFFER_NAMES: outputs whose storage the caller may pass as `out`.
       SCHEMA, RETURNED_NAMES: schema of the entry's operator in traced graphs, and the outputs that it returns.

@@ -23,6 +23,7 @@ from tileops.ops.base import BaseOp
 from tileops.ops.checked_call import CheckedCall, NoValues, OnTheWay
 from tileops.ops.dtypes import BY_NAME
 from tileops.ops.errors import OpCallError, OpNotAvailableError
+from tileops.ops.outputs import as_result, as_tuple
 
 NAMESPACE = "tileops"
 
@@ -96,7 +97,7 @@ def in_graph(handle: str, *tensors: torch.Tensor | None) -> Any:
     returned = operator(type(op))(handle, *tensors)
     own = dict(zip(op.RETURNED_NAMES, returned if isinstance(returned, (tuple, list)) else (returned,)))
     outputs = tuple(_storage(call, name, own.get(name)) for name in op.OUTPUT_NAMES)
-    return outputs[0] if len(outputs) == 1 else outputs
+    return as_result(outputs)
 
 
 def _checked(handle: str, tensors: tuple[Any, ...]) -> tuple[BaseOp, CheckedCall]:
@@ -185,7 +186,7 @@ def _kernel(handle: str, *tensors: torch.Tensor | None) -> Any:
     call.set_metadata({name: kept(tensor) for name, tensor in call.metadata.items()})
     device = call.device
     result = op._execute(call, tensors[: len(op.INPUT_NAMES)])
-    outputs = dict(zip(op.OUTPUT_NAMES, result if isinstance(result, tuple) else (result,), strict=True))
+    outputs = dict(zip(op.OUTPUT_NAMES, as_tuple(result, op.OUTPUT_NAMES), strict=True))
     given = [tensor for tensor in tensors if tensor is not None]
     taken = {tensor.untyped_storage().data_ptr() for tensor in given if tensor.numel()}
     own = []

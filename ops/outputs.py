@@ -25,6 +25,18 @@ def _holders(tensor: torch.Tensor) -> int:
 _ALONE = _holders(torch.empty(0))  # of a tensor that shares its storage with none
 
 
+def as_tuple(result: Any, names: tuple[str, ...]) -> tuple[Any, ...]:
+    """Returns what an op returned as a tuple: of its outputs, or of the one output. An op without outputs returns None."""
+    if result is None and not names:
+        return ()
+    return result if isinstance(result, tuple) else (result,)
+
+
+def as_result(outputs: tuple[Any, ...]) -> Any:
+    """Returns outputs as an op returns them: one alone, several as a tuple, and None if the op has none."""
+    return outputs[0] if len(outputs) == 1 else outputs or None
+
+
 def check_outputs(
     call: CheckedCall,
     implementation: str,
@@ -46,11 +58,11 @@ def check_outputs(
     Raises:
       OpCallError: number, type, shape, dtype, device or storage of an output is not as declared.
     """
-    returned = result if isinstance(result, tuple) else (result,)
+    returned = as_tuple(result, names)
     if len(returned) != len(names):
         raise OpCallError(
             f"{call.op}: implementation {implementation!r} returned {len(returned)} outputs, but the signature declares"
-            f" {len(names)} ({', '.join(names)})"
+            f" {len(names)}{' (' + ', '.join(names) + ')' if names else ': return None'}"
         )
     outputs, device = call.outputs, call.device
     aliases, buffers = call.aliases, call.buffers
@@ -140,8 +152,7 @@ class _Extent:
 
 def declared_outputs(op: BaseOp, call: CheckedCall) -> Any:
     """What a call returns that runs nothing: tensors of the declared types on meta, single or as a tuple."""
-    outputs = tuple(_declared_output(call, name) for name in op.OUTPUT_NAMES)
-    return outputs[0] if len(outputs) == 1 else outputs
+    return as_result(tuple(_declared_output(call, name) for name in op.OUTPUT_NAMES))
 
 
 def _declared_output(call: CheckedCall, name: str) -> torch.Tensor | None:

@@ -17,6 +17,7 @@ def aliases(entry: Entry, unclear: set[str], report: Report) -> None:
         path = f"signature.inputs.{tensor.name}"
         if tensor.write_only and tensor.mutated is None and f"{path}.mutated" not in entry.malformed:
             report(f"{path}.write_only", "M050", "write_only needs `mutated`, true or a condition")
+    _required_buffer(entry, report)
     taken: dict[str, str] = {}
     for output in entry.signature.outputs.values():
         source = f"signature.inputs.{output.alias}"
@@ -28,6 +29,19 @@ def aliases(entry: Entry, unclear: set[str], report: Report) -> None:
         if problem:
             report(f"signature.outputs.{output.name}.alias", "M050", problem)
         taken.setdefault(output.alias, output.name)
+
+
+def _required_buffer(entry: Entry, report: Report) -> None:
+    """Checks that an input `out` is the storage of one output, and that no output has another buffer."""
+    outputs = entry.signature.outputs
+    if "out" not in entry.signature.inputs or any(path.startswith("signature.outputs") for path in entry.malformed):
+        return
+    buffered = [output.name for output in outputs.values() if output.buffer]
+    for name in buffered:
+        message = "the input 'out' is the buffer of this op; write `alias: out`"
+        report(f"signature.outputs.{name}.buffer", "M050", message)
+    if not buffered and not any(output.alias == "out" for output in outputs.values()):
+        report("signature.inputs.out", "M050", "no output is this buffer; give one `alias: out`")
 
 
 def _alias_problem(signature: Signature, output: Tensor, taken: dict[str, str], unclear: bool) -> str:

@@ -32,7 +32,7 @@ def contents(signature: Signature, tensor: Tensor, path: str, dtype: Kind | None
     # A requirement may read the contents of another metadata tensor of rank 1, by its name.
     others = {
         other.name: other
-        for other in signature.inputs.values()
+        for other in signature.bound.values()
         if other.values is not None and other.name != tensor.name
     }
     names = dataclasses.replace(names, names={**names.names, **dict.fromkeys(others, kinds.Seq(INT))})
@@ -124,13 +124,15 @@ def presence(signature: Signature, report: Report) -> None:
     Presence conditions must be replaced by then (plans/presence.py).
     """
     domain = Domain(signature)
-    for tensor in signature.inputs.values():
+    bound = signature.bound
+    for tensor in bound.values():
+        section = "params" if tensor.name in signature.constants else "inputs"
         for position, required in enumerate(tensor.requires):
-            path = f"signature.inputs.{tensor.name}.requires[{position}]"
-            read = [name for name in expr.names(required.expr) if name in signature.inputs]
+            path = f"signature.{section}.{tensor.name}.requires[{position}]"
+            read = [name for name in expr.names(required.expr) if name in bound]
             try:
                 for name in read:
-                    problem = _absent(signature, domain, tensor, required.expr, signature.inputs[name])
+                    problem = _absent(signature, domain, tensor, required.expr, bound[name])
                     if problem:
                         report(path, "M051", problem)
             except TooManyPointsError as error:

@@ -284,9 +284,9 @@ class SignatureCheck:
 
     def _unread(self, read: set[str], told: set[str]) -> None:
         """Reports the indices that nothing reads, except those `told`."""
-        lets, inputs = self._signature.lets, self._signature.inputs.values()
-        filling = {name for tensor in inputs if tensor.values for name in values_read(tensor.values.expr, lets)}
-        required = {name for tensor in inputs for one in tensor.requires for name in values_read(one.expr, lets)}
+        lets, bound = self._signature.lets, self._signature.bound.values()
+        filling = {name for tensor in bound if tensor.values for name in values_read(tensor.values.expr, lets)}
+        required = {name for tensor in bound for one in tensor.requires for name in values_read(one.expr, lets)}
         lists = filling | {name for let in lets.values() for name in expr.names(let.expr)}
         for name, kind in self._signature.forall.items():
             path = f"signature.forall.{name}"

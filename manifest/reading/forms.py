@@ -108,12 +108,14 @@ class Members(Holds):
     Attributes:
       names: what a name is; None: any key.
       reserved: the names that have a meaning of their own there, and that meaning.
+      special: of reserved names that are allowed, the form of each value.
     """
 
     of: Holds
     least: int = 0
     names: re.Pattern[str] | None = NAME
     reserved: Mapping[str, str] = dataclasses.field(default_factory=lambda: RESERVED_NAMES)
+    special: Mapping[str, Holds] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -161,8 +163,8 @@ PARAM = Form(
     {
         "type": Field(
             ParameterType(),
-            "What the parameter takes: Python types, dtype names, string literals, joined with |.",
-            True,
+            "What the parameter takes: Python types, dtype names, string literals, joined with |. A construction-time"
+            " tensor may leave it out.",
         ),
         "default": Field(
             Value(), "The value of a parameter that the caller leaves out; without it the caller must pass one."
@@ -170,8 +172,20 @@ PARAM = Form(
         "kw_only": Field(Flag(), "The parameter is passed by its name only."),
         "dtype": Field(_DTYPE, "Of a construction-time tensor: its dtype."),
         "shape": Field(ShapeText(), "Of a construction-time tensor: its shape."),
+        "optional": Field(
+            Formula(flag=True),
+            "Of a construction-time tensor without `type`. true: it may be None. A condition: it is there exactly when"
+            " that holds.",
+        ),
+        "values": Field(GeneratorCall(), "Of a construction-time tensor: what fills it in a workload row."),
+        "requires": Field(Items(PredicateCall()), "Of a construction-time tensor: what its contents must satisfy."),
+        "contiguous": Field(Flag(), "Of a construction-time tensor: it must be contiguous."),
+        "device": Field(Text(choices=(DEVICE,)), "Of a construction-time tensor: it lives on the CPU."),
     },
 )
+
+# The fields of a parameter that only a construction-time tensor has.
+TENSOR_FIELDS = ("dtype", "shape", "optional", "values", "requires", "contiguous", "device")
 
 INPUT = Form(
     "input",
@@ -190,8 +204,12 @@ INPUT = Form(
         "requires": Field(Items(PredicateCall()), "What the contents of a metadata tensor must satisfy."),
         "contiguous": Field(Flag(), "It must be contiguous."),
         "device": Field(Text(choices=(DEVICE,)), "It lives on the CPU, wherever the call's other tensors are."),
+        "kw_only": Field(Flag(), "It is passed by its name only. It is optional and follows the positional inputs."),
     },
 )
+
+# The input `out`: a buffer that every call passes for the output with `alias: out`.
+OUT = Form("out", "A buffer that every call passes as `out`, for the output with `alias: out`.", dict(INPUT.fields))
 
 OUTPUT = Form(
     "output",
@@ -231,8 +249,12 @@ SIGNATURE = Form(
         "params": Field(
             Members(PARAM, reserved=_RESERVED_PARAMS), "Construction parameters, in the order of `__init__`."
         ),
-        "inputs": Field(Members(INPUT), "Tensors that a call takes, in the order of `forward`.", True),
-        "outputs": Field(Members(OUTPUT, least=1), "Tensors that a call gives, in order.", True),
+        "inputs": Field(
+            Members(INPUT, special={BUFFER: OUT}), "Tensors that a call takes, in the order of `forward`.", True
+        ),
+        "outputs": Field(
+            Members(OUTPUT), "Tensors that a call gives, in order. An op that only writes inputs has none."
+        ),
         "types": Field(Members(TYPE_FAMILY), "Type families: shapes that finite facts choose."),
         "let": Field(Members(Formula()), "Names for derived values."),
         "shape_rules": Field(Items(Formula()), "Conditions that every call fulfils, beyond its shapes and dtypes."),

@@ -177,6 +177,9 @@ class _Writer:
             body["minProperties"] = members.least
         if members.names is names.NAME:
             body["propertyNames"] = self._name(members.reserved)
+        if members.special:
+            body["propertyNames"] = {"anyOf": [{"enum": [*members.special]}, body["propertyNames"]]}
+            body["properties"] = {name: self._held(special) for name, special in members.special.items()}
         if members.names in (None, names.NAME):
             return {**body, "additionalProperties": self._held(members.of)}
         return {
@@ -232,8 +235,14 @@ def _together(field: str, needs: str) -> Json:
 # What the fields of one form require of each other.
 _ACROSS: dict[str, Json] = {
     "param": {
-        "if": {"anyOf": [{"required": ["dtype"]}, {"required": ["shape"]}]},
-        "then": {"required": ["dtype", "shape"], "properties": {"type": {"enum": _TENSOR_TYPES}}},
+        "if": {"anyOf": [{"required": [field]} for field in forms.TENSOR_FIELDS]},
+        "then": {
+            "required": ["dtype", "shape"],
+            "properties": {"type": {"enum": _TENSOR_TYPES}},
+            "not": {"required": ["type", "optional"]},
+            "allOf": [_together("requires", "values")],
+        },
+        "else": {"required": ["type"]},
     },
     "input": {
         "allOf": [
@@ -241,6 +250,34 @@ _ACROSS: dict[str, Json] = {
             {
                 "if": {"required": ["write_only"], "properties": {"write_only": {"const": True}}},
                 "then": {"required": ["mutated"]},
+            },
+            {
+                "if": {"required": ["kw_only"], "properties": {"kw_only": {"const": True}}},
+                "then": {"required": ["optional"], "properties": {"optional": {"not": {"const": False}}}},
+            },
+        ]
+    },
+    "out": {
+        "required": ["dtype", "shape", "mutated", "write_only", "kw_only"],
+        "allOf": [
+            {"properties": dict.fromkeys(("mutated", "write_only", "kw_only"), {"const": True})},
+            {"properties": {"optional": {"const": False}}},
+        ],
+    },
+    "signature": {
+        "anyOf": [
+            {"required": ["outputs"], "properties": {"outputs": {"minProperties": 1}}},
+            # Without outputs some input is mutated: not every input is another one.
+            {
+                "properties": {
+                    "inputs": {
+                        "not": {
+                            "additionalProperties": {
+                                "not": {"required": ["mutated"], "properties": {"mutated": {"not": {"const": False}}}}
+                            }
+                        }
+                    }
+                }
             },
         ]
     },

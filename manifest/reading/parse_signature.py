@@ -57,9 +57,7 @@ class _SignatureParser:
             combos=self._combos(get("dtype_combos")),
             loose=self._loose,
         )
-        outputs = get("outputs")
-        if isinstance(outputs, MappingNode) and not outputs.entries:
-            self._fields.report("signature.outputs", "M010", "must name at least one tensor")
+        self._check_outputs(body, signature)
         self._check_order(signature)
         for name in self._twice:  # it is not known which of the two is meant, so neither is used
             self._fields.malformed.add(f"{self._taken[name]}.{name}")
@@ -79,11 +77,10 @@ class _SignatureParser:
         """Returns the members of one section by name. Names are distinct across all sections."""
         path = f"signature.{section}"
         found = self._fields.mapping(node, path)
-        reserved = forms.SIGNATURE.reserved(section)
         built = {}
         for name, value in found.entries.items():
             place = f"{path}.{name}"
-            if not self._fields.name(name, place, reserved):
+            if not self._named(section, name, value, place):
                 continue
             if name in self._taken:
                 self._fields.report(place, "M014", f"{name!r} is declared in {self._taken[name]} already; rename one")
@@ -95,21 +92,39 @@ class _SignatureParser:
                 built[name] = made
         return built
 
+    def _named(self, section: str, name: str, node: Node, place: str) -> bool:
+        """Returns whether a member may have its name, and reports it if not. An input `out` is a required buffer."""
+        reserved = dict(forms.SIGNATURE.reserved(section))
+        if section == "inputs" and name == forms.BUFFER and isinstance(node, MappingNode):
+            given = {key: value.value for key, value in node.entries.items() if isinstance(value, Scalar)}
+            optional = "optional" in node.entries and given.get("optional") is not False
+            if not optional and all(given.get(key) is True for key in ("mutated", "write_only", "kw_only")):
+                return True
+            needs = "an input of this name is required, mutated: true, write_only: true and kw_only: true"
+            reserved[name] = f"{reserved[name]}; {needs}"
+        return self._fields.name(name, place, reserved)
+
     def _index(self, name: str, node: Node, place: str) -> kinds.Kind | None:
         text = self._fields.text(node, place)
         return None if text is None else read_kind(self._fields, kinds.index_kind(text), place)
 
     def _param(self, name: str, node: Node, place: str, constants: dict[str, Tensor]) -> Param | None:
-        body = self._fields.form(node, place, forms.PARAM)
+        is_tensor = isinstance(node, MappingNode) and not node.entries.keys().isdisjoint(forms.TENSOR_FIELDS)
+        body = self._fields.mapping(node, place, forms.PARAM.names, () if is_tensor else ("type",))
         get = body.entries.get
+        optional, own = self._optional(body, place) if is_tensor else (None, False)
         text = self._fields.text(get("type"), f"{place}.type")
+        if is_tensor and "type" not in body.entries and f"{place}.type" not in self._fields.malformed:
+            text = "torch.Tensor" if optional is None else "torch.Tensor | None"
         if text is None:
             return None
         kind = read_kind(self._fields, kinds.parameter_kind(text, self._adts), f"{place}.type")
         if kind is None:
             return None
-        if "dtype" in body.entries or "shape" in body.entries:
-            self._constant(name, text, body, place, constants)
+        if is_tensor:
+            made = self._constant(name, text, body, place, optional, own)
+            if made is not None:
+                constants[name] = made
         elif isinstance(kind.given, kinds.Opaque):
             self._object(text, kind, place)
         default = None
@@ -122,7 +137,7 @@ class _SignatureParser:
             name=name,
             type=text,
             kind=kind,
-            required=default_node is None,
+            required=default_node is None and optional is None,
             default=default,
             line=node.line,
             kw_only=bool(self._fields.scalar(get("kw_only"), f"{place}.kw_only", bool)),
@@ -139,34 +154,49 @@ class _SignatureParser:
                 f"{place}.type", "M012", f"no row can write a {kind}; write {kind} | None, with `default: null`"
             )
 
-    def _constant(self, name: str, text: str, body: MappingNode, place: str, constants: dict[str, Tensor]) -> None:
-        """Reads a construction-time tensor: a parameter of type torch.Tensor with dtype and shape."""
+    def _constant(
+        self, name: str, text: str, body: MappingNode, place: str, optional: Expression | None, own: bool
+    ) -> Tensor | None:
+        """Returns a construction-time tensor: a parameter with dtype and shape, of type torch.Tensor."""
         if text not in ("torch.Tensor", "torch.Tensor | None") or not {"dtype", "shape"} <= body.entries.keys():
             self._fields.report(
                 place,
                 "M012",
-                "a construction-time tensor has type torch.Tensor (or torch.Tensor | None), dtype and shape",
+                "a construction-time tensor has dtype and shape, and its type, if written, is torch.Tensor (or"
+                " torch.Tensor | None)",
             )
-            return
-        dtype = expression(self._fields, body.entries["dtype"], f"{place}.dtype")
-        shape = expression(self._fields, body.entries["shape"], f"{place}.shape", expr_parser.parse_shape)
-        if dtype is not None and shape is not None:
-            constants[name] = Tensor(
-                name=name, dtype=dtype, shape=shape, optional=text.endswith("None"), line=body.line
-            )
+            return None
+        if {"type", "optional"} <= body.entries.keys():
+            message = "`type` says already whether the tensor may be None; leave out `type` or `optional`"
+            self._fields.report(f"{place}.optional", "M012", message)
+            return None
+        is_optional = own or (optional is None and text.endswith("None"))
+        when = None if own else optional
+        return self._tensor(name, body, place, optional=is_optional, when=when, **self._metadata(body, place))
+
+    def _optional(self, body: MappingNode, place: str) -> tuple[Expression | None, bool]:
+        """Returns the condition of `optional`, and whether it is `true`, a choice of the caller."""
+        written = body.entries.get("optional")
+        optional = self._condition(written, f"{place}.optional")
+        return optional, optional is not None and isinstance(written, Scalar) and written.value is True
+
+    def _metadata(self, body: MappingNode, place: str) -> dict[str, Any]:
+        """Returns what a bound tensor says of its contents and its device."""
+        fields, get = self._fields, body.entries.get
+        if "requires" in body.entries and "values" not in body.entries:
+            fields.report(f"{place}.requires", "M051", "requires needs `values`")
+        return {
+            "requires": self._expressions(get("requires"), f"{place}.requires"),
+            "values": self._filling(get("values"), f"{place}.values"),
+            "on_cpu": fields.text(get("device"), f"{place}.device", (forms.DEVICE,)) is not None,
+        }
 
     def _input(self, name: str, node: Node, place: str) -> Tensor | None:
         fields = self._fields
         body = fields.form(node, place, forms.INPUT)
         get = body.entries.get
-        optional = self._condition(get("optional"), f"{place}.optional")
-        written = get("optional")
-        own = optional is not None and isinstance(written, Scalar) and written.value is True
+        optional, own = self._optional(body, place)
         write_only = bool(fields.scalar(get("write_only"), f"{place}.write_only", bool))
-        device = fields.text(get("device"), f"{place}.device", (forms.DEVICE,))
-        requires = self._expressions(get("requires"), f"{place}.requires")
-        if "requires" in body.entries and "values" not in body.entries:
-            fields.report(f"{place}.requires", "M051", "requires needs `values`")
         return self._tensor(
             name,
             body,
@@ -175,9 +205,8 @@ class _SignatureParser:
             when=None if own else optional,
             mutated=self._condition(get("mutated"), f"{place}.mutated"),
             write_only=write_only,
-            values=self._filling(get("values"), f"{place}.values"),
-            requires=requires,
-            on_cpu=device is not None,
+            kw_only=bool(fields.scalar(get("kw_only"), f"{place}.kw_only", bool)),
+            **self._metadata(body, place),
         )
 
     def _output(self, name: str, node: Node, place: str) -> Tensor | None:
@@ -230,10 +259,34 @@ class _SignatureParser:
         items = self._fields.sequence(node, path, least="combination; without this field every combination is accepted")
         return tuple(self._fields.words(item, f"{path}[{at}]") for at, item in enumerate(items))
 
+    def _check_outputs(self, body: MappingNode, signature: Signature) -> None:
+        """Reports a signature whose calls give nothing: without an output, and without an input that is written."""
+        written = body.entries.get("outputs")
+        if written is None or (isinstance(written, MappingNode) and not written.entries):
+            unclear = any(
+                path == "signature" or path.startswith(("signature.inputs", "signature.outputs"))
+                for path in self._fields.malformed
+            )
+            if not unclear and not any(tensor.mutated is not None for tensor in signature.inputs.values()):
+                message = "must name at least one tensor: the op gives nothing, and no input is `mutated`"
+                self._fields.report("signature.outputs", "M010", message)
+
     def _check_order(self, signature: Signature) -> None:
-        """Reports required inputs and positional parameters that follow optional ones."""
-        optional = None
+        """Reports required inputs and positional parameters that follow optional ones, or those passed by name."""
+        optional, named = None, None
         for tensor in signature.inputs.values():
+            if tensor.kw_only:
+                named = named or tensor.name
+                if not tensor.may_be_absent and tensor.name != forms.BUFFER:
+                    message = "a kw_only input is optional; write `optional`, or leave out kw_only"
+                    self._fields.report(f"signature.inputs.{tensor.name}.kw_only", "M012", message)
+                    continue
+            elif named is not None:
+                message = f"a positional input follows the kw_only {named!r}; put kw_only inputs last"
+                self._fields.report(f"signature.inputs.{tensor.name}", "M012", message)
+                continue
+            if tensor.name == forms.BUFFER:
+                continue
             if tensor.may_be_absent:
                 optional = optional or tensor.name
             elif optional is not None:

@@ -120,10 +120,10 @@ class RowValues:
                 )
         return CaseTensor(name=tensor.name, dtype=dtype, shape=shape, values=filled)
 
-    def check_requirements(self, inputs: tuple[CaseTensor, ...], point: Point) -> None:
+    def check_requirements(self, bound: tuple[CaseTensor, ...], point: Point) -> None:
         """Raises RefusedError where the contents of a metadata tensor are not as its `requires` says at the point."""
-        for found in inputs:
-            tensor = self._entry.signature.inputs[found.name]
+        for found in bound:
+            tensor = self._entry.signature.bound[found.name]
             for required in tensor.requires:
                 call = expect(point.fold(required.expr), expr.Call)
                 self._read_contents(call)
@@ -139,7 +139,7 @@ class RowValues:
     def _read_contents(self, call: expr.Expr) -> None:
         """Binds the contents of the metadata tensors that a requirement names."""
         for name in expr.names(call):
-            other = self._entry.signature.inputs.get(name)
+            other = self._entry.signature.bound.get(name)
             if other is not None and other.values is not None:
                 self.known[name] = self._contents(other).tolist()
 

@@ -140,7 +140,7 @@ class _Instance:
             for tensors in (self._signature.constants, self._signature.inputs, self._signature.outputs)
         )
         self._back(plan.steps_at(self._has), params, [*constants, *inputs])
-        self._bound.check_requirements(inputs, point)
+        self._bound.check_requirements((*constants, *inputs), point)
         return self._as_case(written, constants, inputs, outputs)
 
     def _written(self) -> dict[str, Any]:

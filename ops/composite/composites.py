@@ -12,7 +12,7 @@ from tileops.ops.base import BaseOp
 from tileops.ops.checked_call import CheckedCall, version
 from tileops.ops.composite.shape_trace import Origin, Run, ShapeTrace
 from tileops.ops.errors import OpError, OpNotAvailableError
-from tileops.ops.outputs import declared_outputs
+from tileops.ops.outputs import as_tuple, declared_outputs
 from tileops.ops.stages import Place, Recording, StageCalls, within
 
 
@@ -136,7 +136,7 @@ def on_trace(trace: ShapeTrace, op: BaseOp, call: CheckedCall, inputs: tuple[Any
     else:
         made = _Made(op, trace.origins(inputs))
         result = declared_outputs(op, call)
-        outputs = result if isinstance(result, tuple) else (result,)
+        outputs = as_tuple(result, op.OUTPUT_NAMES)
         for name, tensor in (*zip(op.INPUT_NAMES, inputs, strict=True), *zip(op.OUTPUT_NAMES, outputs, strict=True)):
             if name in op.MUTATED_NAMES or name in op.OUTPUT_NAMES:
                 trace.remake(tensor, _Part(made, name), call.op)
@@ -204,7 +204,7 @@ class _Made:
         written = {name: inputs[name].clone() for name in op.MUTATED_NAMES if inputs[name] is not None}
         with within(None):
             result = op(**{**inputs, **written})  # without buffers: their old contents mean nothing
-        outputs = result if isinstance(result, tuple) else (result,)
+        outputs = as_tuple(result, op.OUTPUT_NAMES)
         return {**written, **dict(zip(op.OUTPUT_NAMES, outputs, strict=True))}
 
 

@@ -14,6 +14,7 @@ from tileops.ops import workloads
 from tileops.ops.cases import WorkloadCase
 from tileops.ops.errors import OpError
 from tileops.ops.op import Op
+from tileops.ops.outputs import as_tuple
 from tileops.perf.harness import noise as bench_noise
 from tileops.perf.harness.inputs import Inputs
 
@@ -134,7 +135,7 @@ def expect(op_class: type[Op], case: WorkloadCase, inputs: Inputs) -> Expected:
 
 def outputs_by_name(op: Op, returned: Any) -> dict[str, torch.Tensor | None]:
     """Returns the result of a call by output name; None for an output that the call does not have."""
-    return dict(zip(op.OUTPUT_NAMES, returned if isinstance(returned, tuple) else (returned,), strict=True))
+    return dict(zip(op.OUTPUT_NAMES, as_tuple(returned, op.OUTPUT_NAMES), strict=True))
 
 
 def share_storage(one: torch.Tensor | None, other: torch.Tensor | None) -> bool:

@@ -392,7 +392,7 @@ class _TimedCalls:
     def _copy(self, returned: Any, outputs: tuple[torch.Tensor | None, ...]) -> _KeptCall:
         tensors, snapshot = self._inputs.tensors, border.copies(outputs)
         inputs = set(map(id, self._inputs.lent.values()))
-        given = returned if isinstance(returned, tuple) else (returned,)
+        given = bench_expected.outputs_by_name(self._op, returned).values()
         return _KeptCall(
             variant=self._inputs.variant,
             call=self._op.last_call,

@@ -134,3 +134,89 @@ def test_an_input_whose_elements_share_memory_is_refused_exactly_where_it_is_wri
         else:
             check(shared)
     check(torch.zeros(10)[::2])  # gaps are nothing shared, and what is only read may be anything
+
+
+# ---- inputs that are passed by name, and ops without outputs
+
+
+def _into():
+    """y is `out`, of [N, 2] float32; x and bias are [N] float16."""
+    return {
+        "family": "demo",
+        "status": "spec-only",
+        "signature": {
+            "forall": {"N": "Dim"},
+            "inputs": {
+                "x": {"dtype": "float16", "shape": "[N]"},
+                "bias": {"dtype": "float16", "shape": "[N]", "optional": True, "kw_only": True},
+                "out": {
+                    "dtype": "float32",
+                    "shape": "[N, 2]",
+                    **dict.fromkeys(("mutated", "write_only", "kw_only"), True),
+                },
+            },
+            "outputs": {"y": {"dtype": "float32", "shape": "[N, 2]", "alias": "out"}},
+        },
+        "workloads": [{"label": "a", "N": 5, "some": ["bias"]}],
+        "roofline": {"flops": "N if present(out) else 0"},
+    }
+
+
+def test_a_required_buffer_is_passed_by_name_and_is_the_output(tmp_path):
+    op = type("Mine", (build(tmp_path, {"IntoFwdOp": _into()})["IntoFwdOp"],), {})
+    op.register("mine", lambda op, call, x, bias, out: out.fill_(1))
+    instance, x, out = op(), torch.zeros(5, dtype=torch.float16), torch.zeros(5, 2)
+    assert instance(x, out=out) is out and out.sum() == 10
+    assert instance.eval_roofline() == (5, 10 + 40) and instance.eval_roofline_read_bytes() == 10
+    assert instance(x, bias=x, out=out) is out and instance.eval_roofline() == (5, 20 + 40)
+    for arguments, named in (((x, x), {"out": out}), ((x,), {}), ((x, None, out), {})):
+        with pytest.raises(TypeError):
+            instance(*arguments, **named)
+    with pytest.raises(OpCallError, match="input 'out' must be a tensor"):
+        instance(x, out=None)
+    with pytest.raises(OpCallError, match="axis 1 of 'out'"):
+        instance(x, out=torch.zeros(5, 3))
+
+
+def test_an_implementation_that_writes_elsewhere_is_told(tmp_path):
+    op = type("Mine", (build(tmp_path, {"IntoFwdOp": _into()})["IntoFwdOp"],), {})
+    op.register("mine", lambda op, call, x, bias, out: out.clone())
+    with pytest.raises(OpCallError, match="not as the input that this call writes"):
+        op()(torch.zeros(5, dtype=torch.float16), out=torch.zeros(5, 2))
+
+
+def _clear():
+    entry = _entry(mutated=True, write_only=True)
+    entry["signature"]["outputs"] = {}
+    del entry["signature"]["inputs"]["extra"], entry["signature"]["params"]
+    return entry
+
+
+def test_an_op_without_outputs_returns_none_and_is_charged_what_it_writes(tmp_path):
+    op = type("Mine", (build(tmp_path, {"ClearFwdOp": _clear()})["ClearFwdOp"],), {})
+    op.register("mine", lambda op, call, x, state: None if state.zero_() is state else None)
+    op.register("wrong", lambda op, call, x, state: state.zero_())
+    state = torch.ones(5)
+    instance = op(target="mine")
+    assert instance(torch.zeros(5), state) is None and state.sum() == 0
+    assert instance.eval_roofline() == (5, 40) and instance.eval_roofline_read_bytes() == 20
+    assert instance(torch.empty(5, device="meta"), torch.empty(5, device="meta")) is None
+    with pytest.raises(OpCallError, match="returned 1 outputs, but the signature declares 0: return None"):
+        op(target="wrong")(torch.zeros(5), state)
+
+
+def test_both_are_operators_of_a_traced_graph(tmp_path):
+    entries = {"ClearFwdOp": _clear(), "IntoFwdOp": _into()}
+    clear, into = (type(f"Own{name}", (op,), {}) for name, op in build(tmp_path, entries).items())
+    clear.register("mine", lambda op, call, x, state: None if state.zero_() is state else None)
+    into.register("mine", lambda op, call, x, bias, out: out.fill_(1))
+    clears, intos = clear(), into()
+
+    def run(x, state, out):
+        clears(x.float(), state)
+        return intos(x, out=out) + 1
+
+    x, state, out = torch.zeros(5, dtype=torch.float16), torch.ones(5), torch.zeros(5, 2)
+    compiled = torch.compile(run, backend="aot_eager", fullgraph=True)
+    assert torch.equal(compiled(x, state, out), torch.full((5, 2), 2.0))
+    assert state.sum() == 0 and out.sum() == 10

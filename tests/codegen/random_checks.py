@@ -103,7 +103,7 @@ class _Checker:
                 same(f"recorded values of {name}", op.last_call.values(name).tolist(), tensor.tolist())
         tensors = self.tensors(env, "meta")
         op = self.construct(params, tensors)
-        outputs = op(*self.inputs(tensors))
+        outputs = self.called(op, tensors)
         self.completed(op, env, tensors, outputs, self._device(tensors))
         self._counted("calls of rows")
 
@@ -154,9 +154,11 @@ class _Checker:
         }
         return self._class(**given, **constants)
 
-    def inputs(self, tensors: Mapping[str, Any]) -> list[Any]:
-        """Positional arguments of a call."""
-        return [tensors.get(tensor.name) for tensor in self._model.of_role("input")]
+    def called(self, op: Op, tensors: Mapping[str, Any]) -> Any:
+        """What a call with these inputs returns: by position, and those by name that the entry declares so."""
+        inputs = self._model.of_role("input")
+        named = {tensor.name: tensors.get(tensor.name) for tensor in inputs if tensor.kw_only}
+        return op(*(tensors.get(tensor.name) for tensor in inputs if not tensor.kw_only), **named)
 
     def _honest(self, op: Op, call: Any, *arguments: Any) -> Any:
         """Returns what the model promises: the aliased input, the passed buffer, or a new tensor."""
@@ -170,13 +172,16 @@ class _Checker:
                 outputs.append(given[tensor.alias])
             else:
                 outputs.append(passed.get(tensor.name, self._new(tensor, self._env, call.device)))
-        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+        return outputs[0] if len(outputs) == 1 else tuple(outputs) or None
 
     # ---- what a completed call leaves behind
 
     def completed(self, op: Op, env: Env, bound: Mapping[str, Any], outputs: Any, device: str) -> None:
         """What came back, what was recorded, and what it costs: by the model, and by the tensors' own sizes."""
         model, call = self._model, op.last_call
+        if not model.of_role("output"):
+            same("what an op without outputs returns", outputs, None)
+            outputs = ()
         returned = outputs if isinstance(outputs, tuple) else (outputs,)
         named = dict(zip((t.name for t in model.of_role("output")), returned, strict=True))
         for tensor in model.of_role("output"):
@@ -241,7 +246,7 @@ class _Checker:
         self._env = row.env
         tensors = self.tensors(row.env, "meta")
         op = self.construct(params, tensors)
-        op(*self.inputs(tensors))
+        self.called(op, tensors)
         for _ in range(3):
             shapes = {n: (tuple(t.shape), primitives.dtype_name(t.dtype)) for n, t in tensors.items() if t is not None}
             change = other_call if self._draw.chance(40) else perturbed
@@ -271,7 +276,7 @@ class _Checker:
             nonlocal op
             if fresh:
                 op = self.construct(params, tensors)
-            return op(*self.inputs(tensors))
+            return self.called(op, tensors)
 
         was = op
         if env is None:

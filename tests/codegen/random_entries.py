@@ -53,8 +53,14 @@ class _Entry:
         lets(build)
         for _ in range(draw.integer(0, 3)):
             self._compared_input()
-        for _ in range(draw.integer(1, 3)):
+        outputs = draw.integer(1, 3)
+        if draw.chance(15) and any(tensor.mutated is not None for tensor in model.of_role("input")):
+            outputs = 0
+            draw.use("no outputs")
+        for _ in range(outputs):
             self._output()
+        if outputs and not any(tensor.buffer for tensor in model.tensors.values()) and draw.chance(15):
+            self._required_buffer()
         combos(build)
         rules(build)
         self._reorder()
@@ -74,9 +80,10 @@ class _Entry:
         draw, build = self._draw, self._build
         presence = self._presence()
         envs = [env for env in build.envs if presence is None or self._there(presence, env)]
-        role = "constant" if presence in (None, "own") and draw.chance(12) else "input"
-        if role == "input" and draw.chance(15):
+        role = "constant" if draw.chance(15) else "input"
+        if draw.chance(15):
             tensor = drawn_at_random(build, presence, envs)
+            tensor.role = role
         else:
             tensor = Tensor(build.name("t"), role, "", lambda env: (), literal(None), presence=presence)
             self._shape(tensor, envs)
@@ -87,9 +94,10 @@ class _Entry:
         if presence == "own":
             build.points *= 2
         add(build, tensor)
+        tensor.contiguous = draw.chance(10)
+        tensor.on_cpu = tensor.on_cpu or draw.chance(6)
         if role == "input":
-            tensor.contiguous = draw.chance(10)
-            tensor.on_cpu = tensor.on_cpu or draw.chance(6)
+            tensor.kw_only = presence is not None and draw.chance(25)
             if tensor.generator is None and draw.chance(30):
                 self._effect(tensor)
 
@@ -197,6 +205,17 @@ class _Entry:
             draw.use("buffer out")
         add(build, tensor)
 
+    def _required_buffer(self) -> None:
+        """An input `out`, which is one output of every call that has this output's shape."""
+        build = self._build
+        build.draw.use("input out")
+        axes = build.axes(build.scope(), build.envs)
+        shape, dtype = build.text(axes), build.dtype(build.envs)
+        passed = Tensor("out", "input", shape, lambda env: tuple(axes), dtype, kw_only=True)
+        passed.mutated, passed.write_only = literal(True), True
+        add(build, passed)
+        add(build, Tensor(build.name("o"), "output", shape, lambda env: tuple(axes), dtype, alias="out"))
+
     def _everywhere(self, tensor: Tensor) -> bool:
         """Whether the tensor's shape has a value in calls that lack the tensor too."""
         try:
@@ -205,10 +224,13 @@ class _Entry:
             return False
 
     def _reorder(self) -> None:
-        """Declared order: any, but for optional inputs, which come last."""
+        """Declared order: any, but for optional inputs and then those passed by name, which come last."""
         tensors = self._build.model.tensors
         required = [t for t in tensors.values() if t.role != "output" and t.presence is None]
         others = [t for t in tensors.values() if t.role != "output" and t.presence is not None]
         outputs = [t for t in tensors.values() if t.role == "output"]
         ordered = [*self._draw.shuffled(required), *self._draw.shuffled(others), *self._draw.shuffled(outputs)]
+        ordered.sort(key=lambda tensor: tensor.kw_only)
+        if any(tensor.kw_only for tensor in ordered):
+            self._draw.use("input passed by name")
         self._build.model.tensors = {tensor.name: tensor for tensor in ordered}

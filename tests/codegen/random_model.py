@@ -63,6 +63,7 @@ class Tensor:
     buffer: bool = False
     contiguous: bool = False
     on_cpu: bool = False
+    kw_only: bool = False
     generator: tuple[str, Callable[[Env], Any]] | None = None
     requires: tuple[str, ...] = ()
     list_index: str = ""

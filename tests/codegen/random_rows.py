@@ -6,6 +6,7 @@ from typing import Any
 
 from tileops.tests.codegen import random_scope as sorts
 from tileops.tests.codegen.random_build import Build
+from tileops.tests.codegen.random_draw import Draw
 from tileops.tests.codegen.random_model import Model, RefusedError, Row, Tensor
 from tileops.tests.codegen.random_terms import Env, OutOfBoundsError, Term
 from tileops.tests.codegen.random_types import in_yaml
@@ -110,19 +111,18 @@ def write_entry(build: Build) -> dict[str, Any]:
         if param.kw_only:
             declared[param.name]["kw_only"] = True
     for tensor in constants:
-        optional = tensor.presence == "own"
-        declared[tensor.name] = {
-            "type": f"torch.Tensor{' | None' if optional else ''}",
-            "dtype": tensor.dtype.text,
-            "shape": tensor.shape_text,
-            **({"default": None} if optional else {}),
-        }
+        declared[tensor.name] = _constant(tensor, draw)
     # Parameters without a default first, keywords last: the order that Python asks for.
-    order = sorted(declared, key=lambda name: (declared[name].get("kw_only", False), "default" in declared[name]))
+    order = sorted(
+        declared,
+        key=lambda name: (declared[name].get("kw_only", False), not declared[name].keys().isdisjoint(_DEFAULTED)),
+    )
     if declared:
         signature["params"] = {name: declared[name] for name in order}
     signature["inputs"] = {tensor.name: _input(tensor, draw.chance(50)) for tensor in model.of_role("input")}
-    signature["outputs"] = {tensor.name: _output(tensor) for tensor in model.of_role("output")}
+    outputs = {tensor.name: _output(tensor) for tensor in model.of_role("output")}
+    if outputs or draw.chance(50):
+        signature["outputs"] = outputs
     if build.families:
         signature["types"] = dict(draw.shuffled(list(build.families.items())))
     if model.lets:
@@ -154,6 +154,22 @@ def _status(build: Build) -> str:
     return "implemented"
 
 
+_DEFAULTED = ("default", "optional")
+
+
+def _constant(tensor: Tensor, draw: Draw) -> dict[str, Any]:
+    """A construction-time tensor: of type torch.Tensor, or as an input is declared."""
+    found = _input(tensor, draw.chance(50))
+    if draw.chance(50) and not isinstance(tensor.presence, Term):
+        optional = found.pop("optional", False)
+        found["type"] = f"torch.Tensor{' | None' if optional else ''}"
+        return {**found, "default": None} if optional else found
+    draw.use("construction-time tensor without a type")
+    if tensor.presence is not None and draw.chance(50):
+        found["default"] = None
+    return found
+
+
 def _input(tensor: Tensor, says_no: bool) -> dict[str, Any]:
     found: dict[str, Any] = {"dtype": tensor.dtype.text, "shape": tensor.shape_text}
     if tensor.presence is not None:
@@ -170,6 +186,8 @@ def _input(tensor: Tensor, says_no: bool) -> dict[str, Any]:
         found["contiguous"] = True
     if tensor.on_cpu:
         found["device"] = "cpu"
+    if tensor.kw_only or (says_no and tensor.role == "input"):
+        found["kw_only"] = tensor.kw_only
     return found
 
 

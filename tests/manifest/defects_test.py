@@ -12,7 +12,6 @@ from tileops.tests.manifest.entries import OP, VALID, check, codes, variant
 # field changed, its new value (none: removed), the code expected
 SINGLE_FAULTS = [
     ("status", None, "M010"),
-    ("signature.outputs", {}, "M010"),
     ("signature.inputs.x.dtype", None, "M010"),
     ("stauts", "implemented", "M011"),
     ("signature.inputs.x.colour", "red", "M011"),

@@ -48,7 +48,11 @@ class Grower:
         entry = {
             "family": "demo",
             "status": self._one("spec-only", "implemented"),
-            "signature": {name: part for name, part in signature.items() if part or name in ("inputs", "outputs")},
+            "signature": {
+                name: part
+                for name, part in signature.items()
+                if part or name == "inputs" or (name == "outputs" and draw.random() < 0.5)
+            },
             "workloads": self._rows(forall, params, inputs),
             "roofline": self._roofline(),
         }
@@ -100,6 +104,10 @@ class Grower:
         for name in self._draw.sample(list(kinds), self._draw.randrange(5)):
             kind, defaults, group = kinds[name]
             params[name] = {"type": kind, "default": self._draw.choice(defaults)}
+            if self._draw.random() < 0.1:  # a construction-time tensor in its place
+                params[name] = {"dtype": "float32", "shape": "[N]", **self._one({}, {"type": "torch.Tensor"})}
+                params[name] |= self._one({}, {"optional": True}, {"default": None}, {"contiguous": True})
+                continue
             if self._slips():
                 params[name] = self._one(
                     {"type": kind}, {"type": kind, "default": "?"}, {"type": "Thing", "default": None}
@@ -190,8 +198,17 @@ class Grower:
                 ]
             if self._draw.random() < 0.1:
                 made[self._one("contiguous", *(["colour"] if self._slips() else []))] = True
+            if "optional" in made and self._draw.random() < 0.2 or self._slips():
+                made["kw_only"] = True
             inputs[name] = made
+        if self._draw.random() < 0.05:
+            inputs["out"] = {
+                "dtype": inputs["x"]["dtype"],
+                "shape": inputs["x"]["shape"],
+                **dict.fromkeys(("mutated", "write_only", "kw_only"), not self._slips()),
+            }
         ordered = sorted(inputs, key=lambda name: "optional" in inputs[name] and not self._slips())
+        ordered.sort(key=lambda name: inputs[name].get("kw_only", False) and not self._slips())
         for name in ordered:
             self._tensors.append(name)
             if "optional" in inputs[name]:
@@ -200,6 +217,10 @@ class Grower:
 
     def _outputs(self, types: dict[str, Any], inputs: dict[str, Any]) -> dict[str, Any]:
         outputs = {}
+        if "out" in inputs and not self._slips():
+            outputs["w"] = {"dtype": inputs["out"]["dtype"], "shape": inputs["out"]["shape"], "alias": "out"}
+        elif any("mutated" in tensor for tensor in inputs.values()) and self._draw.random() < 0.2:
+            return {}
         for name in ("y", "z")[: self._draw.choice([1, 1, 2])]:
             made: dict[str, Any] = {"dtype": self._one("float32", inputs["x"]["dtype"]), "shape": self._shape(types)}
             choice = self._draw.random()
@@ -210,6 +231,8 @@ class Grower:
             elif choice < 0.45 and (written := [one for one, tensor in inputs.items() if "mutated" in tensor]):
                 source = self._draw.choice(written)
                 made = {"dtype": inputs[source]["dtype"], "shape": inputs[source]["shape"], "alias": source}
+            if "out" in inputs and not self._slips():
+                made.pop("buffer", None)
             outputs[name] = made
             self._tensors.append(name)
         return outputs

@@ -106,7 +106,11 @@ FAULTS = [
     ("workloads.0.label", 7),
     ("workloads.0.dtype_cases.0.T", "float 16"),
     ("workloads.0.some", "scale"),
-    ("signature.outputs", {}),
+    ("signature.inputs.x.kw_only", True),
+    ("signature.inputs.out", {"dtype": "T", "shape": "[N]", "mutated": True, "write_only": True}),
+    ("signature.params.flip", {"dtype": "T"}),
+    ("signature.params.flip", {"type": "torch.Tensor", "dtype": "T", "shape": "[N]", "optional": True}),
+    ("signature.params.flip", {"type": "bool", "contiguous": True}),
     ("signature.forall.N", "Int"),
     ("signature.forall.T", "DType[float16, float32]"),
     ("signature.forall.T", "DType[half]"),
@@ -228,7 +232,13 @@ def test_the_corpus_has_every_field():
 
 def _needs_two_places(found: Diagnostic) -> bool:
     """Whether a defect is one that no schema tells: a value against its type, inputs against their order."""
-    messages = ("follows the optional", "must be the path of", "must be a plain value")
+    messages = (
+        "follows the optional",
+        "follows the kw_only",
+        "has no default and follows",
+        "must be the path of",
+        "must be a plain value",
+    )
     return ".default" in found.field or any(message in found.message for message in messages)
 
 
