@@ -65,8 +65,6 @@ def dtypes(op: str) -> list[dict[str, torch.dtype]]:
 OWN_SHAPES: dict[tuple[str, str], Callable[[tuple[int, ...]], tuple[int, ...]]] = {
     ("MaskedFillTensorFwdOp", "value"): lambda shape: (),
     ("PReLUFwdOp", "weight"): lambda shape: (shape[1] if len(shape) > 1 else 1,),
-    ("ClampTensorFwdOp", "min"): lambda shape: shape,
-    ("ClampTensorFwdOp", "max"): lambda shape: shape,
 }
 
 

@@ -86,6 +86,26 @@ def test_a_choice_between_operands_of_which_one_has_no_axes_keeps_the_others_dty
         assert found.dtype == torch.float16 and torch.equal(found, torch.where(mask, x, torch.tensor(1.0)))
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "shape"),
+    [((3,), None, (2, 3)), (None, (4, 1, 1), (4, 2, 1)), ((3,), (4, 1, 1), (4, 2, 3)), ((), (0, 1, 1), (0, 2, 1))],
+)
+def test_each_bound_of_a_clamp_broadcasts_and_is_passed_or_not(low, high, shape):
+    generator = torch.Generator().manual_seed(3)
+    x, *bounds = (
+        None if size is None else torch.randn(size, generator=generator, dtype=torch.float32)
+        for size in ((2, 1), low, high)
+    )
+    wanted = torch.clamp(x.double(), *(None if one is None else one.double() for one in bounds)).float()
+    for target in TARGETS:
+        instance = CLASSES["ClampTensorFwdOp"](target=target)
+        found = instance(x, *bounds)
+        assert found.shape == shape and torch.equal(found, wanted)
+        assert instance.eval_roofline()[0] == found.numel()
+    with pytest.raises(OpCallError, match="broadcast"):
+        CLASSES["ClampTensorFwdOp"]()(x, torch.randn(5, 3))
+
+
 # ---- numbers
 
 

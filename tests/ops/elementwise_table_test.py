@@ -42,7 +42,8 @@ def assert_close(op, found, expected):
     if found.dtype == torch.bfloat16 or op == "SigmoidFwdOp":
         least = max(least, torch.finfo(found.dtype).tiny)
     assert_rounded(found, expected, least)
-    if op not in (*CANCELLING, "MaximumFwdOp", "MinimumFwdOp"):  # of two zeros either is the greater
+    # Of two zeros either is the greater.
+    if op not in (*CANCELLING, "MaximumFwdOp", "MinimumFwdOp", "ClampTensorFwdOp"):
         assert_zeros_have_the_same_sign(found, expected)
 
 

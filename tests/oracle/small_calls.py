@@ -87,7 +87,6 @@ _OWN_SHAPES = {
         [(0, 1), (3,), ()],
         [(3,), (0, 1), ()],
     ],
-    "ClampTensorFwdOp": [[(3, 5)] * 3, [(7,)] * 3, [()] * 3, [(0, 3)] * 3],
 }
 
 # Parameters of elementwise ops beside those that their rows write: numbers that decide a price, on either side of what
