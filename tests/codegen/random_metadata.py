@@ -137,7 +137,7 @@ def drawn_at_random(build: Build, presence: Any, envs: Sequence[Env]) -> Tensor:
         found for found, sort in build.known.items() if isinstance(sort, sorts.Algebraic) and sort.type == "Layout"
     ]
     others = ("topk_ids", "paged_block_table", "nsa_block_counts", "local_expert_map", *PUBLISHED_FORMS)
-    function = draw.choice((*others, "moe.layout_metadata", "moe.layout_metadata") if layouts else others)
+    function = "moe.layout_metadata" if layouts and draw.chance(60) else draw.choice(others)
     draw.use(f"generator {function}")
     rows, columns = (_count(build, envs) for _ in range(2))
     contents: Callable[[Env], Any] = _drawn

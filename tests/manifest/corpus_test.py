@@ -300,6 +300,16 @@ FAULTS = [
         "M022",
     ),
     Fault("published", '"sums_to(5)"', '"sums_to(6)"', "M064", "- {label: masked"),
+    Fault("folds", "per_row, alignment: 2", "per_row, alignment: 3", "M060", folder="corpus_sums"),
+    Fault("folds", "counts, R: 12", "counts, R: 13", "M060", folder="corpus_sums"),
+    Fault(
+        "folds",
+        "valid(slots, R, experts)",
+        "valid(slots, R, max((experts, 3)))",
+        "M064",
+        "- {label: counts",
+        folder="corpus_sums",
+    ),
     # composition
     Fault("mixture", "{name: permute, kernel: acme_permute}", "{name: permute}", "M070"),
     Fault("mixture", "{name: combine, kernel: acme_combine}", "{name: permute, kernel: acme_combine}", "M014"),

@@ -50,6 +50,13 @@ def many(way: str, count: int = MANY) -> dict[str, Any]:
         parts["inputs"] = X | tensors(count, optional="p#")
     elif way == "a family applied to each input":
         parts |= {"types": MAT, "inputs": tensors(count, shape="Mat[p#, N, M]")}
+    elif way == "contents of each input that its condition decides":
+        zeros = {"dtype": "int32", "shape": "[N]", "values": "full((N,), 0)"}
+        own = {"values": "full((N,), M - M if p# else 1)", "requires": "exclusive_prefix_of(zeros if p# else (M,))"}
+        parts["inputs"] = X | {"zeros": zeros} | tensors(count, dtype="int32", optional="p#", **own)
+        for at in range(count):
+            tensor = parts["inputs"][f"t{at}"]
+            tensor["requires"] = [tensor["requires"]]
     elif way == "an index that some inputs solve where they are there":
         indices |= {f"K{at}": "Dim" for at in range(count)}
         parts["inputs"] = X | tensors(count, shape="[K#, N]", optional="p#")
@@ -68,6 +75,7 @@ WAYS = [
     "a shape for each output",
     "a condition for each input",
     "a family applied to each input",
+    "contents of each input that its condition decides",
     "an index that some inputs solve where they are there",
     "an alias for each input that is written",
 ]
