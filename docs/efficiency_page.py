@@ -1,8 +1,8 @@
 """//docs:efficiency: how close the recorded rows are to the hardware's limit, and to what others published.
 
-    python -m tileops.docs.efficiency_page --report=report.json --published=rows.tsv --out=efficiency.md
+    python -m tileops.docs.efficiency_page --report=report.json --league=league.json --published=rows.tsv --out=page.md
 
-`--report` is what //perf:roofline --format=json writes.
+`--report` is what //perf:roofline --format=json writes, and `--league` what //perf:league --format=json writes.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from tileops.perf.runs import renames
 from tileops.tools.cli import command, paths
 
 _REPORT = flags.DEFINE_string("report", None, "a report in JSON, of //perf:roofline", required=True)
+_LEAGUE = flags.DEFINE_string("league", None, "libraries in JSON, of //perf:league", required=True)
 _PUBLISHED = flags.DEFINE_string(
     "published", None, "times that others published, as tab-separated values", required=True
 )
@@ -66,11 +67,13 @@ def main(argv: Sequence[str]) -> int:
     del argv
     try:
         report = json.loads(paths.user_path(_REPORT.value).read_text(encoding="utf-8"))
-        text = page(report, published_rows(paths.user_path(_PUBLISHED.value)))
+        league = json.loads(paths.user_path(_LEAGUE.value).read_text(encoding="utf-8"))
+        text = page(report, published_rows(paths.user_path(_PUBLISHED.value)), league)
         paths.user_path(_OUT.value).write_text(text, encoding="utf-8")
     except (OSError, json.JSONDecodeError) as error:
         raise app.UsageError(
-            f"--report={_REPORT.value}, --published={_PUBLISHED.value}, --out={_OUT.value}: {error}"
+            f"--report={_REPORT.value}, --league={_LEAGUE.value}, --published={_PUBLISHED.value}, --out={_OUT.value}:"
+            f" {error}"
         ) from error
     return 0
 
@@ -90,8 +93,16 @@ def published_rows(path: pathlib.Path) -> dict[tuple[str, str, str], Published]:
         }
 
 
-def page(report: Mapping[str, Any], published: Mapping[tuple[str, str, str], Published]) -> str:
-    """Returns the page, in Markdown, about a report's rows."""
+def page(
+    report: Mapping[str, Any], published: Mapping[tuple[str, str, str], Published], league: Mapping[str, Any]
+) -> str:
+    """Returns the page, in Markdown, about a report's rows.
+
+    Args:
+      report: A JSON report of //perf:roofline.
+      published: Times that others published, by op, label and dtype.
+      league: The JSON of //perf:league.
+    """
     rows = [row for row in report["rows"] if row["efficiency"] is not None]
     long = [row for row in rows if row["sol_time_s"] > _LONG_S]
     lines = [
@@ -120,6 +131,7 @@ def page(report: Mapping[str, Any], published: Mapping[tuple[str, str, str], Pub
         "| --- " * 6 + "|",
         *_comparisons(rows, published),
         "",
+        *_beside_libraries(league),
         f"## The {_WORST} rows farthest from the limit",
         "",
         "| op | row | implementation | time us | limit us | efficiency | bound |",
@@ -188,6 +200,98 @@ def _match(row: Row, published: Mapping[tuple[str, str, str], Published]) -> Pub
     """Returns the published times of the same op, label and dtype; None if there are none or the row mixes dtypes."""
     dtypes = set(row["case_id"].removeprefix(f"{row['label']}-").split("-"))
     return published.get((row["op"], row["label"], dtypes.pop())) if len(dtypes) == 1 else None
+
+
+# ---- libraries of others, measured in the same runs
+
+
+def _beside_libraries(league: Mapping[str, Any]) -> list[str]:
+    """Returns the section about libraries: their standings, their rows, and the rows that somebody wins."""
+    standings, rows = league["libraries"], league["rows"]
+    lines = ["## Beside libraries of others", ""]
+    lines += [f"`{library}` was skipped: {reason}." for library, reason in sorted(league["skipped"].items())]
+    if standings:
+        lines += _standings(league)
+    else:
+        lines += [
+            "The recorded runs have no library: `./bazelw run //perf:bench -- --baselines=all` measures them.",
+            "",
+        ]
+    won = [row for row in rows if row["is_won"]]
+    won.sort(key=lambda row: (_entrant(row, row["fastest"])["ratio"], row["op"], row["case_id"]))
+    lines += ["### Rows where somebody is over 2% faster than our default", ""]
+    if not any(row["default"] for row in rows):
+        lines += ["The recorded runs do not say which implementation is the default.", ""]
+        return lines
+    lines += [f"These are {len(won)} of {sum(bool(row['default']) for row in rows)} rows, by any implementation.", ""]
+    if won:
+        lines += ["| op | row | fastest | time us | our default | time us | ratio |", "| --- " * 7 + "|"]
+        lines += [*map(_won, won), ""]
+    return lines
+
+
+def _standings(league: Mapping[str, Any]) -> list[str]:
+    libraries = [standing["library"] for standing in league["libraries"]]
+    served = [row for row in league["rows"] if any(each["library"] for each in row["entrants"])]
+    lines = [
+        "All times of a row are of one run. `time / ours` is the geometric mean of the library's time to that of our"
+        " default, the implementation that a call takes without libraries: below 1 the library is faster."
+        " [baselines.md](baselines.md) explains the columns.",
+        "",
+        "| library | version | rows | wrong | failed | compared | time / ours | over 2% faster | fastest |",
+        "| --- " * 9 + "|",
+    ]
+    for standing in league["libraries"]:
+        failed = standing["failed"] + standing["impossible"]
+        counted = (standing["rows"], standing["wrong"], failed, standing["compared"])
+        ratio = "" if standing["ratio"] is None else f"{standing['ratio']:.3f}"
+        cells = (standing["library"], ", ".join(standing["versions"]), *map(str, counted), ratio)
+        lines.append(f"| {' | '.join(cells)} | {standing['won']} | {standing['fastest']} |")
+    lines += [f"| (ours) |  | {league['served']} |  |  |  |  |  | {league['ours_fastest']} |", ""]
+    lines += [
+        "Times are in us; in brackets is the ratio to our default.",
+        "",
+        f"| op | row | our default | {' | '.join(libraries)} | fastest |",
+        "| --- " * (4 + len(libraries)) + "|",
+    ]
+    lines += [_served(row, libraries) for row in served]
+    lacking = [(row, each) for row in served for each in row["entrants"] if each["library"] and each["time_s"] is None]
+    if lacking:
+        lines += ["", "Libraries without a time on a row that they serve:", ""]
+        lines += [
+            f"- {row['op']} {row['case_id']}: {each['implementation']} {each['outcome']}: {each['message']}"
+            for row, each in lacking
+        ]
+    return [*lines, ""]
+
+
+def _served(row: Row, libraries: Sequence[str]) -> str:
+    default = _entrant(row, row["default"]) if row["default"] else None
+    ours = f"{row['default']} {default['time_s'] * 1e6:.1f}" if default else ""
+    cells = [_of(row, library) for library in libraries]
+    return f"| {row['op']} | {row['case_id']} | {ours} | {' | '.join(cells)} | {row['fastest'] or ''} |"
+
+
+def _of(row: Row, library: str) -> str:
+    """Returns the cell of a library: its least time with the ratio to our default, or why it has none; "" if not served."""
+    its = [each for each in row["entrants"] if each["library"] == library]
+    timed = [each for each in its if each["time_s"] is not None]
+    if not timed:
+        return its[0]["outcome"] if its else ""
+    best = min(timed, key=lambda each: each["time_s"])
+    return f"{best['time_s'] * 1e6:.1f}" + ("" if best["ratio"] is None else f" ({best['ratio']:.3f})")
+
+
+def _entrant(row: Row, implementation: str) -> Row:
+    return next(each for each in row["entrants"] if each["implementation"] == implementation)
+
+
+def _won(row: Row) -> str:
+    fastest, default = _entrant(row, row["fastest"]), _entrant(row, row["default"])
+    return (
+        f"| {row['op']} | {row['case_id']} | {row['fastest']} | {fastest['time_s'] * 1e6:.1f} | {row['default']} |"
+        f" {default['time_s'] * 1e6:.1f} | {fastest['ratio']:.3f} |"
+    )
 
 
 def _worst(row: Row) -> str:

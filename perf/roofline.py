@@ -37,7 +37,12 @@ _OUT = flags.DEFINE_string("out", None, output.HELP)
 _OP = flags.DEFINE_multi_string("op", [], "Globs of op names, comma-separated")
 _FAMILY = flags.DEFINE_multi_string("family", [], "Globs of families, comma-separated")
 _IMPLEMENTATION = flags.DEFINE_string(
-    "implementation", runs.BEST, "Name of an implementation, all, or best: the fastest correct one of each row."
+    "implementation",
+    runs.BEST,
+    "Name of an implementation, all, or best: the fastest correct one of each row, libraries of --baselines aside.",
+)
+_BASELINES = flags.DEFINE_list(
+    "baselines", [], "Libraries among which --implementation=best chooses too, or all (docs/baselines.md)."
 )
 _SORT = flags.DEFINE_enum(
     "sort",
@@ -75,6 +80,11 @@ def main(argv: Sequence[str]) -> int:
     """Makes the report; returns the exit status."""
     del argv
     form = output.form(_OUT.value, _FORMAT.value)
+    if _BASELINES.value and (_IMPLEMENTATION.value != runs.BEST or _PREDICT.value):
+        raise errors.UserError(
+            "--baselines says among which libraries --implementation=best chooses; every other value, and --predict,"
+            " takes what it names"
+        )
     top = _top(form)
     files = runs.run_paths(_RUN.value)
     output.check(_OUT.value, form, files)
@@ -96,18 +106,17 @@ def _top(form: str) -> int | None:
     """Returns how many rows the table shows; None for all. Raises errors.UserError."""
     if form != "table" and flags.FLAGS["top"].present:
         raise errors.UserError(f"--top needs --format=table; {form} has every row")
-    if _TOP.value == "all":
-        return None
-    if not (_TOP.value.isascii() and _TOP.value.isdigit() and int(_TOP.value) > 0):
-        raise errors.UserError(f"--top={_TOP.value}: write a number above 0, or all")
-    return int(_TOP.value)
+    return output.count_or_all("top", _TOP.value)
 
 
 def _collect(files: Sequence[pathlib.Path], form: str, store: report_store.RowStore) -> rows.Collected:
     readers = [runfile.read_run(path) for path in files]
     query = rows.Query(
         selection=runs.Selection(
-            ops=globs.of_flag(_OP.value), families=globs.of_flag(_FAMILY.value), implementation=_IMPLEMENTATION.value
+            ops=globs.of_flag(_OP.value),
+            families=globs.of_flag(_FAMILY.value),
+            implementation=_IMPLEMENTATION.value,
+            libraries=_BASELINES.value,
         ),
         profile=_assumed(_profile_for(readers)),
         is_prediction=_PREDICT.value,

@@ -46,6 +46,7 @@ class RunFacts:
                 *([] if self._records else ["no records"]),
             ],
             command_line=header.command_line,
+            baselines=header.baselines,
             throttled_records=self._throttled,
         )
         if header.HasField("started_at"):

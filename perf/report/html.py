@@ -27,7 +27,7 @@ _MEANINGS = {
     "predicted": "a bound, not a measurement",
 }
 
-_TEXTS = ("op", "family", "case_id", "label", "implementation", "roof_key")
+_TEXTS = ("op", "family", "case_id", "label", "implementation", "library", "roof_key")
 _COUNTS = ("flops", "bytes")
 _READINGS = (
     "actual_time_s",

@@ -19,7 +19,7 @@ from tileops.tools.cli import csv_text
 
 # Fields of a row, in their order. A CSV cell holds one value, so CSV leaves out the last
 # three.
-_NAMES = ("op", "family", "case_id", "label", "implementation", "roof_key")
+_NAMES = ("op", "family", "case_id", "label", "implementation", "library", "roof_key")
 _FIELDS = (
     *_NAMES,
     "flops",

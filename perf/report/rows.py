@@ -88,7 +88,7 @@ def collect(
 
     The newest record of a case and implementation counts: the record of the run that
     began last, or was given last. With `BEST` there is one row per case, the fastest correct
-    one, and every formula error. A prediction with `BEST` has one row per case, without an
+    one that the selection leaves to choose, and every formula error. A prediction with `BEST` has one row per case, without an
     implementation: the bound is the algorithm's.
 
     Args:
@@ -127,9 +127,15 @@ def collect(
             else:
                 course = histories.extended(place, record) if histories and not is_foreign else ()
                 _put_time(asked, record, course, encode, store)
+    if names:
+        names.refuse_unknown_libraries(query.selection)
     best = query.selection.implementation == runs.BEST
     summary = store.summarize(best)
     if not summary.rows:
+        if store.count(best=False):
+            raise runs.NothingSelectedError(
+                "only libraries have records here: --baselines=all lets --implementation=best choose among them"
+            )
         if names:
             names.refuse_empty(query.selection)
         said = [f"{reader.path}: {'; '.join(map(str, ['no records', *reader.problems]))}" for reader in readers]
@@ -195,12 +201,16 @@ def _put_time(
     store: report_store.RowStore,
 ) -> None:
     readings = pricing.read(record, query.profile)
-    if readings.actual_time_s is None:
+    is_choice = query.selection.implementation != runs.BEST or query.selection.is_choice(record)
+    if not is_choice:
+        group = report_store.NEVER_BEST
+    elif readings.actual_time_s is None:
         group = 2
-        record.message = record.message or measured_time.defect(record)
     else:
         # A time by another clock than CUPTI, or with warm caches, is chosen only if there is no other.
         group = int(readings.blank_reason in _NOT_CHOSEN)
+    if readings.actual_time_s is None:
+        record.message = record.message or measured_time.defect(record)
     # Among records without a time, a record with a message is preferred.
     subgroup = 2 * (record.status != benchmark_pb2.STATUS_OK) + (not record.message)
     store.put(
@@ -210,7 +220,7 @@ def _put_time(
         report_store.Rank(group, readings.actual_time_s or 0.0, subgroup),
         _order(readings, query.sort),
         # A status of a newer schema is not counted.
-        record.status if record.status in _FAILED else benchmark_pb2.STATUS_UNSPECIFIED,
+        record.status if is_choice and record.status in _FAILED else benchmark_pb2.STATUS_UNSPECIFIED,
     )
 
 

@@ -35,16 +35,18 @@ class Selection:
       ops: Globs of op names; a record passes if one matches, or without globs.
       families: The same, of families.
       implementation: `BEST`, `ALL`, or the name of one.
+      libraries: Libraries among which `BEST` chooses too, or `ALL`.
     """
 
     ops: Sequence[str] = ()
     families: Sequence[str] = ()
     implementation: str = BEST
+    libraries: Sequence[str] = ()
 
     @property
     def is_filter(self) -> bool:
         """Returns whether some records may not pass."""
-        return bool(self.ops or self.families or self.implementation not in (BEST, ALL))
+        return bool(self.ops or self.families or self.libraries or self.implementation not in (BEST, ALL))
 
     def admits(self, record: benchmark_pb2.BenchmarkRecord) -> bool:
         """Returns whether the record passes; for BEST every implementation does."""
@@ -53,6 +55,10 @@ class Selection:
             and globs.fits(record.op, *self.ops)
             and globs.fits(record.family, *self.families)
         )
+
+    def is_choice(self, record: benchmark_pb2.BenchmarkRecord) -> bool:
+        """Returns whether BEST may choose the record: not if it is one of a library that the user did not name."""
+        return not record.library or ALL in self.libraries or record.library in self.libraries
 
 
 def run_paths(named: Sequence[str]) -> list[pathlib.Path]:
@@ -179,13 +185,25 @@ class Names:
     """The names in the records, for the message about a filter that no record passes."""
 
     def __init__(self):
-        self._of_flag: dict[str, set[str]] = {"op": set(), "family": set(), "implementation": set()}
+        self._of_flag: dict[str, set[str]] = {"op": set(), "family": set(), "implementation": set(), "baselines": set()}
 
     def add(self, record: benchmark_pb2.BenchmarkRecord) -> None:
         """Takes note of a record's names."""
         self._of_flag["op"].add(record.op)
         self._of_flag["family"].add(record.family)
         self._of_flag["implementation"].add(record.implementation)
+        if record.library:
+            self._of_flag["baselines"].add(record.library)
+
+    def refuse_unknown_libraries(self, selection: Selection) -> None:
+        """Raises NothingSelectedError if no record is of a library that the selection names."""
+        known = self._of_flag["baselines"]
+        for library in selection.libraries:
+            if library != ALL and library not in known:
+                raise NothingSelectedError(
+                    f"--baselines={library}: no record is of this library; of libraries there are:"
+                    f" {', '.join(sorted(known)) or 'none; //perf:bench --baselines=all measures them'}"
+                )
 
     def refuse_empty(self, selection: Selection) -> None:
         """Raises NothingSelectedError if there is a filter.

@@ -23,13 +23,16 @@ _CREATE = """CREATE TABLE rows (
     rank_group INTEGER, rank_time REAL, rank_subgroup INTEGER, reading REAL, sol_time REAL, time REAL,
     UNIQUE (op, case_id, implementation))"""
 _PUT = "INSERT OR REPLACE INTO rows VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+# The group of a rank that is never the best of its case.
+NEVER_BEST = 3
 # Every row with its place among the rows of its case, an impossible row behind the others.
 _RANKED = f"""(SELECT *, row_number() OVER (
     PARTITION BY op, case_id
-    ORDER BY verdict = {roofline_pb2.VERDICT_FORMULA_ERROR}, rank_group, rank_time, rank_subgroup, implementation
+    ORDER BY rank_group >= {NEVER_BEST}, verdict = {roofline_pb2.VERDICT_FORMULA_ERROR},
+        rank_group, rank_time, rank_subgroup, implementation
     ) AS place FROM rows)"""
 # One row of each case, and every formula error: an impossible row is reported, and is never the best of its case.
-_BEST = f"{_RANKED} WHERE place = 1 OR verdict = {roofline_pb2.VERDICT_FORMULA_ERROR}"
+_BEST = f"{_RANKED} WHERE place = 1 AND rank_group < {NEVER_BEST} OR verdict = {roofline_pb2.VERDICT_FORMULA_ERROR}"
 _ORDER = "ORDER BY reading, sol_time, op, case_id, time, implementation"
 
 
@@ -41,7 +44,7 @@ class Rank(NamedTuple):
     """How good a choice a row is among those of its case: the smallest is best.
 
     Attributes:
-      group: Compared first.
+      group: Compared first; `NEVER_BEST` for a row that is no choice.
       time: Compared next.
       subgroup: Compared last; then the implementation's name decides.
     """

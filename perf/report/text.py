@@ -94,8 +94,16 @@ def run_in_words(run: roofline_pb2.RunSummary) -> str:
         run.driver_version and f"driver {run.driver_version}",
         run.torch_version and f"torch {run.torch_version}",
         run.project_revision[:12],
+        libraries(run),
     ]
     return "  ".join(filter(None, facts))
+
+
+def libraries(run: roofline_pb2.RunSummary) -> str:
+    """Returns which libraries a run loaded, with their versions, and which it skipped; "" without --baselines."""
+    loaded = ", ".join(f"{each.library} {each.version}" for each in run.baselines if not each.skipped)
+    skipped = ", ".join(each.library for each in run.baselines if each.skipped)
+    return "; ".join(filter(None, (loaded and f"libraries {loaded}", skipped and f"skipped {skipped}")))
 
 
 def problems(runs: Iterable[roofline_pb2.RunSummary]) -> list[str]:

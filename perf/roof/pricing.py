@@ -174,6 +174,7 @@ def row_of(record: benchmark_pb2.BenchmarkRecord, readings: Readings) -> rooflin
         case_id=record.case_id,
         label=record.label,
         implementation=record.implementation,
+        library=record.library,
         flops=record.flops,
         bytes=record.bytes,
         roof_key=record.roof_key,

@@ -45,9 +45,12 @@ PUBLISHED = {
 }
 
 
+NO_LEAGUE = {"libraries": [], "skipped": {}, "served": 0, "ours_fastest": 0, "won": 0, "rows": []}
+
+
 @pytest.fixture
 def page():
-    return efficiency_page.page({"runs": [RUN], "rows": ROWS}, PUBLISHED)
+    return efficiency_page.page({"runs": [RUN], "rows": ROWS}, PUBLISHED, NO_LEAGUE)
 
 
 def _cells(page, section, first):
@@ -83,7 +86,87 @@ def test_the_worst_rows_come_first(page):
 
 
 def test_a_report_without_rows_is_a_page():
-    assert "To published times" in efficiency_page.page({"runs": [RUN], "rows": []}, PUBLISHED)
+    assert "To published times" in efficiency_page.page({"runs": [RUN], "rows": []}, PUBLISHED, NO_LEAGUE)
+
+
+def _entrant(implementation, us, ratio, library="", outcome="timed", message=""):
+    return {
+        "implementation": implementation,
+        "library": library,
+        "outcome": outcome,
+        "time_s": None if us is None else us / 1e6,
+        "ratio": ratio,
+        "message": message,
+    }
+
+
+def test_libraries_have_a_column_each_and_the_fastest_of_each_row_is_named():
+    def standing(library, **counts):
+        return {"library": library, "versions": [f"{library}-kernel 1.2"], "failed": 0, "impossible": 0} | counts
+
+    league = {
+        "libraries": [
+            standing("liger", rows=2, wrong=0, compared=2, ratio=0.75, won=1, fastest=1),
+            standing("quack", rows=1, wrong=1, compared=0, ratio=None, won=0, fastest=0),
+        ],
+        "skipped": {"fla": "fla-core is not installed"},
+        "served": 2,
+        "ours_fastest": 1,
+        "won": 2,
+        "rows": [
+            {
+                "op": "AddFwdOp",
+                "case_id": "a-float16",
+                "default": "triton",
+                "fastest": "triton",
+                "is_won": False,
+                "entrants": [_entrant("triton", 20.0, 1.0), _entrant("liger", 25.0, 1.25, "liger")],
+            },
+            {
+                "op": "SumFwdOp",
+                "case_id": "b-float16",
+                "default": "triton",
+                "fastest": "liger_b",
+                "is_won": True,
+                "entrants": [
+                    _entrant("triton", 40.0, 1.0),
+                    _entrant("liger_a", 30.0, 0.75, "liger"),
+                    _entrant("liger_b", 18.0, 0.45, "liger"),
+                    _entrant("quack", None, None, "quack", "wrong", "wrong result: off by 3"),
+                ],
+            },
+            {
+                "op": "ExpFwdOp",
+                "case_id": "c-float16",
+                "default": "torch",
+                "fastest": "triton",
+                "is_won": True,
+                "entrants": [_entrant("torch", 40.0, 1.0), _entrant("triton", 16.0, 0.4)],
+            },
+        ],
+    }
+    page = efficiency_page.page({"runs": [RUN], "rows": ROWS}, PUBLISHED, league)
+    section = page.split("## Beside libraries of others")[1].split("\n## ")[0]
+    assert "`fla` was skipped: fla-core is not installed." in section
+    assert "| liger | liger-kernel 1.2 | 2 | 0 | 0 | 2 | 0.750 | 1 | 1 |" in section
+    assert "| quack | quack-kernel 1.2 | 1 | 1 | 0 | 0 |  | 0 | 0 |" in section
+    assert "| (ours) |  | 2 |  |  |  |  |  | 1 |" in section
+    assert "| op | row | our default | liger | quack | fastest |" in section
+    assert "| AddFwdOp | a-float16 | triton 20.0 | 25.0 (1.250) |  | triton |" in section
+    assert "| SumFwdOp | b-float16 | triton 40.0 | 18.0 (0.450) | wrong | liger_b |" in section
+    assert "- SumFwdOp b-float16: quack wrong: wrong result: off by 3" in section
+    won = section.split("### Rows where somebody is over 2% faster than our default")[1]
+    assert "These are 2 of 3 rows" in won
+    assert [line for line in won.splitlines() if "FwdOp" in line] == [
+        "| ExpFwdOp | c-float16 | triton | 16.0 | torch | 40.0 | 0.400 |",
+        "| SumFwdOp | b-float16 | liger_b | 18.0 | triton | 40.0 | 0.450 |",
+    ]
+
+
+def test_runs_without_libraries_or_defaults_say_so(page):
+    section = page.split("## Beside libraries of others")[1]
+    assert "The recorded runs have no library" in section
+    assert "do not say which implementation is the default" in section
 
 
 def test_the_published_file_says_whose_figures_it_holds_and_is_read_whole():

@@ -27,6 +27,7 @@ COMMANDS = (
     "perf.bench",
     "perf.roofline",
     "perf.compare",
+    "perf.league",
     "perf.stability",
     "perf.records",
     "perf.reprice",

@@ -129,12 +129,13 @@ def collected(
     ops=(),
     families=(),
     implementation: str = runs.ALL,
+    libraries=(),
     is_prediction: bool = False,
     sort: str = "headroom",
 ) -> tuple[roofline_pb2.Report, list[bytes]]:
     """Returns the report of some run files: its head, and the texts of its rows."""
     query = report_rows.Query(
-        selection=runs.Selection(ops=ops, families=families, implementation=implementation),
+        selection=runs.Selection(ops=ops, families=families, implementation=implementation, libraries=libraries),
         profile=profile,
         is_prediction=is_prediction,
         sort=sort,

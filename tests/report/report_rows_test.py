@@ -47,6 +47,57 @@ def test_the_newest_record_of_a_case_and_implementation_counts(tmp_path, profile
         assert {r.implementation: r.timing.device_busy_ns for r in newest} == {"torch": 3_000, "triton": 2_000}
 
 
+def test_the_best_is_ours_unless_libraries_are_asked_for(tmp_path, profile):
+    possible = builders.POSSIBLE
+    path = builders.write_run(
+        tmp_path / "run.binpb",
+        builders.record(implementation="torch", ns=100_000, **possible),
+        builders.record(implementation="triton", ns=90_000, **possible),
+        builders.record(implementation="liger", library="liger", ns=50_000, **possible),
+        builders.record(implementation="quack", library="quack", ns=60_000, **possible),
+        builders.record(case_id="b", implementation="torch", ns=None, status=ERROR),
+        builders.record(case_id="b", implementation="liger", library="liger", ns=40_000, **possible),
+        builders.record(case_id="b", implementation="quack", library="quack", ns=None, status=ERROR),
+        builders.record(case_id="c", implementation="liger", library="liger", ns=70_000, **possible),
+    )
+
+    def chosen(*libraries):
+        made = builders.report([path], profile, implementation=BEST, libraries=libraries)
+        found = {row.case_id: (row.implementation, row.library) for row in made.rows}
+        assert len(found) == len(made.rows) == made.summary.rows
+        return found, made.outcomes.errors
+
+    assert chosen() == ({"a-float16": ("triton", ""), "b": ("torch", "")}, 1)
+    liger = dict.fromkeys(("a-float16", "b", "c"), ("liger", "liger"))
+    assert chosen("liger") == (liger, 1)
+    assert chosen("quack") == (dict.fromkeys(("a-float16", "b"), ("quack", "quack")), 2)
+    assert chosen("all") == (liger, 2)
+    every = builders.report([path], profile).rows
+    assert sorted(row.library for row in every) == ["", "", "", "liger", "liger", "liger", "quack", "quack"]
+
+
+def test_an_impossible_time_of_a_library_is_a_formula_error_all_the_same(tmp_path, profile):
+    made = report(
+        tmp_path,
+        profile,
+        builders.record(implementation="torch", ns=100_000, **builders.POSSIBLE),
+        builders.record(implementation="liger", library="liger", ns=1_000, **builders.POSSIBLE),
+        implementation=BEST,
+    )
+    assert [row.implementation for row in made.rows if row.verdict == roofline_pb2.VERDICT_FORMULA_ERROR] == ["liger"]
+    assert made.health == roofline_pb2.HEALTH_FAILED and made.summary.rows == 2
+
+
+def test_a_library_that_no_record_has_is_refused_and_a_run_of_libraries_alone_says_what_to_do(tmp_path, profile):
+    path = builders.write_run(
+        tmp_path / "run.binpb", builders.record(implementation="liger", library="liger", **builders.POSSIBLE)
+    )
+    with pytest.raises(report_runs.NothingSelectedError, match="--baselines=quack: .* there are: liger"):
+        builders.report([path], profile, implementation=BEST, libraries=["quack"])
+    with pytest.raises(report_runs.NothingSelectedError, match="only libraries have records here: --baselines=all"):
+        builders.report([path], profile, implementation=BEST)
+
+
 def test_several_runs_give_each_row_its_course_oldest_first(tmp_path, profile):
     def write(name, started_s, *records):
         return builders.write_run(tmp_path / name, *records, started_s=started_s)

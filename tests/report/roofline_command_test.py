@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from tileops.perf.runs import writer as run_writer
 from tileops.proto import benchmark_pb2
 from tileops.tests.report import builders
 from tileops.tests.report.builders import POSSIBLE
@@ -29,6 +30,27 @@ def test_a_healthy_run_exits_0(tmp_path, roofline):
     status, out, err = roofline("--run=run.binpb", "--profile=gpu.textproto")
     assert (status, err) == (0, "")
     assert "health: ok" in out
+
+
+def test_libraries_are_chosen_only_if_named_and_the_report_says_which_a_run_loaded(tmp_path, roofline):
+    header = builders.header()
+    header.baselines.add(library="liger", package="liger-kernel", version="0.8.5")
+    header.baselines.add(library="quack", package="quack-kernels", skipped="quack-kernels is not installed")
+    with run_writer.RunWriter(tmp_path / "run.binpb", header) as writer:
+        writer.write(builders.record(**POSSIBLE))
+        writer.write(builders.record(implementation="liger", library="liger", ns=50_000, **POSSIBLE))
+    flags = ("--run=run.binpb", "--profile=gpu.textproto")
+    for more, expected in (([], ("torch", "")), (["--baselines=liger"], ("liger", "liger"))):
+        status, out, _ = roofline(*flags, "--format=csv", *more)
+        (row,) = csv.DictReader(out.splitlines())
+        assert status == 0 and (row["implementation"], row["library"]) == expected
+    assert "libraries liger 0.8.5; skipped quack" in roofline(*flags)[1]
+    found = json.loads(roofline(*flags, "--format=json", "--implementation=all")[1])
+    assert [row["library"] for row in found["rows"]] == ["", "liger"]
+    assert found["runs"][0]["baselines"][1]["skipped"] == "quack-kernels is not installed"
+    for more in (["--implementation=all"], ["--predict"]):
+        status, _, err = roofline(*flags, "--baselines=liger", *more)
+        assert status == 2 and "--baselines says among which libraries --implementation=best chooses" in err
 
 
 @pytest.mark.requirement("4.3.11")

@@ -30,6 +30,15 @@ _BEGINNINGS = {
 }
 
 
+def count_or_all(flag: str, text: str) -> int | None:
+    """Returns how many lines a flag asks for; None for `all`. Raises errors.UserError on any other text."""
+    if text == "all":
+        return None
+    if not (text.isascii() and text.isdigit() and int(text) > 0):
+        raise errors.UserError(f"--{flag}={text}: write a number above 0, or all")
+    return int(text)
+
+
 # A shell that redirects stdout owns its file: it is written like stdout, not replaced by name.
 _STDOUT = frozenset({"/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"})
 

@@ -60,7 +60,7 @@ function details(row) {
   const price = listOf([
     ["FLOPs", fixed(row.flops, 0)], ["bytes", fixed(row.bytes, 0)], ["roof key", row.roof_key || "none"],
     ["memory time", timed(row.memory_time_s)], ["compute time", timed(row.compute_time_s)],
-    ["label", row.label], ["family", row.family],
+    ["label", row.label], ["family", row.family], ["library", row.library || "none"],
   ]);
   const made = [
     element("div", { class: "controls" }, element("h3", {}, nameOf(row)), close),
