@@ -212,10 +212,11 @@ def _row_columns(libraries: Sequence[str]) -> list[Column]:
     ]
 
 
-_WON_COLUMNS = [
-    Column(title, lambda row, at=at: won_cells(row)[at], is_name=at < 2, is_number=at > 2 and at != 4)
-    for at, title in enumerate(WON_TITLES)
-]
+def _won_column(at: int) -> Column:
+    return Column(WON_TITLES[at], lambda row: won_cells(row)[at], is_name=at < 2, is_number=at in (3, 5, 6))
+
+
+_WON_COLUMNS = [_won_column(at) for at in range(len(WON_TITLES))]
 
 
 def _print_rows(

@@ -11,7 +11,7 @@ from tileops.perf.report import facts, league, league_text, runs
 from tileops.perf.runs import reader
 from tileops.perf.runs import writer as run_writer
 from tileops.proto import benchmark_pb2
-from tileops.tests.report import builders
+from tileops.tests.report import browser, builders
 
 ERROR, SKIPPED = benchmark_pb2.STATUS_ERROR, benchmark_pb2.STATUS_SKIPPED
 LIBRARIES = (("liger", "0.8.5", ""), ("quack", "0.6.5", ""), ("fla", "", "fla-core is not installed"))
@@ -177,6 +177,28 @@ def test_the_command_writes_every_form(tmp_path, command):
     page = (tmp_path / "league.html").read_text()
     assert status == 0 and "Libraries beside our kernels" in page and "wrong result: off by 3" in page
     assert command("--run=run.binpb", "--out=league.html")[0] == 0  # its own earlier output
+
+
+@pytest.mark.skipif(browser.find() is None, reason="no chromium on this machine")
+def test_the_page_sorts_and_filters_and_what_files_say_is_text(tmp_path, command):
+    evil = "<script>alert(1)</script>"
+    write(tmp_path / "run.binpb", *RECORDS, record("e", "liger", None, "liger", status=ERROR, message=evil))
+    _, page, _ = command("--run=run.binpb", "--format=html")
+    assert page.count("<script") == 2 and 'data-ready="yes"' in browser.opened(page)
+    answer = browser.ask(
+        page,
+        """const rows = () => [...byId("rows").tBodies[0].rows].map((row) => row.textContent);
+        const all = rows();
+        [...document.querySelectorAll("#rows th button")].find((head) => head.textContent === "liger").click();
+        const sorted = rows();
+        byId("search").value = "off by 3";
+        byId("search").dispatchEvent(new Event("input"));
+        return { all, sorted, found: rows(), won: document.querySelectorAll("#won tbody tr").length };""",
+    )
+    assert len(answer["all"]) == 4 and any(evil in row for row in answer["all"])
+    assert "160.00 us (2.000)" in answer["sorted"][0] and "a-f16" in answer["sorted"][2]
+    (found,) = answer["found"]
+    assert "b-f16" in found and "quack wrong: wrong result: off by 3" in found and answer["won"] == 2
 
 
 @pytest.mark.parametrize(
