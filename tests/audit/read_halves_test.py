@@ -4,6 +4,7 @@ import pytest
 
 from tileops.audit import calls, choose
 from tileops.ops import catalogue, workloads
+from tileops.perf.harness import rows
 
 IMPLEMENTED = {name: op_class for name, op_class in catalogue.load().items() if op_class.STATUS == "implemented"}
 
@@ -46,7 +47,12 @@ def test_the_rows_to_audit_take_every_branch_that_rows_take(op):
 @pytest.mark.parametrize("op", sorted(IMPLEMENTED))
 def test_the_rows_to_audit_are_the_manifests_own_with_the_shapes_that_the_bench_runs(op):
     op_class = IMPLEMENTED[op]
-    for case in choose.cover(op_class.CASES):
+    choice = choose.Choice(
+        selection=rows.Selection(ops=(op,)), case_ids=(), implementation="", every_row=False, listed_by=""
+    )
+    chosen = choice.to_measure(IMPLEMENTED, choice.by_op(IMPLEMENTED))
+    assert [(op_class, case) for case in choose.cover(op_class.CASES)] == chosen
+    for _, case in chosen:
         assert case in op_class.CASES
         inputs = workloads.build_inputs(op_class, case, "meta")
         recorded = calls.declared(op_class, case).call.inputs

@@ -339,7 +339,7 @@ def test_4_4_accumulating_both_modes_of_a_block_are_judged(block, expected):
     assert "signature.let.L" in " ".join(analysis.unreached)
 
 
-@pytest.mark.requirement("3.2")
+@pytest.mark.requirement("3.2", "4.4.i")
 def test_4_4_accumulating_every_defect_of_a_block_is_found_in_one_pass():
     entry = demo({"flops": "Q ** 2", "bytes": 7, "traffic": "M"})
     assert sorted(codes(entry)) == ["R001", "R002", "R010"]
@@ -353,6 +353,7 @@ def test_4_4_accumulating_one_entrys_defects_do_not_hide_anothers():
     assert [(one.op, one.code) for one in defects] == [("AFwdOp", "R011"), ("BFwdOp", "R011")]
 
 
+@pytest.mark.requirement("4.4.j")
 @pytest.mark.parametrize(
     ("section", "value", "path"),
     [
