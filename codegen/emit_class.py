@@ -8,7 +8,7 @@ from typing import Any
 from tileops.codegen.analysis import Analysis
 from tileops.codegen.branches import Branches
 from tileops.codegen.call_decisions import CallDecisions
-from tileops.codegen.emit_check import emit_check
+from tileops.codegen.emit_check import device_param, emit_check
 from tileops.codegen.emit_construction import emit_construction
 from tileops.codegen.emit_library import operator_schema, returned_names
 from tileops.codegen.emit_price import emit_price
@@ -48,6 +48,7 @@ def emit_class(checked: Checked, analysis: Analysis, outside: Outside, lines: Li
             ("METADATA_NAMES", tuple(n for n, t in signature.bound.items() if t.values is not None)),
             ("CONSTANT_NAMES", tuple(signature.constants)),
             ("CPU_NAMES", tuple(n for n, t in signature.bound.items() if t.on_cpu)),
+            ("DEVICE_PARAM", device_param(signature)),
             ("CONTIGUOUS_NAMES", tuple(n for n, t in signature.outputs.items() if t.contiguous)),
             ("BUFFER_NAMES", tuple(n for n, t in signature.outputs.items() if t.buffer)),
             ("FUNC", analysis.func),
@@ -163,7 +164,8 @@ def _init(checked: Checked, decided: CallDecisions, outside: Outside, lines: Lin
     lines.indent(1)
     for param in params.values():
         if param.name not in entry.signature.constants:
-            _parameter_check(entry.op, param, outside, lines)
+            is_device = param.name == device_param(entry.signature)
+            _parameter_check(entry.op, param, is_device, outside, lines)
     emit_construction(checked, decided, lines)
     constants = checked.entry.signature.constants
     values = "{" + ", ".join(f'"{p.name}": {_stored(p)}' for p in params.values() if p.name not in constants) + "}"
@@ -177,7 +179,7 @@ def _argument(param: Param) -> str:
     return param.name if param.required else f"{param.name}={literal(param.default)}"
 
 
-def _parameter_check(op: str, param: Param, outside: Outside, lines: Lines) -> None:
+def _parameter_check(op: str, param: Param, is_device: bool, outside: Outside, lines: Lines) -> None:
     if any(isinstance(one, kinds.DType) for one in param.kind.options):
         lines.add(f"{param.name} = _checks.plain_dtype({param.name})")
     adt = algebraic(param.kind)
@@ -185,6 +187,10 @@ def _parameter_check(op: str, param: Param, outside: Outside, lines: Lines) -> N
         lines.call(
             f"{param.name} = _checks.algebraic", [literal(op), literal(param.name), param.name, outside.sum(adt)]
         )
+    if is_device:
+        arguments = [literal(op), literal(param.name), literal(param.type), param.name]
+        lines.call("_checks.check_device", arguments)
+        return
     test = _type_test(param.name, param.kind, outside)
     if test == "True":
         return  # an object that takes no part in the language
@@ -235,7 +241,8 @@ def _stored(param: Param) -> str:
 def _type_test(name: str, kind: kinds.Kind, outside: Outside) -> str:
     """Returns the source of a test that a value has a kind."""
     if isinstance(kind, kinds.Maybe):
-        return f"{name} is None or {_type_test(name, kind.item, outside)}"
+        test = _type_test(name, kind.item, outside)
+        return test if test == "True" else f"{name} is None or {test}"
     if isinstance(kind, kinds.Union):
         return " or ".join(
             f"({test})" if " and " in (test := _type_test(name, item, outside)) else test for item in kind.items

@@ -24,7 +24,8 @@ class Algebraic:
     def __setattr__(self, name: str, value: Any) -> NoReturn:
         raise AttributeError(f"{self!r} cannot change")
 
-    __delattr__ = __setattr__  # type: ignore[assignment]  # takes no value, and refuses all the same
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"{self!r} cannot change")
 
     def __eq__(self, other: object) -> bool:
         return vars(self) == vars(other) if isinstance(other, Algebraic) else NotImplemented

@@ -35,6 +35,7 @@ class BaseOp:
       METADATA_NAMES: inputs and construction-time tensors whose values decide the price or the shape of the work.
       CONSTANT_NAMES: construction-time tensors, which stand among the parameters.
       CPU_NAMES: inputs and construction-time tensors that live on the CPU wherever a call is.
+      DEVICE_PARAM: of an entry without tensors, the parameter that says where a call is; "" if there is none.
       CONTIGUOUS_NAMES: outputs that must be contiguous.
       BUFFER_NAMES: outputs whose storage the caller may pass as `out`.
       SCHEMA, RETURNED_NAMES: schema of the entry's operator in traced graphs, and the outputs that it returns.
@@ -66,6 +67,7 @@ class BaseOp:
     METADATA_NAMES: ClassVar[tuple[str, ...]] = ()
     CONSTANT_NAMES: ClassVar[tuple[str, ...]] = ()
     CPU_NAMES: ClassVar[tuple[str, ...]] = ()
+    DEVICE_PARAM: ClassVar[str] = ""
     CONTIGUOUS_NAMES: ClassVar[tuple[str, ...]] = ()
     BUFFER_NAMES: ClassVar[tuple[str, ...]] = ()
     SCHEMA: ClassVar[str] = ""

@@ -121,7 +121,7 @@ class CheckedCall:
         self._stages: StageCalls | Callable[[], StageCalls] | None = None
         self._tensors: Mapping[str, TensorRecord] | None = None
         self._names: frozenset[str] | None = None
-        self._is_lower_bound = False
+        self._is_lower_bound = False  # a formula asked for stages of which none completed (foreign_formula.py)
         self._metadata = metadata
         self._versions: Mapping[str, int] = _NOTHING
 
@@ -179,20 +179,6 @@ class CheckedCall:
         if not isinstance(self._stages, StageCalls):
             self._stages = self._stages()
         return self._stages
-
-    @property
-    def has_stages(self) -> bool:
-        """Returns whether `stages` may have calls: whether this is the call of a composite."""
-        return self._stages is not None
-
-    @property
-    def is_lower_bound(self) -> bool:
-        """Returns whether a formula asked for stages of which none completed, and so gave the least that they cost."""
-        return self._is_lower_bound
-
-    def note_lower_bound(self) -> None:
-        """Notes that a formula asked for stages of which none completed."""
-        self._is_lower_bound = True
 
     def set_stages(self, stages: StageCalls | Callable[[], StageCalls]) -> None:
         """Say which calls the stages made, or what finds that out when it is first asked for."""

@@ -139,6 +139,9 @@ def call_device(
       metadata: inputs that may hold their values on the CPU while the call is on meta.
       on_cpu: inputs that live on the CPU wherever the call is.
 
+    A call without a tensor but those on the CPU is where PyTorch puts new tensors. One whose only inputs are metadata on the
+    CPU is on meta inside `with torch.device("meta")`, so that it is priced without an implementation.
+
     Raises:
       OpCallError: two inputs are on different devices, or one that must be on the CPU is not.
     """
@@ -154,9 +157,12 @@ def call_device(
             first_name, first = name, tensor.device
         elif tensor.device != first:
             raise _device_error(op, name, tensor.device, first_name, first)
-    if first is None:  # of metadata alone, a call with one on meta is a call on meta
+    if first is None:  # of metadata alone, a call with one on meta, or where new tensors are on meta, is a call on meta
         free = [(name, tensor.device) for name, tensor in later if name not in on_cpu]
-        if free:
+        default = torch.get_default_device()
+        if not free or default.type == "meta" and all(device.type == "cpu" for _, device in free):
+            first_name, first = "the default device", default
+        else:
             first_name, first = next((one for one in free if one[1].type == "meta"), free[0])
     for name, tensor in later:
         if name in on_cpu:
@@ -164,11 +170,23 @@ def call_device(
                 raise OpCallError(
                     f"{op}: input {name!r} is on {tensor.device}, but must be on the cpu, whatever the device of the call"
                 )
-        elif (
-            first is not None and tensor.device != first and not (first.type == "meta" and tensor.device.type == "cpu")
-        ):
+        elif tensor.device != first and not (first.type == "meta" and tensor.device.type == "cpu"):
             raise _device_error(op, name, tensor.device, first_name, first)
-    return "cpu" if first is None else device_name(first)
+    return device_name(first)
+
+
+def given_device(value: Any) -> str:
+    """Where a call without tensors is, by its parameter `device`; None: where new tensors are."""
+    return device_name(torch.get_default_device() if value is None else torch.device(value))
+
+
+def check_device(op: str, name: str, declared: str, value: Any) -> None:
+    """Raises OpConstructionError if a parameter that says where calls are is no device."""
+    try:
+        given_device(value)
+    except (RuntimeError, TypeError) as error:
+        said = str(error).partition("\n")[0]
+        raise OpConstructionError(f"{parameter_error(op, name, declared, value)}, which is no device: {said}") from None
 
 
 def _device_error(op: str, name: str, found: Any, first_name: str, first: Any) -> OpCallError:

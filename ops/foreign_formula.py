@@ -42,7 +42,7 @@ class ForeignModule:
         except FormulaFailedError as error:
             raise OpCallError(f"{call.op}: {error}") from None
         if sent.lacked_stages:
-            call.note_lower_bound()
+            call._is_lower_bound = True
         return price
 
 
@@ -58,7 +58,7 @@ class _Sent:
         self._calls.append(call)
         return {
             "number": len(self._calls) - 1,
-            "has_stages": call.has_stages,
+            "has_stages": call._stages is not None,
             "indices": {name: _plain(value) for name, value in {**call.params, **call.indices}.items()},
             "tensors": {name: (record.shape, record.dtype, record.bytes) for name, record in call.tensors.items()},
         }

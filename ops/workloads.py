@@ -29,10 +29,11 @@ def construct(
     Args:
       op_class, case: the op and one of its cases.
       target: name of the implementation; None lets each call choose.
-      device: where the case's calls will be.
+      device: where the case's calls will be, whatever the case writes for the parameter that says so.
     """
+    params = {**case.params, op_class.DEVICE_PARAM: str(device)} if op_class.DEVICE_PARAM else case.params
     constants: dict[str, Any] = _tensors(op_class, case, op_class.CONSTANT_NAMES, torch.device(device), 0)
-    return op_class(**case.params, **constants, target=target)
+    return op_class(**params, **constants, target=target)
 
 
 def build_inputs(
@@ -50,8 +51,13 @@ def build_inputs(
 def calls_on(
     device: torch.device | str, inputs: Mapping[str, torch.Tensor | None]
 ) -> contextlib.AbstractContextManager:
-    """While it is entered, calls with `inputs` are on `device`: one without a tensor takes PyTorch's default device."""
-    return contextlib.nullcontext() if any(tensor is not None for tensor in inputs.values()) else torch.device(device)
+    """While it is entered, calls with `inputs` are on `device`, also if none of the inputs is there to say so.
+
+    A call on meta may have nothing but metadata tensors, which hold their values on the CPU.
+    """
+    here = torch.device(device).type
+    is_said = any(tensor is not None and tensor.device.type == here for tensor in inputs.values())
+    return contextlib.nullcontext() if is_said else torch.device(device)
 
 
 def _tensors(

@@ -187,9 +187,17 @@ class Adt(Kind):
 
 @dataclasses.dataclass(frozen=True)
 class Opaque(Kind):
-    """An object that takes no part in types and has no form in YAML."""
+    """An object that takes no part in types and has no form in YAML, or a union with one.
+
+    Attributes:
+      name: the type as written.
+      others: the other members of the union, values of which rows and defaults may write.
+      is_bare: the name is no dotted path, and may be that of a type which is declared nowhere.
+    """
 
     name: str
+    others: tuple[Kind, ...] = ()
+    is_bare: bool = False
 
     def __str__(self) -> str:
         return self.name
@@ -281,6 +289,8 @@ SIMPLE_TYPES = {
 }
 # Any other object: the path of its class, `dict` or `object`; brackets may say what its items are.
 _OPAQUE = re.compile(r"(object|(dict|[A-Za-z_]\w*(\.[A-Za-z_]\w*)+)(\[[A-Za-z0-9_., \[\]]*\])?)", re.ASCII)
+# The name of a class without its module: two words at least, or capital and small letters.
+_CAMEL_CASE = re.compile(r"[A-Z][A-Za-z0-9]*[a-z][A-Za-z0-9]*", re.ASCII)
 _MEANT = {
     "integer": "int",
     "boolean": "bool",
@@ -336,8 +346,13 @@ def parameter_kind(text: str, adts: Mapping[str, Adt] = MappingProxyType({})) ->
         items.append(found)
     if not items:
         return f"{shown(text)} names no type"
-    if len(items) > 1 and any(isinstance(item, (Adt, Opaque)) for item in items):
-        return f"{shown(text)}: an algebraic type or an object may be joined only with None"
+    if len(items) > 1 and any(isinstance(item, Adt) for item in items):
+        return f"{shown(text)}: an algebraic type may be joined only with None"
+    objects = [item for item in items if isinstance(item, Opaque)]
+    if len(items) > 1 and objects:
+        others = tuple(item for item in items if not isinstance(item, Opaque))
+        name = " | ".join(part for part in parts if part != "None")
+        items = [Opaque(name, others, any(one.is_bare for one in objects))]
     kind = items[0] if len(items) == 1 else Union(tuple(items))
     return Maybe(kind) if optional else kind
 
@@ -349,7 +364,7 @@ def _one_type(text: str, adts: Mapping[str, Adt]) -> Kind | str:
         return adts[text]
     match = re.fullmatch(r"(list|tuple)\[(.*)\]", text)
     if match is None:
-        return Opaque(text) if _OPAQUE.fullmatch(text) else _unknown(text, adts)
+        return Opaque(text) if _OPAQUE.fullmatch(text) else _bare(text, adts)
     parts = _split(match[2], ",")
     variadic = match[1] == "tuple" and len(parts) == 2 and parts[1] == "..."
     if match[1] == "list" and len(parts) != 1:
@@ -368,14 +383,25 @@ def _one_type(text: str, adts: Mapping[str, Adt]) -> Kind | str:
     return Seq(inner[0], len(inner)) if len(distinct) == 1 else Seq(Union(distinct), len(inner), tuple(inner))
 
 
-def _unknown(text: str, adts: Mapping[str, Adt]) -> str:
+def _bare(text: str, adts: Mapping[str, Adt]) -> Kind | str:
+    """Returns the kind of an object whose class is named without its module, unless the name is like a known type's."""
+    if not _CAMEL_CASE.fullmatch(text) or text in _MEANT or _close(text, adts):
+        return unknown_type(text, adts)
+    return Opaque(text, is_bare=True)
+
+
+def _close(text: str, adts: Mapping[str, Adt]) -> list[str]:
     known = [*SIMPLE_TYPES, "torch.Tensor", "list[int]", "tuple[int, ...]", *adts, *BITS]
-    close = [_MEANT[text]] if text in _MEANT else difflib.get_close_matches(text[:MAX_NAME], known, 1)
+    return difflib.get_close_matches(text[:MAX_NAME], known, 1)
+
+
+def unknown_type(text: str, adts: Mapping[str, Adt]) -> str:
+    close = [_MEANT[text]] if text in _MEANT else _close(text, adts)
     hint = f"; did you mean {close[0]}?" if close else "."
     return UnknownType(
         f"{shown(text)} is no type{hint} Types are {', '.join(SIMPLE_TYPES)}, torch.Tensor, 'words', list[...],"
         f" tuple[...], names of dtypes and of algebraic types ({', '.join(adts) or 'none is declared'}); any other"
-        " object is written by the dotted path of its class"
+        " object is written by the dotted path of its class, or as `Name | None` with `default: null`"
     )
 
 

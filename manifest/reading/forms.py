@@ -27,6 +27,7 @@ STATUSES = ("implemented", "spec-only")
 COMPOSITE = "composite"
 BUFFER = "out"
 DEVICE = "cpu"
+DEVICE_PARAM = "device"
 
 
 class Holds:
@@ -249,9 +250,7 @@ SIGNATURE = Form(
         "params": Field(
             Members(PARAM, reserved=_RESERVED_PARAMS), "Construction parameters, in the order of `__init__`."
         ),
-        "inputs": Field(
-            Members(INPUT, special={BUFFER: OUT}), "Tensors that a call takes, in the order of `forward`.", True
-        ),
+        "inputs": Field(Members(INPUT, special={BUFFER: OUT}), "Tensors that a call takes, in the order of `forward`."),
         "outputs": Field(
             Members(OUTPUT), "Tensors that a call gives, in order. An op that only writes inputs has none."
         ),

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from tileops.manifest.language import declarations, expr, expr_parser, kinds
+from tileops.manifest.language.invariants import expect
 from tileops.manifest.model import Expression, Param, Signature, Tensor
 from tileops.manifest.reading import forms, values
 from tileops.manifest.reading.fields import Fields
@@ -27,6 +28,15 @@ def expression(
     """Returns an expression field, or None if it is absent or reported."""
     found = fields.parsed(node, place, parse)
     return None if found is None else Expression(text=found[0], expr=found[1], line=line_of(node))
+
+
+def _set_device(signature: Signature) -> None:
+    """Takes the parameter that says where a call without tensors is out of all expressions, as an object."""
+    param = signature.params.get(forms.DEVICE_PARAM)
+    if param is not None and not signature.bound:
+        members = (*param.kind.options, *[kinds.NONE] * isinstance(param.kind, kinds.Maybe))
+        others = tuple(one for member in members for one in getattr(member, "others", (member,)))
+        signature.params[forms.DEVICE_PARAM] = dataclasses.replace(param, kind=kinds.Opaque(param.type, others))
 
 
 class _SignatureParser:
@@ -57,6 +67,8 @@ class _SignatureParser:
             combos=self._combos(get("dtype_combos")),
             loose=self._loose,
         )
+        if not any(path.startswith(("signature.inputs", "signature.params")) for path in self._fields.malformed):
+            _set_device(signature)
         self._check_outputs(body, signature)
         self._check_order(signature)
         for name in self._twice:  # it is not known which of the two is meant, so neither is used
@@ -125,8 +137,8 @@ class _SignatureParser:
             made = self._constant(name, text, body, place, optional, own)
             if made is not None:
                 constants[name] = made
-        elif isinstance(kind.given, kinds.Opaque):
-            self._object(text, kind, place)
+        elif isinstance(kind.given, kinds.Opaque) and not self._object(text, kind, get("default"), place):
+            return None
         default = None
         if (default_node := get("default")) is not None:
             plain = self._fields.plain(default_node, f"{place}.default", mappings=isinstance(kind.given, kinds.Adt))
@@ -143,16 +155,25 @@ class _SignatureParser:
             kw_only=bool(self._fields.scalar(get("kw_only"), f"{place}.kw_only", bool)),
         )
 
-    def _object(self, text: str, kind: kinds.Kind, place: str) -> None:
-        """Reports a parameter that is an object, which no row can write, unless it may be None."""
+    def _object(self, text: str, kind: kinds.Kind, default: Node | None, place: str) -> bool:
+        """Reports a parameter that is an object, which no row can write, unless rows may write something else.
+
+        Returns False if the type is unknown: a bare name is an object only as `Name | None` with `default: null`.
+        """
+        given = expect(kind.given, kinds.Opaque)
+        left_out = isinstance(default, Scalar) and default.value is None
+        if given.is_bare and not (isinstance(kind, kinds.Maybe) and left_out):
+            self._fields.report(f"{place}.type", "M023", kinds.unknown_type(text, self._adts))
+            return False
         if "torch.Tensor" in text:
             self._fields.report(
                 f"{place}.type", "M012", "a construction-time tensor needs dtype and shape; write both beside the type"
             )
-        elif not isinstance(kind, kinds.Maybe):
+        elif not isinstance(kind, kinds.Maybe) and not given.others:
             self._fields.report(
                 f"{place}.type", "M012", f"no row can write a {kind}; write {kind} | None, with `default: null`"
             )
+        return True
 
     def _constant(
         self, name: str, text: str, body: MappingNode, place: str, optional: Expression | None, own: bool

@@ -23,7 +23,8 @@ _CONSTRUCTOR = re.compile(r"(?P<name>[A-Za-z_]\w*)(\((?P<fields>.*)\))?", re.ASC
 
 def read_kind(fields: Fields, found: kinds.Kind | str, place: str) -> kinds.Kind | None:
     """Returns the kind. Returns None if the text is no kind or names an unreadable algebraic type; reports both."""
-    if isinstance(found, kinds.UnknownType) and not fields.types_readable:
+    is_unknown = isinstance(found, kinds.UnknownType) or isinstance(found, kinds.Kind) and _is_bare(found)
+    if is_unknown and not fields.types_readable:
         fields.malformed.add(place)  # it may be an algebraic type of the file that could not be read, which is reported
         return None
     if isinstance(found, str):
@@ -33,6 +34,10 @@ def read_kind(fields: Fields, found: kinds.Kind | str, place: str) -> kinds.Kind
         fields.malformed.add(place)
         return None
     return found
+
+
+def _is_bare(kind: kinds.Kind) -> bool:
+    return isinstance(kind.given, kinds.Opaque) and kind.given.is_bare
 
 
 def family_param_kind(text: str, adts: Mapping[str, kinds.Adt]) -> kinds.Kind | str:

@@ -32,7 +32,9 @@ def fits(value: Any, kind: kinds.Kind) -> bool:
         return isinstance(value, str)
     if isinstance(kind, kinds.Adt):
         return isinstance(value, AdtValue) and any(_constructs(value, constructor) for constructor in kind.constructors)
-    return value is None if isinstance(kind, kinds.NoneKind) else False  # no other object has a form in YAML
+    if isinstance(kind, kinds.Opaque):  # an object has no form in YAML, but another member of its union may have
+        return any(fits(value, other) for other in kind.others)
+    return isinstance(kind, kinds.NoneKind) and value is None
 
 
 def _constructs(value: AdtValue, constructor: kinds.Constructor) -> bool:

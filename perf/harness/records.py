@@ -91,7 +91,7 @@ def set_price(record: benchmark_pb2.BenchmarkRecord, op: Op) -> None:
         message = f"{op.ENTRY}: the flops/bytes formula{where} raised {errors.describe(error)}"
         raise FormulaError(message) from error
     record.flops, record.bytes = flops, nbytes
-    record.is_lower_bound = op.last_call.is_lower_bound
+    record.is_lower_bound = op.last_call._is_lower_bound
     record.roof_key = op.roof_key() if catalogue.is_hand_written(type(op)) else ""
     record.ClearField("read_bytes")
     try:

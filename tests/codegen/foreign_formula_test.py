@@ -184,7 +184,7 @@ def price(call):
     made = module(text_of(composite, demo(), names=(OP, "SubFwdOp")))
     op = getattr(made, OP)()
     op(meta(3, 5))
-    assert op.eval_roofline() == (0, 0) and op.last_call.is_lower_bound
+    assert op.eval_roofline() == (0, 0) and op.last_call._is_lower_bound
     record = benchmark_pb2.BenchmarkRecord()
     records.set_price(record, op)
     assert record.is_lower_bound
@@ -193,7 +193,7 @@ def price(call):
     mine.register("reference", lambda op, call, x: sub(x))
     op = mine()
     op(meta(3, 5))
-    assert op.eval_roofline() == (3, 30) and not op.last_call.is_lower_bound
+    assert op.eval_roofline() == (3, 30) and not op.last_call._is_lower_bound
     records.set_price(record, op)
     assert not record.is_lower_bound
 

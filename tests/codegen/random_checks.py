@@ -15,7 +15,7 @@ from tileops.tests.codegen import random_scope as sorts
 from tileops.tests.codegen.random_calls import other_call, perturbed
 from tileops.tests.codegen.random_draw import Draw
 from tileops.tests.codegen.random_model import Model, RefusedError, Row, Tensor
-from tileops.tests.codegen.random_params import Param
+from tileops.tests.codegen.random_params import DEVICE, Param
 from tileops.tests.codegen.random_terms import Env, OutOfBoundsError
 from tileops.tests.codegen.random_types import as_passed, as_recorded
 
@@ -130,6 +130,8 @@ class _Checker:
 
     def _device(self, tensors: Mapping[str, torch.Tensor | None]) -> str:
         """Where the call is: where its data is, metadata deciding only where there is no data."""
+        if DEVICE in self._env and self._env[DEVICE] is not None:
+            return self._env[DEVICE]
         given = [(name, tensor.device.type) for name, tensor in tensors.items() if tensor is not None]
         bound = [(self._model.tensors[name], device) for name, device in given]
         data = [device for tensor, device in bound if not tensor.on_cpu and not tensor.generator]
@@ -195,7 +197,7 @@ class _Checker:
             if not model.aliased(tensor, env):
                 same(f"device of {tensor.name}", found.device.type, device)
         same("whether an implementation served the call", op.last_implementation != "", device != "meta")
-        for param in model.params:
+        for param in (param for param in model.params if param.name != DEVICE):  # a run puts its own in its place
             same(f"recorded parameter {param.name}", call.params[param.name], as_recorded(env[param.name]))
         names = (*model.indices, *model.dtype_indices, *model.lets)
         known = {name for name in names if name in env and model.indices.get(name) != "Seq[Int]"}

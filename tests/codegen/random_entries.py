@@ -12,7 +12,7 @@ from tileops.tests.codegen.random_families import compared_family
 from tileops.tests.codegen.random_indices import add, affine, determining_inputs, dtype_indices, size
 from tileops.tests.codegen.random_metadata import drawn_at_random, filled_by_list
 from tileops.tests.codegen.random_model import Axis, Model, RefusedError, Tensor
-from tileops.tests.codegen.random_params import DTYPES, finite_size, params
+from tileops.tests.codegen.random_params import DEVICE, DTYPES, Param, finite_size, params
 from tileops.tests.codegen.random_prices import roofline
 from tileops.tests.codegen.random_rows import rows, write_entry
 from tileops.tests.codegen.random_rules import combos, lets, rules
@@ -46,12 +46,16 @@ class _Entry:
             for env in build.envs:
                 env[param.name] = param.make(draw)
                 env["present", param.name] = env[param.name] is not None
-        dtype_indices(build, 1 if build.points > 16 else 2)
-        determining_inputs(build)
-        if draw.chance(20):
-            add(build, filled_by_list(build))
+        alone = draw.chance(4)
+        if alone:
+            self._device()
+        else:
+            dtype_indices(build, 1 if build.points > 16 else 2)
+            determining_inputs(build)
+            if draw.chance(20):
+                add(build, filled_by_list(build))
         lets(build)
-        for _ in range(draw.integer(0, 3)):
+        for _ in range(0 if alone else draw.integer(0, 3)):
             self._compared_input()
         outputs = draw.integer(1, 3)
         if draw.chance(15) and any(tensor.mutated is not None for tensor in model.of_role("input")):
@@ -59,7 +63,7 @@ class _Entry:
             draw.use("no outputs")
         for _ in range(outputs):
             self._output()
-        if outputs and not any(tensor.buffer for tensor in model.tensors.values()) and draw.chance(15):
+        if outputs and not alone and not any(tensor.buffer for tensor in model.tensors.values()) and draw.chance(15):
             self._required_buffer()
         combos(build)
         rules(build)
@@ -73,6 +77,25 @@ class _Entry:
         rows(build)
         model.yaml = write_entry(build)
         return model
+
+    # ---- entries without inputs
+
+    def _device(self) -> None:
+        """At times a parameter that says where the call is."""
+        draw, build = self._draw, self._build
+        draw.use("no inputs")
+        if draw.chance(30) or any(param.name == DEVICE for param in build.model.params):
+            return
+        draw.use("parameter that says where a call is")
+        text = draw.choice(("torch.device | str | None", "str | None", "'cpu' | 'meta' | None"))
+        param = Param(
+            DEVICE, text, sorts.Opaque(), lambda d: d.choice((None, "cpu", "meta")), "no-such-device", True, None, True
+        )
+        build.model.params.append(param)
+        build.known[DEVICE] = param.sort
+        for env in build.envs:
+            env[DEVICE] = param.make(draw)
+            env["present", DEVICE] = env[DEVICE] is not None
 
     # ---- inputs that are only compared
 

@@ -116,7 +116,15 @@ def _kinds(draw: Draw) -> tuple[str, sorts.Sort, Callable[[Draw], Any], Any]:
     if form == "str":
         return "str", sorts.Text(), lambda d: d.choice(("a", "long text", "#: é")), 3
     if form == "opaque":
-        return "torch.Generator | None", sorts.Opaque(), lambda d: None, Param.ANY
+        text, written = draw.choice(
+            (
+                ("torch.Generator | None", (None,)),
+                ("RoutingSpec | None", (None,)),
+                ("torch.Generator | int | None", (None, 3)),
+                ("torch.Generator | 'a' | list[int]", ("a", (1, 2))),
+            )
+        )
+        return text, sorts.Opaque(), lambda d: d.choice(written), Param.ANY
     if form == "any dtype":
         return "torch.dtype", sorts.DTypeName(DTYPES), lambda d: d.choice(DTYPES), "float7"
     if form == "dtype":
@@ -124,6 +132,9 @@ def _kinds(draw: Draw) -> tuple[str, sorts.Sort, Callable[[Draw], Any], Any]:
         return " | ".join(names), sorts.DTypeName(names), lambda d: d.choice(names), "complex128"
     sort = draw.choice(ALGEBRAIC)
     return sort.type, sort, _algebraic(sort), "Nopad"
+
+
+DEVICE = "device"  # of an entry without inputs: where a call is
 
 
 def params(draw: Draw, names: Callable[[str], str]) -> list[Param]:

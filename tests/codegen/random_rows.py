@@ -119,7 +119,9 @@ def write_entry(build: Build) -> dict[str, Any]:
     )
     if declared:
         signature["params"] = {name: declared[name] for name in order}
-    signature["inputs"] = {tensor.name: _input(tensor, draw.chance(50)) for tensor in model.of_role("input")}
+    inputs = {tensor.name: _input(tensor, draw.chance(50)) for tensor in model.of_role("input")}
+    if inputs or draw.chance(50):
+        signature["inputs"] = inputs
     outputs = {tensor.name: _output(tensor) for tensor in model.of_role("output")}
     if outputs or draw.chance(50):
         signature["outputs"] = outputs
