@@ -85,6 +85,7 @@ def test_2_2_an_entry_uses_one_of_two_modes():
     assert codes(demo({"flops": "M", "func": "a.b"})) == ["R001"]
 
 
+@pytest.mark.requirement("2.2.4")
 def test_2_2_formulas_read_indices_parameters_and_lets():
     entry = demo(
         {"flops": "M * N + k + L", "bytes": "L * k"},

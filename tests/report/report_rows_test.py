@@ -387,6 +387,7 @@ def test_a_wrong_result_is_never_the_best(tmp_path, profile):
 def test_an_efficiency_is_against_the_hardware_whatever_others_took(tmp_path, profile):
     ours = builders.record(implementation="triton", ns=100_000)
     alone, *_ = report(tmp_path, profile, ours).rows
+    assert alone.efficiency == alone.sol_time_s / alone.actual_time_s == pytest.approx(0.5)
     for ns in (1_000_000, 90_000):
         others = builders.record(implementation="torch", ns=ns)
         for records in ((ours, others), (others, ours)):
