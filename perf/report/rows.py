@@ -235,6 +235,7 @@ def _put_bound(
     record.ClearField("message")
     if query.selection.implementation == runs.BEST:
         record.ClearField("implementation")
+        record.ClearField("library")
     store.put(
         key,
         encode(record, readings, ()),

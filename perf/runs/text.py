@@ -25,6 +25,8 @@ _RECORD_FIELDS = (
     "case_id",
     "label",
     "implementation",
+    "library",
+    "is_default",
     "message",
     "roof_key",
     "flops",
@@ -68,6 +70,8 @@ def records(entries: Iterable[benchmark_pb2.RunEntry]) -> Iterator[benchmark_pb2
 def _csv_values(record: benchmark_pb2.BenchmarkRecord) -> dict[str, Any]:
     timing, correctness = record.timing, record.correctness
     values = {name: _set_value(record, name) for name in _RECORD_FIELDS}
+    if record.HasField("is_default"):
+        values["is_default"] = str(record.is_default).lower()
     values["status"] = _enum_name(benchmark_pb2.Status, record.status, "STATUS_")
     if record.HasField("timing"):
         values["source"] = _enum_name(benchmark_pb2.TimingSource, timing.source, "TIMING_SOURCE_")

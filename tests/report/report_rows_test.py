@@ -211,7 +211,7 @@ def test_one_implementation_by_name(tmp_path, profile):
 def test_predictions_are_one_a_case_and_prefer_a_priced_record(tmp_path, profile):
     records = [
         builders.record(implementation="failed", ns=None, bytes=0, message="crashed"),
-        builders.record(implementation="torch"),
+        builders.record(implementation="liger", library="liger"),
         builders.record(implementation="other", ns=None, bytes=0),
     ]
 
@@ -219,7 +219,7 @@ def test_predictions_are_one_a_case_and_prefer_a_priced_record(tmp_path, profile
         return report(tmp_path, profile, *records, is_prediction=True, **query).rows
 
     (row,) = predicted(implementation=BEST)
-    assert (row.implementation, row.message) == ("", "")
+    assert (row.implementation, row.library, row.message) == ("", "", "")
     assert row.HasField("sol_time_s")
     assert len(predicted()) == 3
 

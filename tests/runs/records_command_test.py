@@ -66,7 +66,8 @@ def test_textproto_is_one_message(tmp_path, convert):
 
 
 def test_csv_has_a_line_a_record(tmp_path, convert):
-    builders.write_run(tmp_path / "run.binpb", full_record(), builders.record(ns=None))
+    of_library = {"library": "liger", "is_default": False}
+    builders.write_run(tmp_path / "run.binpb", full_record(**of_library), builders.record(ns=None))
     assert convert("--in=run.binpb", "--out=run.csv")[0] == 0
     full, bare = csv.DictReader(io.StringIO((tmp_path / "run.csv").read_text()))
     assert full["flops"] == str(2**64 - 1)
@@ -75,6 +76,7 @@ def test_csv_has_a_line_a_record(tmp_path, convert):
     assert float(full["device_busy_ns"]) == 100_000
     assert full["message"] == 'a "quoted", line\u2028'
     assert (bare["source"], bare["device_busy_ns"], bare["read_bytes"]) == ("", "", "")
+    assert [(row["library"], row["is_default"]) for row in (full, bare)] == [("liger", "false"), ("", "")]
 
 
 def test_an_interrupted_run_stays_one_and_damage_is_told(tmp_path, convert):
