@@ -21,6 +21,8 @@ class ForeignModule:
         self._interpreter = interpreter
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # what Python asks of any object
+            raise AttributeError(name)
         return functools.partial(self._price, f"{self.__name__}.{name}")
 
     def problem(self, name: str) -> str:

@@ -45,20 +45,31 @@ class Interpreter:
     Threads may share it. A process that was forked from one with a child starts a child of its own.
     """
 
-    def __init__(self, name: str, folder: str) -> None:
-        """Makes the package `name`, found in the folder, importable there; starts nothing."""
-        self._name, self._folder = name, folder
+    def __init__(self, folder: str) -> None:
+        """Makes the packages of the folder importable there; starts nothing."""
+        self._folder = folder
         self._lock = threading.RLock()
         self._process: subprocess.Popen[bytes] | None = None
         self._owner = 0
+        self._loaded: set[str] = set()  # the modules that the child has imported
+        self._broken: dict[
+            str, str
+        ] = {}  # of each module that ended a child or kept it busy, why; it is not tried again
+        atexit.register(self.close)
 
     def problem(self, path: str) -> str:
         """Returns why a dotted path names no formula of the package, or ""."""
+        module = path.rpartition(".")[0]
         with self._lock:
+            if module in self._broken:
+                return self._broken[module]
+            what = f"{module} cannot be imported: the import"
             try:
-                return str(self._ask(path, {"do": "check", "path": path}, IMPORT_TIMEOUT_S, None)["problem"])
+                found = str(self._ask(what, {"do": "check", "path": path}, IMPORT_TIMEOUT_S, None)["problem"])
             except FormulaFailedError as error:
-                return str(error)
+                return self._broken.setdefault(module, str(error))
+            self._loaded.add(module)
+            return found
 
     def price(self, path: str, call: Answer, answer: Callable[[Answer], Answer]) -> tuple[int, int]:
         """Returns (flops, bytes) of a call by the function of a dotted path.
@@ -73,6 +84,9 @@ class Interpreter:
           FormulaFailedError: the function raises, ends the interpreter, does not return in time, or gives no two ints.
         """
         with self._lock:
+            self._start()
+            if path.rpartition(".")[0] not in self._loaded and (problem := self.problem(path)):
+                raise FormulaFailedError(f"{path} cannot be used: {problem}")
             found = self._ask(path, {"do": "price", "path": path, "call": call}, PRICE_TIMEOUT_S, answer)
         if "unavailable" in found:
             raise FormulaUnavailableError(f"{path}: {found['unavailable']}")
@@ -95,10 +109,17 @@ class Interpreter:
                 except OSError:  # what was not written yet goes nowhere
                     continue
 
-    def _ask(self, path: str, request: Answer, timeout_s: float, answer: Callable[[Answer], Answer] | None) -> Answer:
-        """Returns the child's reply. Whatever goes wrong meanwhile, Ctrl-C included, ends the child."""
+    def _ask(self, what: str, request: Answer, timeout_s: float, answer: Callable[[Answer], Answer] | None) -> Answer:
+        """Returns the child's reply. Whatever goes wrong meanwhile, Ctrl-C included, ends the child.
+
+        Args:
+          what: what the child does, at the head of messages.
+          request: what it is asked.
+          timeout_s: time limit. Seconds.
+          answer: answers the child's own questions; None if it asks none.
+        """
         try:
-            self._start(path)
+            self._start()
             deadline = time.monotonic() + timeout_s
             self._send(request)
             while True:
@@ -109,29 +130,29 @@ class Interpreter:
                 self._send(answer(reply))
                 deadline += time.monotonic() - asked  # the parent's own time does not count
         except (EOFError, BrokenPipeError):
-            raise FormulaFailedError(f"{path}: {self._ended()}") from None
+            raise FormulaFailedError(f"{what} ended its interpreter, with {self._status()}") from None
         except TimeoutError:
             self.close()
             raise FormulaFailedError(
-                f"{path} did not return within {timeout_s:g} s; its interpreter was ended"
+                f"{what} did not return within {timeout_s:g} s; its interpreter was ended"
             ) from None
         except BaseException:
             self.close()
             raise
 
-    def _ended(self) -> str:
-        """Returns how the child ended."""
+    def _status(self) -> str:
+        """Returns how the child ended, and puts it away."""
         process = self._process
         status = None if process is None else process.wait()
         self.close()
-        how = f"signal {-status}" if status is not None and status < 0 else f"status {status}"
-        return f"the interpreter of {self._name} ended meanwhile, with {how}"
+        return f"signal {-status}" if status is not None and status < 0 else f"status {status}"
 
-    def _start(self, path: str) -> None:
+    def _start(self) -> None:
         """Starts the child unless one of this process is alive."""
         if self._process is not None and self._owner == os.getpid() and self._process.poll() is None:
             return
         self.close()
+        self._loaded.clear()
         self._owner = os.getpid()
         # Python's own options: no site of the user, no variables such as PYTHONPATH, no .pyc files in others' folders.
         self._process = subprocess.Popen(
@@ -140,7 +161,6 @@ class Interpreter:
             stdout=subprocess.PIPE,
             start_new_session=True,  # Ctrl-C in a terminal reaches this process alone
         )
-        atexit.register(self.close)
         self._send({"folder": self._folder, "path": _import_path(), "parent": os.getpid()})
         self._receive(time.monotonic() + IMPORT_TIMEOUT_S)
 

@@ -49,7 +49,7 @@ def use(roots: dict[str, str]) -> None:
         del _FOLDERS[name]
     for name, folder in roots.items():
         if name not in _INTERPRETERS:
-            _INTERPRETERS[name], _FOLDERS[name] = Interpreter(name, folder), folder
+            _INTERPRETERS[name], _FOLDERS[name] = Interpreter(folder), folder
 
 
 def interpreter_of(path: str) -> Interpreter | None:

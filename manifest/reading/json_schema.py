@@ -269,6 +269,7 @@ _ACROSS: dict[str, Json] = {
             {"required": ["outputs"], "properties": {"outputs": {"minProperties": 1}}},
             # Without outputs some input is mutated: not every input is another one.
             {
+                "required": ["inputs"],
                 "properties": {
                     "inputs": {
                         "not": {
@@ -277,7 +278,7 @@ _ACROSS: dict[str, Json] = {
                             }
                         }
                     }
-                }
+                },
             },
         ]
     },

@@ -43,6 +43,8 @@ class Grower:
             "let": lets,
             "shape_rules": rules,
         }
+        if draw.random() < 0.05:
+            del signature["inputs"]
         if draw.random() < 0.1 and "T" in forall:
             signature["dtype_combos"] = [{"T": "float16"}, {"T": self._one("float32", "float16", "int8")}]
         entry = {
@@ -99,6 +101,9 @@ class Grower:
             "fold": ("Fold", [{"flat": {}}], None),
             "dtype": ("float16 | float32 | None", [None, "float16"], None),
             "note": ("str", ["a", ""], None),
+            "seed": ("torch.Generator | int | None", [None, 3], None),
+            "how": ("SomeOptions | None", [None], None),
+            "device": ("torch.device | str | None", [None, "cpu"], None),
         }
         params = {}
         for name in self._draw.sample(list(kinds), self._draw.randrange(5)):
