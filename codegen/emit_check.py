@@ -122,7 +122,7 @@ class _CheckEmitter(StepEmitter):
             *(rule.expr for rule in signature.rules),
         ):
             read.update(expr.names(node))
-        return read
+        return read.union(*signature.combos[:1])
 
     def _device(self) -> None:
         bound = self._signature.bound

@@ -141,7 +141,7 @@ class _PriceEmitter:
 
     def _present(self, name: str) -> expr.Expr:
         """Returns the source of a presence: of a tensor in the checked call, or of a parameter that is not None."""
-        if name in self._entry.signature.tensors:
+        if name in self._entry.signature.tensors or name == "out":
             return expr.Verbatim(f"_call.present({literal(name)})", expr.ATOM)
         return is_not_none(name)
 

@@ -117,7 +117,7 @@ class Signature:
 
     Attributes:
       constants: construction-time tensors, which stand among the parameters and are bound with them.
-      combos: the assignments of dtype indices that the entry accepts; empty where every one is.
+      combos: the assignments of dtype indices and dtype parameters that the entry accepts; empty where every one is.
       loose: by field path, what could be read of tensors that as a whole could not, so that it is judged all the same.
     """
 
@@ -129,7 +129,7 @@ class Signature:
     lets: dict[str, Expression]
     rules: tuple[Expression, ...]
     constants: dict[str, Tensor]
-    combos: tuple[dict[str, str], ...]
+    combos: tuple[dict[str, str | None], ...]
     loose: Mapping[str, Expression]
 
     @property
@@ -141,6 +141,11 @@ class Signature:
     def bound(self) -> dict[str, Tensor]:
         """Returns the tensors from which a call solves its indices: construction-time tensors, then inputs."""
         return {**self.constants, **self.inputs}
+
+    @property
+    def takes_out(self) -> bool:
+        """Returns whether a caller may pass the storage of an output as `out`."""
+        return any(tensor.buffer for tensor in self.outputs.values())
 
     @property
     def tensors(self) -> dict[str, Tensor]:

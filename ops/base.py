@@ -96,7 +96,9 @@ class BaseOp:
         _refuse_hidden_entry(cls)
         cls._generated = generated
         cls.__call__ = cls.forward  # type: ignore[method-assign]  # not by way of one more function, which every call would pay for
-        cls._tensor_names = frozenset((*cls.INPUT_NAMES, *cls.CONSTANT_NAMES, *cls.OUTPUT_NAMES))
+        cls._tensor_names = frozenset(
+            (*cls.INPUT_NAMES, *cls.CONSTANT_NAMES, *cls.OUTPUT_NAMES, *(["out"] if cls.BUFFER_NAMES else []))
+        )
         owner = next(base for base in cls.__mro__ if "eval_roofline" in vars(base))
         if owner is not BaseOp and not vars(owner).get("_generated", False):
             raise TypeError(

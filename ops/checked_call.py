@@ -86,6 +86,7 @@ class CheckedCall:
         "_versions",
         "_stages",
         "_is_lower_bound",
+        "_is_out_passed",
     )
 
     def __init__(
@@ -122,6 +123,7 @@ class CheckedCall:
         self._tensors: Mapping[str, TensorRecord] | None = None
         self._names: frozenset[str] | None = None
         self._is_lower_bound = False  # a formula asked for stages of which none completed (foreign_formula.py)
+        self._is_out_passed = bool(buffers)
         self._metadata = metadata
         self._versions: Mapping[str, int] = _NOTHING
 
@@ -140,8 +142,11 @@ class CheckedCall:
         return {name: record.dtype for name, record in self.tensors.items()}
 
     def present(self, name: str) -> bool:
-        """Whether the call passed (or returned) the tensor `name`. Raises KeyError where the entry has none of it."""
-        return name in self.tensors or self._absent(name)
+        """Whether the call passed (or returned) the tensor `name`. Raises KeyError where the entry has none of it.
+
+        Of an op whose results may be written to storage of the caller, `out` is that storage.
+        """
+        return name in self.tensors or (name == "out" and self._is_out_passed) or self._absent(name)
 
     def bytes_of(self, *names: str) -> int:
         """Bytes of the named tensors together; an absent one is charged nothing, a repeated one each time.

@@ -214,11 +214,11 @@ def presence_error(op: str, name: str, condition: str, wanted: bool) -> OpCallEr
 
 
 def combo_error(
-    op: str, names: tuple[str, ...], found: tuple[str, ...], allowed: tuple[tuple[str, ...], ...]
+    op: str, names: tuple[str, ...], found: tuple[str | None, ...], allowed: tuple[tuple[str | None, ...], ...]
 ) -> OpCallError:
     """The dtypes of a call are no combination that the entry accepts."""
     shown = ", ".join(f"{name} = {dtype}" for name, dtype in zip(names, found, strict=True))
-    options = "; ".join(", ".join(combo) for combo in allowed)
+    options = "; ".join(", ".join(map(str, combo)) for combo in allowed)
     return OpCallError(f"{op}: {shown} is not an accepted combination of ({', '.join(names)}); accepted are: {options}")
 
 

@@ -37,7 +37,7 @@ def definitions(entry: Entry, told: Collection[str], report: Report) -> None:
 
 
 def combos(entry: Entry, broken: frozenset[str], report: Report) -> None:
-    """Checks that the dtype combinations assign the same indices, valid dtypes, and differ."""
+    """Checks that the dtype combinations assign the same indices and parameters, valid dtypes, and differ."""
     signature = entry.signature
     unread = {gap.rpartition("]")[0] + "]" for gap in entry.signature_gaps if gap.startswith("signature.dtype_combos[")}
     paths = [f"signature.dtype_combos[{position}]" for position in range(len(signature.combos))]
@@ -50,23 +50,32 @@ def combos(entry: Entry, broken: frozenset[str], report: Report) -> None:
         problems = [
             problem
             for name, dtype in combo.items()
-            if name not in broken and (problem := _misfit(signature.forall.get(name), name, dtype))
+            if name not in broken and (problem := _misfit(_column(signature, name), name, dtype))
         ]
         for problem in problems:
             report(path, "M053", problem)
-        indices = all(isinstance(signature.forall.get(name), kinds.DType) for name in combo)
+        columns = all(_column(signature, name) is not None for name in combo)
         if not combo:
-            report(path, "M053", "assigns no dtype index")
-        elif indices and combo.keys() != first:
-            report(path, "M053", "every combination must assign the same indices")
+            report(path, "M053", "assigns no dtype index and no dtype parameter")
+        elif columns and combo.keys() != first:
+            report(path, "M053", "every combination must assign the same indices and parameters")
         elif combo in signature.combos[:position]:
             report(path, "M053", f"is dtype_combos[{signature.combos.index(combo)}] again")
 
 
-def _misfit(kind: kinds.Kind | None, name: str, dtype: str) -> str:
-    if not isinstance(kind, kinds.DType):
-        return f"{shown(name)} is no dtype index"
-    return "" if dtype in kind.values else f"{shown(dtype)} is not in {kind}"
+def _column(signature: Signature, name: str) -> kinds.Kind | None:
+    """Returns the kind of a dtype index or of a parameter that is a dtype, or may be None; None for another name."""
+    param = signature.params.get(name)
+    kind = signature.forall.get(name) if param is None else param.kind
+    return kind if kind is not None and isinstance(kind.given, kinds.DType) else None
+
+
+def _misfit(kind: kinds.Kind | None, name: str, dtype: str | None) -> str:
+    if kind is None or not isinstance(kind.given, kinds.DType):
+        return f"{shown(name)} is no dtype index and no dtype parameter"
+    if dtype is None:
+        return "" if isinstance(kind, kinds.Maybe) else f"{shown(name)} is never None"
+    return "" if dtype in kind.given.values else f"{shown(dtype)} is not in {kind.given}"
 
 
 def constants(entry: Entry, report: Report) -> None:

@@ -34,12 +34,14 @@ def scope(entry: Entry, roofline: bool = False, dtypes: bool = False, lists: boo
     }
     tensors = {name: tensor.optional for name, tensor in signature.tensors.items()}
     for name in let_order(signature):
-        kind = kind_check.check(signature.lets[name].expr, Scope(names, tensors), lambda what, message: None)
+        inside = Scope(names, tensors, buffered=signature.takes_out)
+        kind = kind_check.check(signature.lets[name].expr, inside, lambda what, message: None)
         if kind is not None:
             names[name] = kind
     unclear = signature.lets.keys() - names.keys()  # in a cycle, or with defects of their own
     hidden = frozenset(name for name, kind in signature.forall.items() if name not in names)
-    return Scope(names, tensors, roofline, dtypes, broken_names(entry) | unclear, hidden)
+    broken = broken_names(entry) | unclear
+    return Scope(names, tensors, roofline, dtypes, broken, hidden, signature.takes_out)
 
 
 def is_value_list(kind: Kind) -> bool:

@@ -73,10 +73,15 @@ class Value(Expr):
 
 @dataclasses.dataclass(frozen=True)
 class Field(Expr):
-    """`layout.block` or `layout.kind`: a field of an algebraic value, or the name of its constructor."""
+    """`layout.block` or `layout.kind`: a field of an algebraic value, or the name of its constructor.
+
+    Attributes:
+      unwrapped: it was written `layout.value.block`, so that `layout` may be None; only checks of kinds read this.
+    """
 
     name: str
     field: str
+    unwrapped: bool = dataclasses.field(default=False, compare=False)
 
 
 @dataclasses.dataclass(frozen=True)

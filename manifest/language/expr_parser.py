@@ -145,6 +145,11 @@ class _Parser:
         return Literal(math.inf) if node.id == "inf" else Name(node.id)
 
     def _Attribute(self, node: ast.Attribute, depth: int) -> Expr:
+        of = node.value
+        if isinstance(of, ast.Attribute) and of.attr == "value" and isinstance(of.value, ast.Name):
+            if node.attr in ("value", "shape") or node.attr.startswith("_"):
+                raise self._refused(node)
+            return Field(of.value.id, node.attr, unwrapped=True)
         if not isinstance(node.value, ast.Name) or node.attr.startswith("_"):
             raise self._refused(node)
         if node.attr == "shape":
@@ -179,7 +184,7 @@ class _Parser:
         if not isinstance(node.slice, ast.Slice):
             return Subscript(sequence, self.expression(node.slice, depth))
         if node.slice.step is not None:
-            raise self._refused(node)
+            raise ExprError("a slice has no step; write [start:stop], and take items one by one with a comprehension")
         bounds = (
             None if part is None else self.expression(part, depth) for part in (node.slice.lower, node.slice.upper)
         )

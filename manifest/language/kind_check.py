@@ -30,6 +30,7 @@ class Scope:
       roofline: whether `bytes(t)` is allowed.
       dtypes: whether dtype names are values, as in a dtype term.
       lists: names of value lists, which may not be read here.
+      buffered: `present(out)` asks whether the caller passed the storage of a result.
       broken: names whose declarations could not be read; what needs one is not reached, and not reported again.
     """
 
@@ -39,6 +40,7 @@ class Scope:
     dtypes: bool = False
     broken: frozenset[str] = frozenset()
     lists: frozenset[str] = frozenset()
+    buffered: bool = False
 
     def functions(self) -> list[str]:
         """Returns the functions that an expression may call here."""
@@ -141,7 +143,8 @@ class _Checker:
             return self._fail(
                 DTYPE, f"torch.{node.field} is no dtype; did you mean {dtypes.nearest(node.field) or 'float32'}?"
             )
-        kind = self._Name(expr.Name(node.name), facts)
+        whole = expr.Value(node.name) if node.unwrapped else expr.Name(node.name)
+        kind = self.kind(whole, facts)
         if kind is None:
             return None
         if not isinstance(kind, Adt):
@@ -304,6 +307,8 @@ class _Checker:
             return None
         if node.function == "present":
             if name in self._scope.tensors or isinstance(self._scope.names.get(name), Maybe):
+                return BOOL
+            if name == "out" and self._scope.buffered:
                 return BOOL
             known = [*self._scope.tensors, *(one for one, kind in self._scope.names.items() if isinstance(kind, Maybe))]
             allowed = f"allowed are {', '.join(known)}" if known else "the entry has neither"

@@ -119,7 +119,7 @@ def returned(signature: Signature, domain: Domain, plan: Plan) -> dict[str, Tree
 def solved_combinations(signature: Signature, plan: Plan) -> Tree[bool]:
     """Returns where a call knows all dtypes of which `dtype_combos` lists the combinations."""
     names = {name for combo in signature.combos[:1] for name in combo}
-    unknown = names - plan.solved.known
+    unknown = names - plan.solved.known - signature.params.keys()
     part = next((part for part in plan.solved.partly for _, found in part if unknown & found), None)
     if part is None:
         return Leaf(bool(names) and not unknown)

@@ -92,7 +92,7 @@ class Planner:
 
     def _knows(self, node: expr.Expr) -> bool:
         return all(
-            name in self.known or name in kinds.ALL_DTYPES.values or name in self.signature.tensors
+            name in self.known or name in kinds.ALL_DTYPES.values or name in self.signature.tensors or name == "out"
             for name in expr.names(node)
         )
 

@@ -176,6 +176,8 @@ def discriminants(signature: Signature, read_by: Iterable[expr.Expr]) -> list[Di
     for name, tensor in signature.bound.items():
         if name in read.present and tensor.optional:
             found.append(Discriminant(name, True, (False, True)))
+    if "out" in read.present and signature.takes_out:
+        found.append(Discriminant("out", True, (False, True)))
     return found
 
 

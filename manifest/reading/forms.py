@@ -36,10 +36,11 @@ class Holds:
 
 @dataclasses.dataclass(frozen=True)
 class Text(Holds):
-    """Non-empty text, which matches the pattern or is one of the choices, if there are any."""
+    """Non-empty text, which matches the pattern or is one of the choices, if there are any. It may be null if so said."""
 
     pattern: re.Pattern[str] | None = None
     choices: tuple[str, ...] = ()
+    nullable: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,7 +155,7 @@ class Field:
     required: bool = False
 
 
-_DTYPES = Members(Text(choices=tuple(BITS)))
+_DTYPES = Members(Text(choices=tuple(BITS), nullable=True))
 _ROW_DTYPES = Members(Text(NAME, choices=tuple(BITS)))
 _DTYPE = Formula()
 
@@ -258,7 +259,8 @@ SIGNATURE = Form(
         "let": Field(Members(Formula()), "Names for derived values."),
         "shape_rules": Field(Items(Formula()), "Conditions that every call fulfils, beyond its shapes and dtypes."),
         "dtype_combos": Field(
-            Items(_DTYPES, least=1), "The combinations of dtype indices that are accepted; left out: every one."
+            Items(_DTYPES, least=1),
+            "The combinations of dtype indices and dtype parameters that are accepted; left out: every one.",
         ),
     },
 )

@@ -69,7 +69,7 @@ class _Writer:
     def _Text(self, text: forms.Text) -> Json:
         patterned = _NON_EMPTY if text.pattern is None else {"type": "string", "pattern": _whole(text.pattern)}
         if text.choices:
-            choices: Json = {"enum": list(text.choices)}
+            choices: Json = {"enum": [*text.choices, *([None] if text.nullable else [])]}
             return choices if text.pattern is None else {"anyOf": [choices, patterned]}
         return patterned
 

@@ -275,10 +275,20 @@ class _SignatureParser:
         )
         return tuple(one for one in found if one is not None)
 
-    def _combos(self, node: Node | None) -> tuple[dict[str, str], ...]:
+    def _combos(self, node: Node | None) -> tuple[dict[str, str | None], ...]:
         path = "signature.dtype_combos"
         items = self._fields.sequence(node, path, least="combination; without this field every combination is accepted")
-        return tuple(self._fields.words(item, f"{path}[{at}]") for at, item in enumerate(items))
+        return tuple(self._combo(item, f"{path}[{at}]") for at, item in enumerate(items))
+
+    def _combo(self, node: Node, place: str) -> dict[str, str | None]:
+        """Returns one combination: a dtype for each column, or null for a parameter that is None."""
+        found: dict[str, str | None] = {}
+        for name, value in self._fields.mapping(node, place).entries.items():
+            is_null = isinstance(value, Scalar) and value.value is None
+            text = None if is_null else self._fields.text(value, f"{place}.{name}")
+            if is_null or text is not None:
+                found[name] = text
+        return found
 
     def _check_outputs(self, body: MappingNode, signature: Signature) -> None:
         """Reports a signature whose calls give nothing: without an output, and without an input that is written."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from tileops.manifest.diagnostics import Diagnostics
 from tileops.manifest.language import expr, expr_parser, kind_check, kinds
+from tileops.manifest.language.names import NAME
 from tileops.manifest.language.text import shown
 from tileops.manifest.model import FamilyCase, Pattern, TypeFamily
 from tileops.manifest.reading import forms, source
@@ -72,7 +73,12 @@ def parse_family(fields: Fields, name: str, node: Node, place: str, adts: Mappin
         elif text in params and not isinstance(params[text], (kinds.Bool, kinds.Enum, kinds.Adt)):
             fields.report(f"{place}.match", "M030", f"{text!r} is {params[text]}, which has no finite set of values")
         elif text not in params and not {f"{place}.params", f"{place}.params.{text}"} & fields.malformed:
-            fields.report(f"{place}.match", "M030", f"{text!r} is no parameter of the family")
+            hint = (
+                ""
+                if NAME.fullmatch(text)
+                else "; `match` takes names, so write an expression as an argument of the family"
+            )
+            fields.report(f"{place}.match", "M030", f"{shown(text)} is no parameter of the family{hint}")
     cases_node = body.entries.get("cases")
     cases = []
     if isinstance(cases_node, MappingNode):

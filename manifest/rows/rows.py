@@ -114,7 +114,7 @@ class _Instance:
 
     def _case(self, plan: Plan) -> Case | None:
         params = self._params()
-        self._restrictions()
+        self._restrictions(params)
         self._chosen()
         if self.faults:
             return None
@@ -210,6 +210,8 @@ class _Instance:
         for name, value in params.items():
             if isinstance(signature.params[name].kind, kinds.Maybe):
                 self._bound.present[name] = value is not None
+        if signature.takes_out:
+            self._bound.present["out"] = False  # a row passes no storage
         for name, tensor in signature.bound.items():
             if tensor.when is None:
                 self._bound.present[name] = not tensor.optional or name in some
@@ -219,7 +221,7 @@ class _Instance:
                 self._bound.present[name] = bool(self._bound.value(f"the presence of {name}", tensor.when.expr))
             self._bound.present.setdefault(name, True)
 
-    def _restrictions(self) -> None:
+    def _restrictions(self, params: dict[str, Any]) -> None:
         combos = self._signature.combos
         for name in self._dtypes:
             kind = self._signature.forall.get(name)
@@ -227,10 +229,12 @@ class _Instance:
                 self._fault("dtype_cases", f"{name!r} is no dtype index")
             elif self._dtypes[name] not in kind.values:
                 self._fault("dtype_cases", f"{self._dtypes[name]!r} is not in {kind}")
-        if self.faults or not combos or not combos[0].keys() <= self._dtypes.keys():
+        dtypes = {**params, **self._dtypes}
+        if self.faults or not combos or not combos[0].keys() <= dtypes.keys():
             return
-        if not any(all(self._dtypes[name] == dtype for name, dtype in combo.items()) for combo in combos):
-            self._fault("dtype_cases", f"{self._dtypes} is none of the entry's dtype_combos")
+        if not any(all(dtypes[name] == dtype for name, dtype in combo.items()) for combo in combos):
+            found = {name: dtypes[name] for name in combos[0]}
+            self._fault("dtype_cases", f"{found} is none of the entry's dtype_combos")
 
     def _point(self, plan: Plan) -> Point:
         """Returns the discriminant point of the row's values."""

@@ -220,3 +220,16 @@ def test_both_are_operators_of_a_traced_graph(tmp_path):
     compiled = torch.compile(run, backend="aot_eager", fullgraph=True)
     assert torch.equal(compiled(x, state, out), torch.full((5, 2), 2.0))
     assert state.sum() == 0 and out.sum() == 10
+
+
+def test_a_price_may_ask_whether_storage_was_passed(tmp_path):
+    entry = _entry(optional=True)
+    entry["signature"]["outputs"] = {"y": {"dtype": "float32", "shape": "[N]", "buffer": "out"}}
+    entry["signature"]["let"] = {"extra_work": "2 if present(out) else 3"}
+    entry["roofline"] = {"flops": "N * extra_work + (100 if present(out) else 0)"}
+    op = build(tmp_path, {"StepFwdOp": entry})["StepFwdOp"]
+    x, instance = torch.empty(5, device="meta"), op()
+    instance(x)
+    assert instance.eval_roofline()[0] == 15
+    instance(x, out=torch.empty(5, device="meta"))
+    assert instance.eval_roofline()[0] == 110 and instance.last_call.present("out")

@@ -132,7 +132,7 @@ class Expressions:
 
     def _size(self, scope: Scope, depth: int) -> Term:
         """bytes(t), guarded where t may be absent."""
-        tensor = self.draw.choice(list(scope.tensors))
+        tensor = self.draw.choice([one for one in scope.tensors if one != "out"])
         self.draw.use("bytes(t)")
         size = Term(f"bytes({tensor})", literal(0).level, lambda env: env["bytes", tensor], frozenset({tensor}), True)
         if scope.tensors[tensor] == "always" or tensor in scope.shown:

@@ -122,6 +122,7 @@ class Model:
 
     def presences(self, env: Env) -> None:
         """Presence of the tensors that do not choose it themselves; `own` ones are in `env` already."""
+        env.setdefault(("present", "out"), False)
         for tensor in self.tensors.values():
             if tensor.presence is None:
                 env["present", tensor.name] = True

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from tileops.tests.codegen import random_primitives as primitives
 from tileops.tests.codegen import random_scope as sorts
 from tileops.tests.codegen.random_build import Build
@@ -32,11 +34,17 @@ def _formula(build: Build, sizes: bool) -> Term:
     """An integer over everything that a formula may read, made >= 0 in one of the ways in which authors do."""
     draw, write = build.draw, build.write
     scope = build.scope(sizes, types=False)
+    if any(tensor.buffer for tensor in build.model.tensors.values()):
+        scope = dataclasses.replace(scope, tensors={**scope.tensors, "out": "own"})
     term = build.accepted(
         lambda: build.make.integer(scope, draw.integer(1, 4)),
         lambda value: abs(value) < MAX_VALUE // 1000,
         lambda: literal(1),
     )
+    if "out" in scope.tensors and "out" not in build.model.tensors and draw.chance(50):
+        draw.use("present(out) of a buffered output")
+        chosen = write.conditional(build.make.conditions.present("out"), literal(draw.integer(0, 3)), literal(1))
+        term = write.arithmetic("+", term, chosen)
     if term.dim:
         draw.use("formula >= 0 by its kind")
         return term

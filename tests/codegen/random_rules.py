@@ -110,13 +110,20 @@ def _restriction(build: Build) -> None:
 def combos(build: Build) -> None:
     """The rows' dtypes, and at times others, as the combinations that the entry accepts."""
     draw, model = build.draw, build.model
-    if len(model.dtype_indices) < 2 or not draw.chance(40):
+    columns: dict[str, tuple[str | None, ...]] = dict(model.dtype_indices)
+    for param in model.params:
+        sort = param.sort.item if isinstance(param.sort, sorts.Maybe) else param.sort
+        if isinstance(sort, sorts.DTypeName) and draw.chance(60):
+            columns[param.name] = (*sort.values, *([None] if sort is not param.sort else []))
+    if len(columns) < 2 or not draw.chance(40):
         return
-    names = draw.shuffled(list(model.dtype_indices))
-    found = [{name: env.get(name) or draw.choice(model.dtype_indices[name]) for name in names} for env in build.envs]
-    found.append({name: draw.choice(model.dtype_indices[name]) for name in names})
+    names = draw.shuffled(list(columns))
+    found = [{name: env[name] if name in env else draw.choice(columns[name]) for name in names} for env in build.envs]
+    found.append({name: draw.choice(columns[name]) for name in names})
     model.combos = [dict(pairs) for pairs in dict.fromkeys(tuple(combo.items()) for combo in found)]
     if not _leaves_choice(build):
         model.combos = []
     else:
         draw.use("dtype_combos")
+        if columns.keys() != model.dtype_indices.keys():
+            draw.use("dtype_combos of parameters")

@@ -218,3 +218,40 @@ def test_a_rule_may_ask_the_dtype_of_an_optional_tensor_that_is_passed():
     assert op.check(meta(4), meta(6, dtype=torch.float32)).indices["R"] == "float32"
     with pytest.raises(ValueError, match="R == 'float32' if"):
         op.check(meta(4), meta(6))
+
+
+# ---- dtype combinations
+
+
+def test_a_combination_may_name_parameters_and_none():
+    entry = demo(
+        {"flops": "M"},
+        [{"label": "row", "M": 4, "N": 1, "dtype_cases": [{"T": "float16"}]}],
+        params={"to": {"type": "float16 | bfloat16 | None", "default": None}},
+        dtype_combos=[{"T": "float16", "to": None}, {"T": "float32", "to": "bfloat16"}],
+        status="spec-only",
+    )
+    made = op_class(entry)
+    assert made().check(meta(2, 3)).indices["T"] == "float16"
+    assert made(torch.bfloat16).check(meta(2, 3, dtype=torch.float32)).indices["T"] == "float32"
+    for to, dtype in ((None, torch.float32), (torch.bfloat16, torch.float16), ("float16", torch.float16)):
+        with pytest.raises(ValueError, match="accepted are: float16, None; float32, bfloat16"):
+            made(to).check(meta(2, 3, dtype=dtype))
+    entry["workloads"][0]["to"] = "bfloat16"
+    assert [one.code for one in verdict(entry)[1]] == ["M060"]
+
+
+def test_the_id_of_a_case_names_every_dtype_parameter_that_is_not_none_in_the_order_of_params():
+    params = {
+        "kept": {"type": "float16 | float32", "default": "float32"},
+        "none": {"type": "float16 | None", "default": None},
+        "to": {"type": "float16 | bfloat16 | None", "default": "bfloat16"},
+    }
+    row = {"label": "row", "M": 4, "N": 1, "dtype_cases": [{"T": "float16"}]}
+    rows = [row, {**row, "to": None}, {**row, "to": "float16", "kept": "float16"}]
+    cases = op_class(demo(None, rows, params=params)).CASES
+    assert [case.case_id for case in cases] == [
+        "row-float16-float32-bfloat16",
+        "row-float16-float32",
+        "row-float16-float16-float16",
+    ]

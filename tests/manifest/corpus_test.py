@@ -191,6 +191,22 @@ FAULTS = [
         "M010",
         "outputs: {}",
     ),
+    Fault("optionals", "accumulate: float32, to: bfloat16", "accumulate: null, to: bfloat16", "M053"),
+    Fault("optionals", "accumulate: float32, to: bfloat16", "accumulate: float32, to: float32", "M053"),
+    Fault("optionals", "accumulate: float32, to: bfloat16", "accumulate: float32, into: bfloat16", "M053"),
+    Fault(
+        "optionals", "{label: same, N: 4, dtype_cases", "{label: same, N: 4, accumulate: float16, dtype_cases", "M060"
+    ),
+    Fault("optionals", "present(layout) and layout.value.kind", "layout.value.kind", "M025"),
+    Fault(
+        "grouped",
+        "layout.capacity >= 0 if layout.kind == 'Masked' else True",
+        "layout.capacity >= 0 if layout.value.kind == 'Masked' else True",
+        "M022",
+    ),
+    Fault("optionals", '"[N]", buffer: out}', '"[N]"}', "R011", "(N if present(out) else 0)"),
+    Fault("optionals", "(N if present(out) else 0)", "(bytes(out) if present(out) else 0)", "R011"),
+    Fault("optionals", '"block > 0"', '"N == 0 or (block, N)[0:2:2] == (1,)"', "M020"),
     Fault("optionals", "{label: plain, N: 4, C: 8,", "{label: plain, N: 4, C: 8, G: 2,", "M060"),
     Fault("optionals", "{label: scaled, N: 4, C: 8, G: 2,", "{label: scaled, N: 4, C: 8,", "M060"),
     Fault(

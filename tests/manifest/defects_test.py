@@ -87,6 +87,7 @@ SINGLE_FAULTS = [
     ("signature.inputs.state.shape", "[N, 3]", "M030"),
     ("signature.inputs.state.shape", "[Pair[flip, N, 3]]", "M020"),
     ("signature.types.Pair.match", ["swap", "swap"], "M030"),
+    ("signature.types.Pair.match", ["present(scale)"], "M030"),
     ("signature.types.Pair.cases", {}, "M010"),
     ("signature.types.Pair.cases", {False: "[P, Q]"}, "M031"),
     ("signature.forall.Z", "Dim", "M040"),
@@ -307,3 +308,9 @@ def test_every_code_but_the_unreachable_ones_has_a_minimal_entry():
     tested = {code for *_, code in SINGLE_FAULTS} | {"M001", "M002", "M003", "M005", "M015", "M016", "M042"}
     # M062 guards the validator itself (a row's own tensors always infer back); R021 imports and is tested in codegen.
     assert set(CODES) - tested == {"M004", "M062", "R021"}
+
+
+def test_an_expression_in_match_is_refused_with_where_to_write_it():
+    found = check(variant("signature.types.Pair.match", ["present(scale)"]))[2]
+    assert [one.code for one in found] == ["M030"]
+    assert "`match` takes names, so write an expression as an argument of the family" in found[0].message

@@ -137,7 +137,7 @@ def test_folding_takes_the_arm_of_the_point():
         "x.shape",
         "isinstance(a, int)",
         "{i for i in a}",
-        "a.value.real",
+        "a.value.b.real",
         "lambda: 1",
         "(a := 1)",
         "f'{a}'",
@@ -237,3 +237,21 @@ def test_no_function_of_the_manifest_prices_a_formula():
     formula = expr_parser.parse("2 * N + bytes(x)")
     with pytest.raises(UnknownNameError, match=r"bytes\(x\)"):
         evaluate(formula, {"N": 3, "x": 4, "bytes": len}, {"x": True})
+
+
+def test_a_step_of_a_slice_is_refused_with_what_to_write():
+    with pytest.raises(expr_parser.ExprError, match=r"a slice has no step; write \[start:stop\]"):
+        expr_parser.parse("a[::2]")
+
+
+def test_a_field_of_what_may_be_none_is_that_field():
+    assert expr_parser.parse("layout.value.block") == expr_parser.parse("layout.block")
+    for text in (
+        "layout.value.value",
+        "layout.value.shape",
+        "layout.value.__class__",
+        "layout.block.size",
+        "a.value.b.c",
+    ):
+        with pytest.raises(expr_parser.ExprError):
+            expr_parser.parse(text)

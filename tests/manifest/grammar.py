@@ -47,6 +47,9 @@ class Grower:
             del signature["inputs"]
         if draw.random() < 0.1 and "T" in forall:
             signature["dtype_combos"] = [{"T": "float16"}, {"T": self._one("float32", "float16", "int8")}]
+            if "dtype" in params and "type" in params["dtype"]:
+                other = {"dtype": self._one("float16", "float32", None)}
+                signature["dtype_combos"] = [{"T": "float16", "dtype": None}, {"T": "float32", **other}]
         entry = {
             "family": "demo",
             "status": self._one("spec-only", "implemented"),
@@ -298,6 +301,7 @@ class Grower:
         choices += ["mode == 'sum'", "mode in ('sum', 'mean')"] * ("mode" in self._names[WORDS])
         if shapes:
             choices += [
+                *(["present(out)"] if self._draw.random() < 0.1 else []),
                 "N > 0",
                 f"{self._one(*self._names[INTEGERS])} <= {self._one('64', 'N', '2 * N')}",
                 "N % 2 == 0",
