@@ -16,11 +16,14 @@ def rms_norm(op, call, x, weight):
     return quack.rmsnorm(x.reshape(-1, width), weight, eps=op.params["eps"]).reshape(x.shape)
 
 
-def matmul(op, call, a, b):
+def matmul(op, call, a, b, **settings):
     from quack.gemm_interface import gemm
 
-    # tuned=True would compile and time dozens of configurations per shape; False takes the library's own choice.
-    return gemm(a.T if op.params["trans_a"] else a, b.T if op.params["trans_b"] else b, tuned=False)
+    return gemm(a.T if op.params["trans_a"] else a, b.T if op.params["trans_b"] else b, **settings)
+
+
+def matmul_untuned(op, call, a, b):
+    return matmul(op, call, a, b, tuned=False)
 
 
 def serves_norm(call):
@@ -42,4 +45,6 @@ def serves_matmul(call):
 
 ops = catalogue.load()
 ops["RMSNormFwdOp"].register("quack", rms_norm, when=serves_norm)
+# The library's default compiles and times dozens of configurations when a shape first runs, half a minute per shape.
+ops["GEMMFwdOp"].register("quack_untuned", matmul_untuned, when=serves_matmul)
 ops["GEMMFwdOp"].register("quack", matmul, when=serves_matmul)
