@@ -66,7 +66,9 @@ def main(argv: Sequence[str]) -> int:
         listed_by=nearest.rows(generated_dir=generated, plugin=_PLUGIN.value),
     )
     files = [paths.user_path(name) for name in _FROM_CSV.value]
-    form = output.form(_OUT.value, _FORMAT.value, {".txt": "table", ".json": "json"})
+    # A .binpb file is the report as protobuf, beside the form of what is printed.
+    endings = {".txt": "table", ".json": "json", ".binpb": _FORMAT.value or "table"}
+    form = output.form(_OUT.value, _FORMAT.value, endings)
     if not (_PLUGIN.value or _GENERATED_DIR.value):
         by_op = choice.by_op(row_index.load())
         if _LIST.value and not files:

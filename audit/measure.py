@@ -149,5 +149,5 @@ def note_saved(found: audit_pb2.AuditReport, facts: Mapping[str, Any]) -> None:
     """
     name = facts.get("device_name", "")
     if found.device_name and name and found.device_name != name:
-        raise saved.SavedError(f"calls of {found.device_name} and of {name}: an audit is of one device")
+        raise saved.SavedError(f"calls of {found.device_name} and of {name}: an audit has one device")
     _note_machine(found, facts)

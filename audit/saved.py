@@ -17,7 +17,7 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tileops.tools.cli import errors, output
+from tileops.tools.cli import errors, output, words
 
 _MARK = "# tileops-audit "
 _END = f"{_MARK}end"
@@ -128,7 +128,9 @@ def read(path: pathlib.Path) -> Saved:
     )
     last = next((line for line in reversed(lines) if line.strip()), "")
     if not last.startswith(_FILE):
-        missing = f"{path}: the file is cut off after {len(sections)} calls: how many followed is unknown"
+        missing = (
+            f"{path}: the file is cut off after {words.counted(len(sections), 'call')}: how many followed is unknown"
+        )
         return Saved(sections=sections, missing=missing, is_cut=True)
     try:
         footer = json.loads(last.removeprefix(_FILE))
@@ -136,10 +138,14 @@ def read(path: pathlib.Path) -> Saved:
     except (ValueError, TypeError, KeyError) as error:
         raise SavedError(f"{path}:{len(lines)}: the line that counts the calls is damaged: {last}") from error
     if calls != len(sections):
-        missing = f"{path}: the file has {len(sections)} calls of the {calls} that were saved: it is damaged"
+        missing = (
+            f"{path}: the file has {len(sections)} of {words.counted(calls, 'call')} that were saved: it is damaged"
+        )
         return Saved(sections=sections, missing=missing, is_cut=True)
     missing = (
-        f"{path}: the audit measured {calls} of its {rows} rows; the file lacks the others" if calls < rows else ""
+        f"{path}: the audit measured {calls} of its {words.counted(rows, 'row')}; the file lacks the others"
+        if calls < rows
+        else ""
     )
     return Saved(sections=sections, missing=missing)
 
@@ -155,7 +161,7 @@ def _section(lines: Sequence[str], start: int, stop: int, place: str) -> Section
         return Section(facts=facts, csv="", defect=f"{place}: the file is cut off in this call", place=place)
     defect = ""
     if after := [at for at in range(end + 1, stop) if lines[at].strip() and not lines[at].startswith(_FILE)]:
-        defect = f"{place}: line {after[0] + 1}, after this call's end, is of no call: the file is damaged"
+        defect = f"{place}: line {after[0] + 1}, after this call's end, belongs to no call: the file is damaged"
     return Section(facts=facts, csv="\n".join([*lines[start + 1 : end], ""]), defect=defect, place=place)
 
 

@@ -14,7 +14,7 @@ from tileops.audit import calls, choose, exceptions, measure, ncu, render, repor
 from tileops.ops.op import Op
 from tileops.perf.harness import catalogue, environment
 from tileops.proto import audit_pb2
-from tileops.tools.cli import command, output, paths, progress
+from tileops.tools.cli import command, output, paths, progress, words
 
 _BINPB = ".binpb"
 _DEFAULT_OUT = f"tileops-audit{_BINPB}"
@@ -56,7 +56,7 @@ def perform(request: Request) -> int:
         return command.EXIT_OK
     # A measurement always leaves a file.
     out = request.out if request.from_csv else request.out or _DEFAULT_OUT
-    output.check(out, _is_audit if _keeps_binpb(out) else request.form, request.from_csv)
+    output.check(out, _is_audit if _keeps_binpb(out) else ("audit", request.form), request.from_csv)
     output.check(request.save_csv, saved.is_saved, flag="save_csv")
     found = report.new_report()
     for op in by_op:
@@ -139,7 +139,7 @@ def _measure(
                     _write_binpb(request, found, says=False)
     except KeyboardInterrupt:
         interrupted = True
-        command.say(f"interrupted after {len(found.rows)} of {len(rows)} rows")
+        command.say(f"interrupted after {len(found.rows)} of {words.counted(len(rows), 'row')}")
         found.rows.extend(report.row(one, skip="interrupted before its turn") for one in rows[len(found.rows) :])
     if save_csv is not None:
         save_csv.close()
@@ -168,15 +168,15 @@ def _finish(request: Request, found: audit_pb2.AuditReport, *, is_measurement: b
 
 
 def _status(counts: dict[str, int], rows: int) -> int:
+    def told(verdict: str) -> str:
+        return f"{verdict}: {counts[verdict]} of {words.counted(rows, 'row')}"
+
     if counts["FAIL"]:
-        command.say(f"{counts['FAIL']} of {rows} rows fail: their formulas claim reads that the calls did not make")
+        command.say(f"{told('FAIL')}; the formula claims reads that the call did not make")
     if counts["NO-VERDICT"]:
-        command.say(
-            f"{counts['NO-VERDICT']} of {rows} rows have NO-VERDICT, which is not a pass: their ops declare no read"
-            " half"
-        )
+        command.say(f"{told('NO-VERDICT')}, which is not a pass; the op declares no read half")
     if counts["ERROR"]:
-        command.say(f"{counts['ERROR']} of {rows} rows gave no usable measurement; the report says why")
+        command.say(f"{told('ERROR')}; no usable measurement, and the report says why")
     if counts["FAIL"]:
         return command.EXIT_FOUND
     return command.EXIT_UNUSABLE if counts["ERROR"] or counts["NO-VERDICT"] else command.EXIT_OK

@@ -13,7 +13,7 @@ def _paths(result: pathlib.Path) -> list[list[str]]:
 
 
 def main(*arguments: str) -> int:
-    """Returns 1, with the paths of dependencies that were found, or 0 where there is none."""
+    """Returns 1, with the paths of dependencies that were found, or 0 if there are none."""
     *results, reason = arguments
     found = [path for result in results for path in _paths(pathlib.Path(result))]
     for path in found:

@@ -45,7 +45,7 @@ def module_source(family: str, entries: list[tuple[Checked, Analysis]]) -> str:
     head.add("from tileops.ops.op import Op as _Op")
     if "_Stage(" in text:
         head.add("from tileops.ops.stages import Stage as _Stage")
-    # Each class requires its own function: a module that is missing is told with the entry's line.
+    # Each class requires its own function, so that the error about a missing module has the entry's line.
     head.add(
         *[""] * bool(outside.modules),
         *(f"{alias} = _checks.formula_module({literal(module)})" for module, alias in outside.modules.items()),

@@ -1,6 +1,6 @@
-"""Prints how the calls of one op are checked and priced, and the class that is generated for it.
+"""Prints how the calls of ops are checked and priced, and the class that is generated for each.
 
-Exit status: 0 if the op is explained, 1 if it has defects, 2 if a flag is wrong or there is no such op.
+Exit status: 0 if every op is explained, 1 if one has defects, 2 if a flag is wrong or fits no op.
 """
 
 from __future__ import annotations
@@ -24,30 +24,33 @@ from tileops.manifest.model import Signature
 from tileops.manifest.plans import plan_steps
 from tileops.manifest.plans.plan import Plan
 from tileops.manifest.plans.trees import Path, Tree, paths
-from tileops.tools.cli import command, nearest
+from tileops.tools.cli import command, globs, nearest, words
 
 T = TypeVar("T")
 
-_OP = flags.DEFINE_string("op", None, "Name of the op.", required=True)
+_OP = flags.DEFINE_multi_string("op", None, "Globs of op names, comma-separated", required=True)
 _SPEC_DIR = flags.DEFINE_multi_string("spec_dir", [], "Folder of spec files, at most one. Default: the project's")
 _ROOT = flags.DEFINE_multi_string("root", [], roots.HELP)
 
 
 def main(argv: Sequence[str]) -> int:
-    """Explains the op; returns the exit status."""
+    """Explains the ops that have no defect; returns the exit status."""
     roots.use(roots.parse(_ROOT.value))
     analysed = analyse_files(chosen_spec_files(_SPEC_DIR.value))
-    if _OP.value not in analysed.entries:
-        instead = nearest.instead(_OP.value, analysed.entries, nearest.rows(spec_dir=_SPEC_DIR.value, root=_ROOT.value))
-        raise app.UsageError(f"no op {_OP.value!r}; {instead}")
-    found = analysed.diagnostics.of(_OP.value)
-    for diagnostic in found:
-        print(diagnostic, file=sys.stderr)
-    if found:
-        return 1
-    checked, analysis = analysed.entries[_OP.value]
-    print("\n".join(explanation(checked, analysis)))
-    return 0
+    for glob in globs.of_flag(_OP.value):
+        if not any(globs.fits(op, glob) for op in analysed.entries):
+            instead = nearest.instead(glob, analysed.entries, nearest.rows(spec_dir=_SPEC_DIR.value, root=_ROOT.value))
+            raise app.UsageError(f"--op={glob} fits no op; {instead}")
+    status = command.EXIT_OK
+    for op, (checked, analysis) in analysed.entries.items():
+        if not globs.fits(op, *globs.of_flag(_OP.value)):
+            continue
+        if found := analysed.diagnostics.of(op):
+            print("\n".join(map(str, found)), file=sys.stderr)
+            status = command.EXIT_FOUND
+        else:
+            print("\n".join(explanation(checked, analysis)))
+    return status
 
 
 def explanation(checked: Checked, analysis: Analysis) -> list[str]:
@@ -73,7 +76,7 @@ def explanation(checked: Checked, analysis: Analysis) -> list[str]:
     emit_class(checked, analysis, Outside([checked.entry], [analysis.func] if analysis.func else []), emitted)
     code, _, cases = emitted.text().partition("    CASES = (\n")
     if cases:  # long, and the rows say the same
-        code += f"    CASES = (...)  # the {len(checked.cases)} cases of its workload rows\n"
+        code += f"    CASES = (...)  # {words.counted(len(checked.cases), 'case')} of its workload rows\n"
     return [*lines, "", "emitted class:", "", code]
 
 
@@ -84,12 +87,12 @@ def _plan(found: Plan) -> list[str]:
         for path, branch in paths(segment.tree):
             steps = [_step(step) for step in branch.steps] or ["nothing"]
             if path:
-                lines.append(f"  where {_where(path)}:")
+                lines.append(f"  if {_tests(path)}:")
             lines += [f"{'    ' if path else '  '}{step}" for step in steps]
     return lines
 
 
-def _where(path: Path) -> str:
+def _tests(path: Path) -> str:
     """Returns the tests that lead to a leaf."""
     return ", ".join(f"{one.key} = {value}" for one, value in path)
 
@@ -116,8 +119,8 @@ def _trees(name: str, trees: Sequence[Tree[T]], show: Callable[[T, Mapping[str, 
     added = ", added up" if len(trees) > 1 else ""
     lines = []
     for path, value in (leaf for tree in trees for leaf in paths(tree)):
-        where = f" where {_where(path)}" if path else ""
-        lines.append(f"  {name}{added}{where}: {show(value, {one.key: value for one, value in path})}")
+        condition = f" if {_tests(path)}" if path else ""
+        lines.append(f"  {name}{added}{condition}: {show(value, {one.key: value for one, value in path})}")
     return lines
 
 

@@ -16,12 +16,13 @@ from tileops.tools.cli import command, output
 _OF = flags.DEFINE_enum(
     "of", "spec", ["spec", "types"], "spec: the schema of spec files. types: the schema of types.yaml."
 )
-_OUT = flags.DEFINE_string("out", None, "File to write. Default: stdout.")
+_OUT = flags.DEFINE_string("out", None, output.HELP)
 
 
 def main(argv: Sequence[str]) -> None:
     """Writes one schema."""
     text = json.dumps(spec_schema() if _OF.value == "spec" else types_schema(), indent=2) + "\n"
+    output.check(_OUT.value, ("schema", "json"))
     output.write(_OUT.value, lambda out: out.write(text))
 
 

@@ -173,7 +173,7 @@ class BaseOp:
 
         Raises:
           TypeError: `function` or `when` cannot be called.
-          ValueError: `name` is none that a flag or a record can have.
+          ValueError: a flag or a record cannot have the name.
         """
         for what, value in (("function", function), *([] if when is None else [("when", when)])):
             if not callable(value):

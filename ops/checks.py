@@ -19,6 +19,7 @@ from tileops.ops.checked_call import TensorRecord
 from tileops.ops.dtypes import NAMES, dtype_name
 from tileops.ops.errors import OpCallError, OpConstructionError, OpFormulaError, OpNotAvailableError
 from tileops.ops.foreign_formula import ForeignModule
+from tileops.tools.cli import words
 
 # What a primitive or an operator raises where a call leaves its domain.
 DOMAIN_ERRORS = (ValueError, ArithmeticError, IndexError)
@@ -225,7 +226,8 @@ def combo_error(
 def split_buffers(op: str, names: tuple[str, ...], out: Any) -> tuple[Any, ...]:
     """The buffers passed as `out`, one for each output that takes one."""
     if not isinstance(out, (tuple, list)) or len(out) != len(names):
-        raise OpCallError(f"{op}: out must be a tuple of {len(names)} buffers, for {', '.join(names)}")
+        buffers = words.counted(len(names), "buffer")
+        raise OpCallError(f"{op}: out must be a tuple of {buffers}, for {', '.join(names)}")
     for name, buffer in zip(names, out, strict=True):  # also of one that this call lacks
         if buffer is not None:
             tensor_facts(op, name, buffer, "the buffer for output")
@@ -279,7 +281,8 @@ def lies_apart(tensor: Any) -> bool:
 
 def rank_error(op: str, name: str, term: str, shape: tuple[int, ...]) -> OpCallError:
     """A tensor has too few or too many axes for its declared shape."""
-    return OpCallError(f"{op}: {name!r} is declared {term}, and its shape {list(shape)} has {len(shape)} axes")
+    axes = words.counted(len(shape), "axis", "axes")
+    return OpCallError(f"{op}: {name!r} is declared {term}, and its shape {list(shape)} has {axes}")
 
 
 def axis_error(op: str, name: str, axis: int, term: str, expected: Any, shape: tuple[int, ...]) -> OpCallError:
@@ -390,7 +393,7 @@ def price(op: str, formula: str, value: Any) -> int:
 
     Args:
       op: entry name.
-      formula: what it is of and where it stands, for the error.
+      formula: which value the formula gives, and its place, for the error.
       value: what the formula gave: an integer, NumPy's included, or a float without a fraction.
 
     Raises:

@@ -22,7 +22,7 @@ class Implementation:
     """One way to compute an op; `when` says which checked calls it serves, None serves all.
 
     Raises:
-      ValueError: `name` is none that a flag or a record can have.
+      ValueError: a flag or a record cannot have the name.
     """
 
     name: str

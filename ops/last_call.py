@@ -57,5 +57,5 @@ class LastCall:
     def get(self) -> CheckedCall | None:
         """What this context sees; None where no call has completed."""
         key = self._key.get()
-        # A key that the variable's former op left behind is none of ours.
+        # The variable may hold a key that its former op left behind.
         return None if key is None else self._calls.get(weakref.ref(key))

@@ -67,7 +67,7 @@ def find_out(out: str, device_name: str) -> pathlib.Path:
     path = paths.user_path(name).resolve()
     if path.exists() and not path.is_file():
         raise errors.UserError(f"--out={name}: cannot write {path}: it is no regular file")
-    output.check(name, "profile")
+    output.check(name, ("calibrate", "profile"))
     return path
 
 

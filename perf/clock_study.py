@@ -44,7 +44,7 @@ def main(argv: Sequence[str]) -> int:
         raise errors.UserError(f"--sizes_mb={min(sizes):g}: a size must be above 0")
     if not re.fullmatch(r"cuda(:\d+)?", _DEVICE.value):
         raise errors.UserError(f"--device={_DEVICE.value}: the experiments need a GPU; write cuda or cuda:N")
-    output.check(_OUT.value, "csv")
+    output.check(_OUT.value, ("clock_study", output.form(_OUT.value, None, {".csv": "csv"}, "csv", flag="")))
     no_gpu = errors.UserError(
         f"--device={_DEVICE.value}: the experiments need a GPU, and torch finds none of that name"
     )

@@ -34,7 +34,7 @@ def main(argv: Sequence[str]) -> int:
     del argv
     form = output.form(_OUT.value, _FORMAT.value)
     files = [paths.user_path(path) for path in (_BASE.value, _NEW.value)]
-    output.check(_OUT.value, form, files)
+    output.check(_OUT.value, ("compare", form), files)
     readers = [runfile.read_run(path) for path in files]
     runs.device_name(readers)
     (base_known, base), (new_known, new) = map(_read, readers)

@@ -38,7 +38,7 @@ def main(argv: Sequence[str]) -> int:
         raise errors.UserError(f"--top needs --format=table; {form} has every row")
     top = output.count_or_all("top", _TOP.value)
     files = runs.run_paths(_RUN.value)
-    output.check(_OUT.value, form, files)
+    output.check(_OUT.value, ("league", form), files)
     readers = [runfile.read_run(path) for path in files]
     selection = runs.Selection(
         ops=globs.of_flag(_OP.value),

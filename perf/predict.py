@@ -30,5 +30,9 @@ def main(argv: Sequence[str]) -> int:
 
 if __name__ == "__main__":
     flags.FLAGS.set_default("predict", True)
+    flags.FLAGS["profile"].help = (
+        "GPU to predict for: a device name or a .textproto file. Needed unless --run names a measured run, whose device is"
+        " the default."
+    )
     flags.FLAGS["run"].help = "Run file, .binpb or .jsonl. Default: the prices of every workload row"
     command.run(main)

@@ -55,7 +55,7 @@ _DUPLICATES = flags.DEFINE_enum(
     "Which record to keep if a file has several successful ones of one row. Default: all.",
 )
 
-_FORM_OF_ENDING = {"": "jsonl", ".jsonl": "jsonl", ".csv": "csv", ".textproto": "textproto", ".binpb": "run"}
+_FORM_OF_ENDING = {".jsonl": "jsonl", ".csv": "csv", ".textproto": "textproto", ".binpb": "run"}
 _WRITERS = {
     "jsonl": text.write_jsonl,
     "csv": text.write_csv,
@@ -67,7 +67,7 @@ _WRITERS = {
 def main(argv: Sequence[str]) -> int:
     """Converts; returns the exit status."""
     del argv
-    form = output.form(_OUT.value, _TO.value, _FORM_OF_ENDING, None, "to")
+    form = output.form(_OUT.value, _TO.value, _FORM_OF_ENDING, "jsonl", "to")
     files = [paths.user_path(path) for path in _IN.value]
     readers = [_read(path) for path in files]
     allowed = merge.Allowed(unknown_revision=_ALLOW_UNKNOWN_REVISION.value, missing_parts=_ALLOW_MISSING_PARTS.value)
@@ -78,7 +78,7 @@ def main(argv: Sequence[str]) -> int:
     def is_earlier(path: pathlib.Path) -> bool:
         return runfile.is_earlier_output(path, header, readers)
 
-    output.check(_OUT.value, is_earlier if form in ("jsonl", "run") else form, files)
+    output.check(_OUT.value, is_earlier if form in ("jsonl", "run") else ("records", form), files)
     if _RENAME.value and not renames.applies(header):
         raise errors.UserError(
             "--rename: the run took its entries from --spec_dir or --generated_dir, so it has their names"

@@ -22,7 +22,7 @@ from tileops.perf.roof import profiles
 from tileops.perf.runs import duplicates
 from tileops.perf.runs import reader as runfile
 from tileops.proto import roofline_pb2
-from tileops.tools.cli import command, errors, globs, output
+from tileops.tools.cli import command, errors, fraction, globs, nearest, output
 
 _RUN = flags.DEFINE_multi_string(
     "run",
@@ -56,11 +56,10 @@ _TOP = flags.DEFINE_string(
 _PREDICT = flags.DEFINE_bool(
     "predict", False, "Ignore measured times and give each row's SOL time on --profile: a bound, not a measurement."
 )
-_ASSUME_CALIBRATION = flags.DEFINE_float(
+_ASSUME_CALIBRATION = fraction.define_share(
     "assume_calibration",
-    None,
-    "Fraction in (0, 1] of the theoretical value to assume if the profile has no measured fraction. Default: leave such"
-    " rows blank (uncalibrated).",
+    "Fraction of the theoretical value to assume if the profile has no measured fraction, as 85% or 0.85. Default: leave"
+    " such rows blank (uncalibrated).",
 )
 _DUPLICATES = flags.DEFINE_enum("duplicates", None, duplicates.CHOICES, duplicates.HELP)
 _REPRODUCIBLE = flags.DEFINE_bool("reproducible", False, "Leave out run id, time, host and revision.")
@@ -87,7 +86,7 @@ def main(argv: Sequence[str]) -> int:
         )
     top = _top(form)
     files = runs.run_paths(_RUN.value)
-    output.check(_OUT.value, form, files)
+    output.check(_OUT.value, ("roofline", form), files)
     with report_store.RowStore() as store:
         collected = _collect(files, form, store)
         if not _is_shown_as_table(form):
@@ -117,6 +116,7 @@ def _collect(files: Sequence[pathlib.Path], form: str, store: report_store.RowSt
             families=globs.of_flag(_FAMILY.value),
             implementation=_IMPLEMENTATION.value,
             libraries=_BASELINES.value,
+            listed_by=_listed_by(),
         ),
         profile=_assumed(_profile_for(readers)),
         is_prediction=_PREDICT.value,
@@ -129,6 +129,15 @@ def _collect(files: Sequence[pathlib.Path], form: str, store: report_store.RowSt
             for field in _VARYING_FIELDS:
                 run.ClearField(field)
     return collected
+
+
+def _listed_by() -> str:
+    """Returns the command that lists what this command reads, without its filters."""
+    chosen = {"run": _RUN.value, "profile": [_PROFILE.value]}
+    given = {name: values for name, values in chosen.items() if flags.FLAGS[name].present}
+    program = "predict" if flags.FLAGS["predict"].default else "roofline"
+    more = ["--predict"] if _PREDICT.value and program == "roofline" else []
+    return nearest.reported(program, more, **given)
 
 
 def _is_shown_as_table(form: str) -> bool:
@@ -146,9 +155,13 @@ def _profile_for(readers: Sequence[runfile.RunReader]) -> profiles.Profile | Non
         device_name = runs.device_name(readers)
         profile = profiles.select(profiles.load_profiles(), device_name)
         if profile is None and _PREDICT.value:
-            raise errors.UserError(
-                f"no profile names the device {device_name!r}; name the GPU to predict for with --profile"
+            why = (
+                f"no profile names the device {device_name!r}"
+                if device_name
+                else "the prices are of no measured device"
             )
+            gpus = profiles.candidates(profiles.load_profiles(), device_name)
+            raise errors.UserError(f"{why}; name the GPU to predict for with --profile ({gpus})")
         return profile
     profile = profiles.find_profile(_PROFILE.value)
     for warning in profile.warnings:

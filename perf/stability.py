@@ -18,7 +18,7 @@ from tileops.perf.comparison import rows as compare_rows
 from tileops.perf.comparison import stability_rows
 from tileops.perf.runs import duplicates
 from tileops.perf.runs import reader as runfile
-from tileops.tools.cli import command, errors, fraction, output, paths
+from tileops.tools.cli import command, errors, fraction, output, paths, words
 
 _BASE = flags.DEFINE_string("base", None, "Run file, .binpb or .jsonl.", required=True)
 _NEW = flags.DEFINE_string("new", None, "Run file of the same rows, measured again.", required=True)
@@ -45,7 +45,7 @@ def main(argv: Sequence[str]) -> int:
     """Reports how far the runs are apart; returns the exit status."""
     del argv
     files = [paths.user_path(path) for path in (_BASE.value, _NEW.value)]
-    output.check(_OUT.value, "table", files)
+    output.check(_OUT.value, ("stability", output.form(_OUT.value, None, {".txt": "table"}, flag="")), files)
     base, new = readers = [runfile.read_run(path) for path in files]
     stability_rows.refuse_one_run(base, new)
     base_known, new_known = (compare_rows.measured(duplicates.records(reader, _DUPLICATES.value)) for reader in readers)
@@ -69,7 +69,7 @@ def _write(
     for line in told:
         print(f"note: {line}", file=out)
     share = stability_rows.share_within(rows, _WITHIN.value)
-    print(f"{len(rows)} rows longer than {_LONGER_THAN_US.value:g} us in both runs", file=out)
+    print(f"{words.counted(len(rows), 'row')} longer than {_LONGER_THAN_US.value:g} us in both runs", file=out)
     print(f"{share:.1%} within {_WITHIN.value:.1%}; {_SHARE.value:.0%} is wanted", file=out)
     _write_quantiles("difference of medians", stability_rows.quantiles(row.relative for row in rows), "{:.2%}", out)
     for row in rows[: _WORST.value]:

@@ -177,7 +177,7 @@ def _pattern_problem(pattern: Pattern, kind: kinds.Kind | None) -> str:
     if isinstance(kind, kinds.Bool):
         return "" if isinstance(pattern.value, bool) else f"{pattern.value!r} is neither true nor false"
     if isinstance(kind, kinds.Enum):
-        return "" if pattern.value in kind.values else f"{pattern.value!r} is none of {kind}"
+        return "" if pattern.value in kind.values else f"{pattern.value!r} is not one of {kind}"
     if isinstance(kind, kinds.Adt):
         constructor = next((one for one in kind.constructors if one.name == pattern.value), None)
         if constructor is None:

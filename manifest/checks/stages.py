@@ -18,7 +18,7 @@ def check_stages(
     Args:
       entries: all entries read.
       diagnostics: takes the defects.
-      others: returns the names of further ops; called if a stage's op is none of `entries`. None if not all ops are
+      others: returns the names of further ops; called if `entries` lack a stage's op. None if not all ops are
         known, as in a build of one family: no name is checked then.
     """
     found = {entry.op: entry for entry in entries}

@@ -189,7 +189,7 @@ class _Writer:
         }
 
     def _name(self, reserved: Mapping[str, str]) -> Json:
-        """Returns the schema of a name that is none of the reserved ones."""
+        """Returns the schema of a name that is not reserved."""
         everywhere = self._shared(
             "name",
             {"pattern": f"^{names.NAME.pattern}$", "not": {"enum": sorted({*keyword.kwlist, *names.RESERVED_NAMES})}},

@@ -234,7 +234,7 @@ class _Instance:
             return
         if not any(all(dtypes[name] == dtype for name, dtype in combo.items()) for combo in combos):
             found = {name: dtypes[name] for name in combos[0]}
-            self._fault("dtype_cases", f"{found} is none of the entry's dtype_combos")
+            self._fault("dtype_cases", f"{found} is not among the entry's dtype_combos")
 
     def _point(self, plan: Plan) -> Point:
         """Returns the discriminant point of the row's values."""

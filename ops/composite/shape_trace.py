@@ -53,7 +53,7 @@ class _Overwritten(Origin):
         )
 
 
-# What stands in for data, a run each: what comes out the same in all of them does not depend on the data.
+# Replaces the data, once per run. A result that is the same in all runs does not depend on the data.
 _STAND_INS: tuple[Callable[[torch.Tensor], torch.Tensor], ...] = (
     *[lambda numbers: numbers] * 5,
     lambda numbers: numbers * 1e4,

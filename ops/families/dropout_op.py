@@ -55,5 +55,5 @@ class DropoutOp(Op):
         return kernels.dropout(input, call.params["seed"], _threshold(p), _scale(p), out)
 
     def roof_key(self) -> str:
-        """The cores that compute in float32, or in float64 where the input is of it."""
+        """The cores that compute in float32, or in float64 if the input is float64."""
         return "cuda_core.fp64" if self.last_call.inputs["input"].dtype == "float64" else "cuda_core.fp32"

@@ -32,7 +32,7 @@ def _kernel_serves(call: CheckedCall) -> bool:
 
 
 class GatedOp(Op):
-    """An op whose activation stands in the table; a base beside the generated class of its entry."""
+    """Base of an op whose activation is in the table, beside the generated class of its entry."""
 
     ARITHMETIC = "elementwise"
 
@@ -53,5 +53,5 @@ class GatedOp(Op):
         return kernels.gated(function + "_half" if input.dtype.itemsize == 2 and function in HALF else function, input)
 
     def roof_key(self) -> str:
-        """The cores that compute in float32, or in float64 where input is of it."""
+        """The cores that compute in float32, or in float64 if the input is float64."""
         return "cuda_core.fp64" if self.last_call.inputs["input"].dtype == "float64" else "cuda_core.fp32"

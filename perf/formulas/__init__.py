@@ -4,7 +4,7 @@ Each prices one completed call at the algorithm's minimum (seed, section 1.2): e
 read, read once, every public output written once. The `..._read_bytes` functions state the read half of the same
 count, for the bytes audit (section 4.5).
 
-One module a family; whoever names a formula names it here: `tileops.perf.formulas.<name>`.
+One module per family. An entry names a formula by this package: `tileops.perf.formulas.<name>`.
 """
 
 from tileops.perf.formulas.attention import gqa_fwd_read_bytes, gqa_fwd_roofline, gqa_scores

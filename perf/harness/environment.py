@@ -115,8 +115,8 @@ def _cpu_name() -> str:
 def _revision() -> tuple[str, bool]:
     """Returns the git revision of the sources and whether they differ from it; ("", False) if unknown.
 
-    `bazel run` names the workspace; in a plain checkout it contains this file. A zip or a copy has no history: whoever
-    makes it sets TILEOPS_REVISION, which counts as unmodified. If the variable is not set, the launcher of a zip sets it.
+    `bazel run` names the workspace; in a plain checkout it contains this file. A zip or a copy has no history: the
+    user who makes it sets TILEOPS_REVISION, which counts as unmodified. If the variable is not set, the launcher of a zip sets it.
     """
     if stated := os.environ.get("TILEOPS_REVISION"):
         return stated, False

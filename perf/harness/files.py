@@ -132,9 +132,9 @@ def finish(
     counts = collections.Counter(outcomes.values())
     ok = counts[benchmark_pb2.STATUS_OK]
     command.say(
-        f"{len(outcomes)} records: {ok} ok, {counts[benchmark_pb2.STATUS_SKIPPED]} skipped,"
-        f" {counts[benchmark_pb2.STATUS_ERROR]} errors, {counts[benchmark_pb2.STATUS_TIMEOUT]} timeouts; written to"
-        f" {path}"
+        f"{words.counted(len(outcomes), 'record')}: {ok} ok, {counts[benchmark_pb2.STATUS_SKIPPED]} skipped,"
+        f" {words.counted(counts[benchmark_pb2.STATUS_ERROR], 'error')},"
+        f" {words.counted(counts[benchmark_pb2.STATUS_TIMEOUT], 'timeout')}; written to {path}"
     )
     is_failed = any(counts[status] for status in bench_records.FAILED)
     # A shard may consist of skipped rows: expensive rows are in shards of their own.

@@ -151,7 +151,7 @@ def check_globs(
             raise SelectionError(f"--{flag}={glob} fits no {flag}; {nearest.instead(glob, shown or known, listed_by)}")
 
 
-# ---- parts of the rows for several machines: the same wherever they are made, and of about equal length
+# ---- parts of the rows for several machines: every machine computes the same parts, of about equal cost
 
 
 # What a row is taken to cost where the parts are made, whatever machine runs them: they must agree on the parts, so

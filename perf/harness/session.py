@@ -303,7 +303,8 @@ def _measure(
                     shown.end(record is not None and record.status in records.FAILED, is_counted)
         except KeyboardInterrupt:
             writer.interrupt()
-            command.say(f"interrupted; {writer.path} holds {writer.counts.records} records, --resume continues it")
+            held = words.counted(writer.counts.records, "record")
+            command.say(f"interrupted; {writer.path} holds {held}, --resume continues it")
             return command.EXIT_INTERRUPTED
         except pool.RunEndedError as error:
             writer.interrupt()

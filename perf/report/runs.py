@@ -36,12 +36,14 @@ class Selection:
       families: The same, of families.
       implementation: `BEST`, `ALL`, or the name of one.
       libraries: Libraries among which `BEST` chooses too, or `ALL`.
+      listed_by: The command that lists the records that there are, for messages.
     """
 
     ops: Sequence[str] = ()
     families: Sequence[str] = ()
     implementation: str = BEST
     libraries: Sequence[str] = ()
+    listed_by: str = ""
 
     @property
     def is_filter(self) -> bool:
@@ -107,9 +109,13 @@ def device_name(readers: Sequence[runfile.RunReader], profile: profiles.Profile 
     if len(named) > 1 and not _are_one_model([name for name, _ in named], profile):
         (name_a, path_a), (name_b, path_b) = named[:2]
         raise MixedDevicesError(
-            f"runs of several devices cannot make one report: {path_a} is of {name_a!r}, {path_b} of {name_b!r}"
+            f"runs of several devices cannot make one report: {path_a} {_measured(name_a)}, {path_b} {_measured(name_b)}"
         )
     return named[0][0] if named else ""
+
+
+def _measured(name: str) -> str:
+    return f"was measured on {name!r}" if name else "names no device, as a run of prices alone does"
 
 
 def _are_one_model(names: Sequence[str], profile: profiles.Profile | None) -> bool:
@@ -223,7 +229,7 @@ class Names:
                 break
         flags = " ".join(f"--{flag}={','.join(wanted)}" for flag, wanted in asked.items())
         there = "; ".join(
-            f"of --{flag} {nearest.instead(' '.join(wanted), self._of_flag[flag], nearest.REPORTED)}"
+            f"of --{flag} {nearest.instead(' '.join(wanted), self._of_flag[flag], selection.listed_by or nearest.reported())}"
             for flag, wanted in asked.items()
         )
         raise NothingSelectedError(f"no record matches {flags}; {there}")

@@ -129,7 +129,7 @@ class JUnitReader:
             namespace, _, local = each.tag.rpartition("}")
             if namespace and local in _ELEMENTS:
                 raise self._refusal(
-                    f"<{local}> is of the namespace {namespace[1:]!r}, and JUnit XML has none: remove xmlns="
+                    f"<{local}> has the namespace {namespace[1:]!r}, and JUnit XML has none: remove xmlns="
                 )
         return root
 
@@ -185,8 +185,8 @@ class JUnitReader:
         self._check_alone(("test", suite, name), title, f"{suite} has two tests {name}")
         for record, defect in _records(test, properties):
             key = (record.op, record.case_id, record.implementation)
-            if record.implementation:  # an outcome without a measurement is of no row that another could be taken for
-                self._check_alone(("row", *key), title, f"two tests are of {' '.join(filter(None, key))}")
+            if record.implementation:  # without a measurement there is no row to confuse
+                self._check_alone(("row", *key), title, f"two tests have the row {' '.join(filter(None, key))}")
             if defect:
                 self.problems.append(reader.Problem(None, f"{title}: {defect}; its row is an error without a time"))
             writer.count_record(self._counts, record)

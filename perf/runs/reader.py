@@ -132,7 +132,9 @@ class RunReader:
         first = next(iter(self), None)
         if first is None:
             what = str(self.problems[0]) if self.problems else "it is empty"
-            raise RunFileError(f"{path}: not a run file: {what}")
+            raise RunFileError(
+                f"{path}: not a run file: {what}; //perf:bench writes run files, and //perf:records makes them from JUnit"
+            )
 
     def __iter__(self) -> Iterator[benchmark_pb2.RunEntry]:
         """Yields the header (if any), the records and the footer (if any)."""

@@ -87,7 +87,7 @@ def test_a_claim_of_reads_that_were_not_made_fails_with_status_1(audit):
     status, out, err, report = audit(*ROW, fake={"read": READ // 2, "write": 0})
     assert status == 1
     assert report.rows[0].verdict == audit_pb2.VERDICT_FAIL
-    assert "0.5000 of the declared" in out and "1 of 1 rows fail" in err
+    assert "0.5000 of the declared" in out and "FAIL: 1 of 1 row; the formula claims reads" in err
 
 
 @pytest.mark.requirement("4.5.7")
@@ -120,7 +120,7 @@ def test_missing_ncu_is_an_error_of_the_row_with_what_to_do(audit):
     assert status == 2
     assert report.rows[0].verdict == audit_pb2.VERDICT_ERROR
     assert "no such program" in report.rows[0].reason and "--ncu" in report.rows[0].reason
-    assert "1 of 1 rows gave no usable measurement" in err
+    assert "ERROR: 1 of 1 row; no usable measurement" in err
     assert "Traceback" not in err
 
 
@@ -157,7 +157,7 @@ def test_no_verdict_is_no_success(audit):
     status, out, err, report = audit("--op=ScatterCountFwdOp", fake={"read": 96, "write": 0})
     assert {row.verdict for row in report.rows} == {audit_pb2.VERDICT_NO_VERDICT}
     assert status == 2
-    assert "NO-VERDICT, which is not a pass: their ops declare no read half" in err and "NO-VERDICT" in out
+    assert "NO-VERDICT: 1 of 1 row, which is not a pass; the op declares no read half" in err and "NO-VERDICT" in out
 
 
 def test_a_row_that_dies_is_an_error_that_quotes_it(audit):
@@ -194,7 +194,7 @@ def test_saved_counters_are_judged_again_without_ncu(audit, tmp_path):
     status, out, err, _ = audit("--from_csv=counters.txt", "--format=json")
     found = json.loads(out)
     assert (status, found["summary"]["PASS"]) == (2, 1)
-    assert "cut off after 1 calls" in found["notes"][0] and "cut off after 1 calls" in err
+    assert "cut off after 1 call:" in found["notes"][0] and "cut off after 1 call:" in err
     status, _, err, _ = audit("--from_csv=counters.txt", "--out=counters.txt")
     assert status == 2 and "--out=counters.txt is a file that this command reads" in err
 

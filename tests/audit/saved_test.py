@@ -72,14 +72,14 @@ def test_a_file_cut_between_calls_is_told(path):
     path.write_text(whole[: whole.index("end\n") + 4])
     (row,), notes, cut = judge(path)
     assert row.verdict == audit_pb2.VERDICT_PASS
-    assert notes == cut == [f"{path}: the file is cut off after 1 calls: how many followed is unknown"]
+    assert notes == cut == [f"{path}: the file is cut off after 1 call: how many followed is unknown"]
 
 
 def test_a_file_that_lost_a_call_in_its_middle_is_told(path):
     write(path, (FACTS, CSV), (FACTS | {"case_id": MIDDLE}, CSV))
     whole = path.read_text()
     path.write_text(whole[whole.index("end\n") + 4 :])
-    assert judge(path)[2] == [f"{path}: the file has 1 calls of the 2 that were saved: it is damaged"]
+    assert judge(path)[2] == [f"{path}: the file has 1 of 2 calls that were saved: it is damaged"]
 
 
 def test_rows_that_the_audit_did_not_measure_are_told(path):
@@ -101,7 +101,7 @@ def test_lines_behind_a_calls_end_belong_to_no_call(path):
     stray = raw([("k", "9", "9")]).splitlines()[-1].replace('"0"', '"7"', 1)
     path.write_text(path.read_text().replace("end\n", f"end\n{stray}\n"))
     assert one_row(path).verdict == audit_pb2.VERDICT_ERROR
-    assert "after this call's end, is of no call" in one_row(path).reason
+    assert "after this call's end, belongs to no call" in one_row(path).reason
 
 
 def test_lines_before_the_first_call_are_refused(path):

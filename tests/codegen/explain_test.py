@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 
+import pytest
+from absl import app, flags
+from absl.testing import flagsaver
+
+from tileops.codegen import explain
 from tileops.codegen.explain import explanation
 from tileops.tests.codegen.small_entries import OP, analysed, demo, text_of
 
@@ -40,10 +46,10 @@ inference plan:
   axis 1 of w is L
 
 price:
-  flops where present(w) = False: prod(B) * N
-  flops where present(w) = True: prod(B) * N * 2
-  bytes, from the signature where inplace = False: reads x, w if present; writes y
-  bytes, from the signature where inplace = True: reads x, w if present; writes x, y
+  flops if present(w) = False: prod(B) * N
+  flops if present(w) = True: prod(B) * N * 2
+  bytes, from the signature if inplace = False: reads x, w if present; writes y
+  bytes, from the signature if inplace = True: reads x, w if present; writes x, y
 """
 
 PRICE = '''\
@@ -79,7 +85,7 @@ PRICE = '''\
         _read = _read if _written else 0  # what writes nothing reads nothing
         return _read
 
-    CASES = (...)  # the 2 cases of its workload rows
+    CASES = (...)  # 2 cases of its workload rows
 '''
 
 
@@ -125,10 +131,31 @@ def test_a_tensor_that_is_absent_on_a_branch_is_not_said_to_be_charged_there():
         ],
     )
     checked, analysis = analysed(text_of(entry))[0][OP]
-    lines = [line for line in explanation(checked, analysis) if "from the signature where" in line]
-    charged = {line.partition(" where ")[2].partition(": ")[0]: line.partition(": ")[2] for line in lines}
+    lines = [line for line in explanation(checked, analysis) if "from the signature if" in line]
+    charged = {line.partition(" if ")[2].partition(": ")[0]: line.partition(": ")[2] for line in lines}
     assert charged["upd = True, present(st) = True"] == "reads x, st; writes st, y"
     assert charged["upd = True, present(st) = False"] == "reads x; writes y"
+
+
+def test_globs_choose_several_ops_and_an_unknown_one_is_bad_usage(tmp_path, capsys):
+    texts = [text_of(ENTRY).replace("DemoFwdOp", name) for name in ("DemoFwdOp", "DemoBwdOp", "OtherFwdOp")]
+    broken = texts[1].replace("status: ", "state: ")
+    assert broken != texts[1]
+    (tmp_path / "demo.yaml").write_text("".join([texts[0], broken, texts[2]]))
+
+    def main(op: str) -> tuple[int, list[str], str]:
+        with flagsaver.flagsaver():
+            flags.FLAGS(["explain", f"--spec_dir={tmp_path}", f"--op={op}"])
+            status = explain.main([])
+        told = capsys.readouterr()
+        return status, re.findall(r"^(\w+Op)  \(", told.out, re.MULTILINE), told.err
+
+    assert main("*FwdOp") == (0, ["DemoFwdOp", "OtherFwdOp"], "")
+    assert main("OtherFwdOp,DemoFwdOp")[:2] == (0, ["DemoFwdOp", "OtherFwdOp"])
+    status, explained_ops, said = main("Demo*")
+    assert (status, explained_ops) == (1, ["DemoFwdOp"]) and "DemoBwdOp" in said and "[M01" in said
+    with pytest.raises(app.UsageError, match="--op=Nope\\* fits no op; there are: DemoBwdOp, DemoFwdOp, OtherFwdOp"):
+        main("Other*,Nope*")
 
 
 def test_without_an_op_one_line_says_that_it_is_required():

@@ -13,7 +13,9 @@ from tileops.tools.cli import command
 
 DOC = (pathlib.Path(__file__).absolute().parents[2] / "docs/bring-your-kernel.md").read_text(encoding="utf-8")
 FILES = re.findall(r"```python\n# (\S+\.py)\n(.*?)```", DOC, re.DOTALL)
-COMMANDS = re.findall(r"^    (?:TRITON_INTERPRET=1 )?((?:\./bazelw run|python3) .+)$", DOC, re.MULTILINE)
+COMMANDS = re.findall(
+    r"^    (?:TRITON_INTERPRET=1 )?((?:\./bazelw run|python3) .+)$", re.sub(r" \\\n +", " ", DOC), re.MULTILINE
+)
 
 
 @pytest.fixture(autouse=True)

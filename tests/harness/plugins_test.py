@@ -113,7 +113,7 @@ def test_a_plugin_finds_the_modules_beside_it_on_import_and_in_a_call(tmp_path, 
     )
     _write(tmp_path / "helper.py", "raise ImportError('this one lies where the user stands')\n")
     status, _, err = project("--device=cpu", *OP, "--plugin=plug/main.py", "--implementation=right")
-    assert status == 0 and "1 records: 1 ok" in err, err
+    assert status == 0 and "1 record: 1 ok" in err, err
 
 
 def test_two_plugins_with_unlike_modules_of_one_name_are_told(tmp_path, project):

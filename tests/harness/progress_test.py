@@ -81,7 +81,7 @@ def test_what_is_no_terminal_gets_a_line_now_and_then_however_long_a_step_takes(
         progress.begin(STEP)
 
     first = _said(monkeypatch, 0.3, steps).splitlines()[0]
-    assert re.search(rf": 1 of 3 done, 1 errors, about \d+ s left; now {STEP}$", first), first
+    assert re.search(rf": 1 of 3 done, 1 error, about \d+ s left; now {STEP}$", first), first
 
 
 def test_the_time_left_is_not_known_before_a_step_is_done(monkeypatch):

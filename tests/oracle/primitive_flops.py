@@ -114,7 +114,7 @@ def _gelu(use: Use) -> int:
 
 
 def _fft(use: Use) -> int:
-    """5 n log2 n a transform, along one axis after another; unscaled, of lengths that are powers of two."""
+    """5 n log2 n per transform, along one axis after another; unscaled, of lengths that are powers of two."""
     lengths = [use.input.shape[axis] for axis in use.args["dim"]]
     if use.args["normalization"] or any(length.bit_count() != 1 for length in lengths):
         raise UnknownOperation(
@@ -126,27 +126,27 @@ def _fft(use: Use) -> int:
 
 TABLE: tuple[Count, ...] = (
     Count(
-        "1 an output element, and 1 an element of what `alpha` multiplies where it is not 1; 0 where the number 0 is added or"
+        "1 per output element, and 1 per element of what `alpha` multiplies if it is not 1; 0 if the number 0 is added or"
         " subtracted",
         _sum_or_difference,
         ("add", "sub", "rsub"),
     ),
     Count(
-        "1 an output element; 0 of a number that is 1",
+        "1 per output element; 0 of a number that is 1",
         _unless(lambda use: _is_number(use.args.get("other"), 1)),
         ("mul", "div"),
     ),
     Count(
-        "1 an output element; 0 for the exponent 1",
+        "1 per output element; 0 for the exponent 1",
         _unless(lambda use: _is_number(use.args.get("exponent"), 1)),
         ("pow",),
     ),
-    Count("1 an output element; 0 of integers", _unless(_whole), ("floor", "ceil", "trunc")),
-    Count("1 an output element, 3 where `decimals` is not 0; 0 of integers", _round, ("round",)),
-    Count("1 an output element; 0 of unsigned integers", _unless(_never_negative), ("abs", "relu")),
-    Count("1 an output element; 0 of bools", _unless(lambda use: use.input.dtype == torch.bool), ("sign",)),
+    Count("1 per output element; 0 of integers", _unless(_whole), ("floor", "ceil", "trunc")),
+    Count("1 per output element, 3 if `decimals` is not 0; 0 of integers", _round, ("round",)),
+    Count("1 per output element; 0 of unsigned integers", _unless(_never_negative), ("abs", "relu")),
+    Count("1 per output element; 0 of bools", _unless(lambda use: use.input.dtype == torch.bool), ("sign",)),
     Count(
-        "1 an output element",
+        "1 per output element",
         _per_element(1),
         (
             "neg",
@@ -190,28 +190,28 @@ TABLE: tuple[Count, ...] = (
             "bitwise_xor",
         ),
     ),
-    Count("4 an output element: negate, exp, add, reciprocal", _per_element(4), ("sigmoid",)),
-    Count("5 an output element: sigmoid and the multiply", _per_element(5), ("silu",)),
-    Count("4 an output element: exp, log1p, tanh, multiply", _per_element(4), ("mish",)),
+    Count("4 per output element: negate, exp, add, reciprocal", _per_element(4), ("sigmoid",)),
+    Count("5 per output element: sigmoid and the multiply", _per_element(5), ("silu",)),
+    Count("4 per output element: exp, log1p, tanh, multiply", _per_element(4), ("mish",)),
     Count(
-        "5 an output element: scale, erf, add, halve, multiply; by tanh 9: square, cube, scale, add x, scale, tanh, add, halve,"
+        "5 per output element: scale, erf, add, halve, multiply; by tanh 9: square, cube, scale, add x, scale, tanh, add, halve,"
         " multiply",
         _gelu,
         ("gelu",),
     ),
-    Count("5 an element: max, subtract, exp, sum, divide", _per_element(5), ("_softmax",)),
-    Count("1 a reduced value", _reduction, ("sum", "prod", "amax", "amin", "max", "min", "argmax", "argmin")),
-    Count("1 a reduced value and 1 divide a result", lambda use: _reduction(use) + use.elements, ("mean",)),
-    Count("2 a value: the predicate and the add", lambda use: 2 * _reduction(use), ("count_nonzero",)),
-    Count("1 a value: one compare a candidate", _reduction, ("topk",)),
-    Count("1 an element", _per_element(1), ("cumsum", "cumprod")),
+    Count("5 per element: max, subtract, exp, sum, divide", _per_element(5), ("_softmax",)),
+    Count("1 per reduced value", _reduction, ("sum", "prod", "amax", "amin", "max", "min", "argmax", "argmin")),
+    Count("1 per reduced value and 1 divide per result", lambda use: _reduction(use) + use.elements, ("mean",)),
+    Count("2 per value: the predicate and the add", lambda use: 2 * _reduction(use), ("count_nonzero",)),
+    Count("1 per value: one compare per candidate", _reduction, ("topk",)),
+    Count("1 per element", _per_element(1), ("cumsum", "cumprod")),
     Count(
-        "2 an element in training: compare and multiply; the generator 0",
+        "2 per element in training: compare and multiply; the generator 0",
         _unless(lambda use: use.args.get("train") is False, 2),
         ("native_dropout",),
     ),
-    Count("2 a term", _contraction, ("mm", "bmm")),
-    Count("5 n log2 n a transform, where n is a power of two", _fft, ("_fft_c2c",)),
+    Count("2 per term", _contraction, ("mm", "bmm")),
+    Count("5 n log2 n per transform, if n is a power of two", _fft, ("_fft_c2c",)),
     Count(
         "0: index arithmetic, copies, casts, layout and views",
         lambda use: 0,

@@ -187,6 +187,13 @@ def test_times_that_no_calendar_has_are_told_and_the_rest_compared(tmp_path, com
     assert status == 0 and "new.binpb: at byte 0: started_at is not a time" in out and "1 row, 1 same" in out
 
 
+def test_a_run_without_a_device_is_said_to_name_none(tmp_path, compare):
+    write(tmp_path, [builders.record()], [])
+    builders.write_run(tmp_path / "new.binpb", builders.record(), device="")
+    status, _, err = compare()
+    assert status == 2 and "new.binpb names no device, as a run of prices alone does" in err and "''" not in err
+
+
 def test_a_lost_header_is_told_and_the_rows_compared(tmp_path, compare):
     path = write(tmp_path, [builders.record()], [builders.record()])
     builders.lose_header(path)

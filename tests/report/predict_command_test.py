@@ -34,6 +34,19 @@ def test_help_and_a_named_run_need_no_prices_of_the_build(tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_the_profile_is_needed_and_the_listing_command_is_the_one_of_this_command(tmp_path):
+    assert "Needed unless --run names a measured run" in " ".join(predict("--help").stdout.split())
+    run = f"--run={tmp_path}/run.binpb"
+    records = [builders.record(op=f"Op{number}FwdOp", ns=None) for number in range(9)]
+    builders.write_run(tmp_path / "run.binpb", *records, device="")
+    done = predict(run)
+    assert done.returncode == 2 and "''" not in done.stderr
+    assert "name the GPU to predict for with --profile (ls profiles lists all" in done.stderr
+    done = predict(run, "--profile=NVIDIA H200", "--op=GEM")
+    listing = f"//perf:predict -- {run} '--profile=NVIDIA H200' --implementation=all --top=all lists all 9"
+    assert done.returncode == 2 and listing in done.stderr
+
+
 @pytest.mark.skipif(has_prices(), reason="the build made perf/price_run.binpb")
 def test_prices_that_are_not_there_are_one_line():
     done = predict("--profile=NVIDIA H200")

@@ -163,12 +163,14 @@ def test_an_interrupted_run_is_priced_and_told(tmp_path, roofline):
     [
         (["--run=missing.binpb"], "missing.binpb: No such file"),
         (["--run=gpu.textproto"], "gpu.textproto: not a run file"),
+        (["--run=gpu.textproto"], "//perf:bench writes run files, and //perf:records makes them from JUnit"),
+        (["--run=run.binpb", "--out=report.pdf"], "no form has the ending .pdf; use .txt, .json, .csv, .html"),
         (["--run=run.binpb", "--profile=missing.textproto"], "missing.textproto"),
         (["--run=run.binpb", "--profile=No GPU"], "no profile of that name: 'No GPU'"),
         (["--run=run.binpb", "--predict"], "no profile names the device"),
         (["--run=run.binpb", "--run=other.binpb"], "several devices"),
         (["--run=run.binpb", "--out=missing/report"], "cannot write"),
-        (["--run=run.binpb", "--out=run.binpb"], "--out=run.binpb is a file that this command reads"),
+        (["--run=run.binpb", "--format=json", "--out=run.binpb"], "--out=run.binpb is a file that this command reads"),
         (["--run=run.binpb", f"--out={'n' * 5_000}"], "File name too long"),
         (["--run=run.binpb", f"--profile={'n' * 5_000}"], "no profile of that name"),
         ([f"--run={'n' * 5_000}"], "File name too long"),
@@ -315,9 +317,23 @@ def test_an_uncalibrated_profile_leaves_readings_blank_until_a_factor_is_assumed
 
 def test_an_assumed_factor_that_is_no_fraction_is_bad_usage(tmp_path, roofline):
     builders.write_run(tmp_path / "run.binpb", builders.record(**POSSIBLE))
-    flags = ("--run=run.binpb", "--profile=gpu.textproto", "--assume_calibration=85")
-    status, _, err = roofline(*flags)
-    assert status == 2 and "85 is not a fraction" in err
+    for given, said in (("85", "write 85% or 0.85"), ("0", "a share is above 0%")):
+        status, _, err = roofline("--run=run.binpb", "--profile=gpu.textproto", f"--assume_calibration={given}")
+        assert status == 2 and f"flag --assume_calibration={given}: {said}" in err
+
+
+def test_an_unknown_op_is_told_with_the_command_that_lists_the_ops_of_this_run(tmp_path, roofline):
+    records = [builders.record(op=f"Op{number}FwdOp", **POSSIBLE) for number in range(9)]
+    builders.write_run(tmp_path / "run.binpb", *records)
+    chosen = ["--run=run.binpb", "--profile=gpu.textproto"]
+    for flags, listing in (
+        (chosen[:1], "--run=run.binpb"),
+        (chosen, " ".join(chosen)),
+        ([*chosen, "--predict"], "--predict " + " ".join(chosen)),
+    ):
+        status, _, err = roofline(*flags, "--op=GEM", "--implementation=torch")
+        assert status == 2
+        assert err.endswith(f" ./bazelw run //perf:roofline -- {listing} --implementation=all --top=all lists all 9\n")
 
 
 @pytest.mark.requirement("3.8", "4.3.1")

@@ -82,7 +82,7 @@ def test_no_room_for_the_temporary_file_is_one_line(tmp_path, start):
 
 def test_out_keeps_links_and_modes_and_writes_to_pipes(tmp_path, roofline):
     builders.write_run(tmp_path / "run.binpb", builders.record(**POSSIBLE))
-    (tmp_path / "real.txt").write_text("old")
+    assert roofline("--run=run.binpb", "--out=real.txt")[0] == 0
     (tmp_path / "real.txt").chmod(0o640)
     (tmp_path / "link").symlink_to("real.txt")
     assert roofline("--run=run.binpb", "--out=link")[0] == 0

@@ -76,7 +76,7 @@ AMBIGUOUS = {
     ),
     "one row of two tests": (
         junit_suite(junit_test(), junit_test("test_b[x]")),
-        "two tests are of AddFwdOp x t: the test bench.test_a[x] of suite 1 (s), and the test bench.test_b[x] of suite 1 (s)",
+        "two tests have the row AddFwdOp x t: the test bench.test_a[x] of suite 1 (s), and the test bench.test_b[x] of suite 1 (s)",
     ),
     "one row of two suites": (
         junit_suite(junit_test()) + junit_suite(junit_test(), name="z"),
@@ -96,7 +96,7 @@ def test_junit_that_leaves_open_what_a_row_is_of_is_refused(tmp_path, convert, s
 FOREIGN = {
     "a root in a namespace": (
         f'<testsuites xmlns="http://x/y">{junit_suite(junit_test())}</testsuites>',
-        "<testsuites> is of the namespace 'http://x/y', and JUnit XML has none: remove xmlns=",
+        "<testsuites> has the namespace 'http://x/y', and JUnit XML has none: remove xmlns=",
     ),
     "tests in a namespace": (
         "<testsuites>"
@@ -104,7 +104,7 @@ FOREIGN = {
         .replace("testcase", 'j:testcase xmlns:j="z"', 1)
         .replace("</testcase>", "</j:testcase>")
         + "</testsuites>",
-        "<testcase> is of the namespace 'z', and JUnit XML has none",
+        "<testcase> has the namespace 'z', and JUnit XML has none",
     ),
     "a page": (
         "<html><body><p>404</p></body></html>",

@@ -149,7 +149,7 @@ def price(name, params=None, **tensors):
 
 @pytest.mark.requirement("1.3.9")
 def test_hand_counts_of_flops_and_bytes():
-    # silu and mul: 6 an output element; 2N in, N out
+    # silu and mul: 6 per output element; 2N in, N out
     assert price("SiLUAndMulFwdOp", input=half(7, 10)) == (6 * 7 * 5, 2 * (70 + 35))
     # add: 1 an element, 2 where alpha is no identity; a two-sided broadcast writes 12 elements
     assert price("AddFwdOp", input=half(3, 1), other=half(1, 4)) == (12, 2 * (3 + 4 + 12))

@@ -2,7 +2,7 @@
 
 import difflib
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 _NEAREST = 3
 # Up to this count, naming all takes less room than the command that lists them.
@@ -10,7 +10,6 @@ _ALL = 8
 # The part of the wanted letters that a near name has, in the same order.
 _SHARED = 2 / 3
 ROWS = "./bazelw run //perf:bench -- --list"
-REPORTED = "./bazelw run //perf:roofline -- --top=all"
 
 
 def rows(**flags: Sequence[str]) -> str:
@@ -19,7 +18,22 @@ def rows(**flags: Sequence[str]) -> str:
     Args:
       **flags: The values of `spec_dir`, `root`, `plugin` and the like, as the user gave them.
     """
-    return " ".join([ROWS, *(shlex.quote(f"--{name}={value}") for name, values in flags.items() for value in values)])
+    return " ".join([ROWS, *_written(flags)])
+
+
+def reported(program: str = "roofline", more: Sequence[str] = (), **flags: Sequence[str]) -> str:
+    """Returns the command that lists the rows and implementations of run files.
+
+    Args:
+      program: `roofline` or `predict`.
+      more: Further flags.
+      **flags: The values of `run` or `profile`, as the user gave them.
+    """
+    return " ".join([f"./bazelw run //perf:{program} --", *more, *_written(flags), "--implementation=all --top=all"])
+
+
+def _written(flags: Mapping[str, Sequence[str]]) -> list[str]:
+    return [shlex.quote(f"--{name}={value}") for name, values in flags.items() for value in values]
 
 
 def instead(name: str, known: Iterable[str], listed_by: str, written: Callable[[str], str] = str) -> str:

@@ -1,7 +1,7 @@
 """Where a command's data goes: stdout, or a file that is written whole or not at all.
 
 A command replaces its own earlier output and no other file. `roofline --format=json --out=report.json` replaces a JSON
-report; it refuses a run file, an HTML page or a program of that name.
+report of its own; it refuses a run file, an HTML page, a program or the JSON of another command.
 """
 
 import contextlib
@@ -18,16 +18,36 @@ from typing import IO, Any
 from tileops.tools.cli import command, errors, paths
 
 HELP = "File to write. Default: stdout. A file that is no earlier output of this command is not replaced."
-FORMAT_HELP = "Form of the output. Default: the form of the ending of --out (.txt, .json, .csv, .html), else table."
+FORMAT_HELP = (
+    "Form of the output. Default: that of the ending of --out (.txt, .json, .csv, .html); table without an ending."
+)
 FORM_OF_ENDING = {".txt": "table", ".json": "json", ".csv": "csv", ".html": "html"}
-# How a file that a command wrote begins, by form. A table has no such beginning: its file is known by its ending.
-_BEGINNINGS = {
-    "json": rb'\{\s*"(is_prediction|base|device_name)":',
-    "csv": rb"op,(family|case_id),|access,size_mb,",
-    "html": rb'<!DOCTYPE html>\s*<html lang="en"><head><meta charset="utf-8">\s*<meta http-equiv="Content-Security-Policy"',
-    "textproto": rb"# proto-file: proto/benchmark\.proto",
-    "profile": rb"# proto-file: proto/gpu_profile\.proto",
+_PAGE = rb'\A<!DOCTYPE html>\s*<html lang="en"><head><meta charset="utf-8">\s*<meta http-equiv="(?s:.{1,900}?)<title>'
+# How to know a file that a command wrote, by command and form: a pattern that its first bytes have. Lines with the names of
+# runs come before the titles of a table.
+_MARKS = {
+    ("roofline", "table"): rb"^op +case +.*SOL time",
+    ("roofline", "json"): rb'\A\{\s*"is_prediction":',
+    ("roofline", "csv"): rb"\Aop,family,case_id,label,implementation,(library,)?roof_key,",
+    ("roofline", "html"): _PAGE + b"Roofline: ",
+    ("compare", "table"): rb"^base  .*\nnew   ",
+    ("compare", "json"): rb'\A\{\s*"base":',
+    ("compare", "csv"): rb"\Aop,family,case_id,implementation,verdict,",
+    ("compare", "html"): _PAGE + b"Comparison: ",
+    ("league", "table"): rb"^\d+ rows? where somebody is over ",
+    ("league", "json"): rb'\A\{\n"device_name":',
+    ("league", "csv"): rb"\Aop,family,case_id,implementation,library,",
+    ("league", "html"): _PAGE + b"Libraries beside our kernels",
+    ("stability", "table"): rb"^\d+ rows? longer than ",
+    ("records", "csv"): rb"\Aop,family,case_id,label,implementation,(library,is_default,)?message,",
+    ("records", "textproto"): rb"\A# proto-file: proto/benchmark\.proto",
+    ("clock_study", "csv"): rb"\Aaccess,size_mb,|\Aop,case_id,implementation,cupti_us,",
+    ("calibrate", "profile"): rb"\A# proto-file: proto/gpu_profile\.proto",
+    ("audit", "table"): rb"^ ?verdict +op +case +implementation ",
+    ("audit", "json"): rb'\A\{\n  "device_name":',
+    ("schema", "json"): rb'\A\{\s*"\$schema":',
 }
+_HEAD_BYTES = 1 << 16
 
 
 def count_or_all(flag: str, text: str) -> int | None:
@@ -51,7 +71,7 @@ def form(
     name: str | None,
     chosen: str | None,
     endings: Mapping[str, str] = FORM_OF_ENDING,
-    default: str | None = "table",
+    default: str = "table",
     flag: str = "format",
 ) -> str:
     """Returns the form of an output: the one that the user chose, or else the one of its file's ending.
@@ -60,8 +80,8 @@ def form(
       name: The path of --out, as the user gave it; None is stdout.
       chosen: The value of the flag of the form; None if the user gave none.
       endings: The form of each ending.
-      default: The form of any other ending; None refuses another ending.
-      flag: The name of the flag of the form.
+      default: The form of stdout, and of a file without an ending.
+      flag: The name of the flag of the form; "" if the command has one form.
 
     Raises:
       OutputError: The flag contradicts the ending, or the ending tells no form.
@@ -70,22 +90,24 @@ def form(
     told = endings.get(ending)
     if chosen and ending and told and chosen != told:
         raise OutputError(f"--{flag}={chosen} contradicts --out={name}: the ending {ending} means {told}")
-    found = chosen or told or default
-    if found is None:
-        raise OutputError(
-            f"--out={name}: no form has the ending {ending}; use {', '.join(filter(None, endings))}, or choose the form by --{flag}"
-        )
-    return found
+    if ending and not (chosen or told):
+        choice = f", or choose the form by --{flag}" if flag else ""
+        raise OutputError(f"--out={name}: no form has the ending {ending}; use {', '.join(endings)}{choice}")
+    return chosen or told or default
 
 
 def check(
-    name: str | None, form: str | Callable[[pathlib.Path], bool], inputs: Iterable[pathlib.Path] = (), flag: str = "out"
+    name: str | None,
+    own: tuple[str, str] | Callable[[pathlib.Path], bool],
+    inputs: Iterable[pathlib.Path] = (),
+    flag: str = "out",
 ) -> None:
     """Checks that an output can be written, before the command computes it.
 
     Args:
       name: The path of --out, as the user gave it; None is stdout.
-      form: The form of the output. Or a function that returns whether the command may replace an existing file.
+      own: The command and the form of its output, as in `_MARKS`. Or a function that returns whether the command may
+        replace an existing file.
       inputs: The files that the command reads.
       flag: The name of the flag.
 
@@ -110,7 +132,7 @@ def check(
         raise OutputError(f"--{flag}={name}: cannot write {path}: {error.strerror}") from error
     if not os.path.exists(path) or not path.stat().st_size:
         return
-    is_own = form(path) if callable(form) else _is_of_form(path, form)
+    is_own = own(path) if callable(own) else _has_mark(path, *own)
     if not is_own:
         raise OutputError(
             f"--{flag}={name} exists, and this command replaces only its own earlier output of the same form;"
@@ -126,13 +148,11 @@ def _resolved(path: pathlib.Path, flag: str) -> pathlib.Path:
         raise OutputError(f"--{flag}={path}: the link leads to no file: {error}") from error
 
 
-def _is_of_form(path: pathlib.Path, form: str) -> bool:
-    """Returns whether a file looks like an output of a command in this form."""
+def _has_mark(path: pathlib.Path, command_name: str, form: str) -> bool:
+    """Returns whether a file looks like an earlier output of a command in this form."""
     with open(path, "rb") as file:
-        head = file.read(1024)
-    if form in _BEGINNINGS:
-        return re.match(_BEGINNINGS[form], head) is not None
-    return path.suffix == ".txt" and b"\0" not in head
+        head = file.read(_HEAD_BYTES)
+    return b"\0" not in head and re.search(_MARKS[command_name, form], head, re.MULTILINE) is not None
 
 
 def write(name: str | None, render: Callable[[Any], None], binary: bool = False, says: bool = True) -> None:

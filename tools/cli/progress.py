@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from tileops.tools.cli import command
+from tileops.tools.cli import command, words
 
 # Time between two lines if stderr is no terminal. Seconds.
 _LINE_EVERY_S = 30.0
@@ -48,7 +48,9 @@ class Progress:
         left_s = passed_s * (self._total - self._done) / max(1, self._done)
         left = f"about {left_s / 60:.0f} min" if left_s > 120 else f"about {left_s:.0f} s"
         left = left if self._done else "unknown time"
-        return f"{self._done} of {self._total} done, {self._errors} errors, {left} left; now {self._step}"
+        return (
+            f"{self._done} of {self._total} done, {words.counted(self._errors, 'error')}, {left} left; now {self._step}"
+        )
 
 
 @contextlib.contextmanager

@@ -197,7 +197,7 @@ def floor_divide(x, y):
         rest = tl.fma(-whole, y, x)
     else:
         rest = (x.to(tl.float64) - whole.to(tl.float64) * y.to(tl.float64)).to(tl.float32)
-    rest = tl.where(whole == 0.0, x, rest)  # 0 times an infinite y is none
+    rest = tl.where(whole == 0.0, x, rest)  # 0 times an infinite y is not a number
     down = tl.where((rest != 0.0) & _have_other_signs(rest, y), whole - 1.0, whole)
     floored = tl.where(tl.abs(quotient) < 16777216.0, down, quotient)
     return tl.where((tl.abs(x) == float("inf")) & (y != 0.0), float("nan"), floored)

@@ -64,7 +64,7 @@ class Launch:
 
 
 def meeting(operands: Mapping[str, torch.dtype], scalars: Collection[str] = ()) -> torch.dtype:
-    """The dtype in which operands meet, as torch.result_type gives it; bool of none.
+    """The dtype in which operands meet, as torch.result_type gives it; bool without operands.
 
     Args:
       operands: their dtypes, by name.
