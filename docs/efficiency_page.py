@@ -19,8 +19,8 @@ from typing import Any
 from absl import app, flags
 
 from tileops.ops.kernels.elementwise import table as table
-from tileops.perf.runs import renames
-from tileops.tools.cli import command, paths
+from tileops.perf.runs import former, renames
+from tileops.tools.cli import command, paths, words
 
 _REPORT = flags.DEFINE_string("report", None, "a report in JSON, of //perf:roofline", required=True)
 _LEAGUE = flags.DEFINE_string("league", None, "libraries in JSON, of //perf:league", required=True)
@@ -103,7 +103,7 @@ def page(
       published: Times that others published, by op, label and dtype.
       league: The JSON of //perf:league.
     """
-    rows = [row for row in report["rows"] if row["efficiency"] is not None]
+    rows, others = former.left_out([row for row in report["rows"] if row["efficiency"] is not None])
     long = [row for row in rows if row["sol_time_s"] > _LONG_S]
     lines = [
         "# How close the recorded rows are",
@@ -113,7 +113,7 @@ def page(
         "",
         "## To the hardware's limit",
         "",
-        counts(rows),
+        counts(rows) + (f" {words.counted(others, 'recorded row')} of earlier workloads left out." if others else ""),
         "",
         f"The table has the rows that take more than {_LONG_S * 1e6:.0f} us at the limit.",
         "",

@@ -16,6 +16,7 @@ from absl import app, flags
 from tileops.manifest.model import Entry, Param, Signature, Tensor
 from tileops.manifest.reading import loader
 from tileops.ops import catalogue
+from tileops.perf.runs import former
 from tileops.tools.cli import command, paths
 
 _REPORT = flags.DEFINE_string("report", None, "a report in JSON, of //perf:roofline", required=True)
@@ -52,7 +53,7 @@ def page(entries: Mapping[str, Entry], implementations: Mapping[str, Sequence[st
       report: A JSON report of //perf:roofline.
     """
     device = report.get("profile", {}).get("gpu", "recorded GPU")
-    rows = _rows_by_op(report["rows"])
+    rows = _rows_by_op(former.left_out(report["rows"])[0])
     lines = [_HEAD]
     for family in dict.fromkeys(entry.family for entry in entries.values()):
         lines += [

@@ -10,7 +10,7 @@ from tileops.perf.report import runs
 from tileops.perf.report import store as report_store
 from tileops.perf.roof import measured_time, pricing, profiles
 from tileops.perf.runs import duplicates as run_duplicates
-from tileops.perf.runs import headers
+from tileops.perf.runs import former, headers, renames
 from tileops.perf.runs import reader as runfile
 from tileops.proto import benchmark_pb2, roofline_pb2
 
@@ -116,6 +116,7 @@ def collect(
         is_foreign = runs.lacks_device(reader) and not all(map(runs.lacks_device, readers))
         # A bound may be computed for any device; a time is priced only against its own device's profile.
         asked = dataclasses.replace(query, profile=None) if is_foreign else query
+        former_rows = former.load() if renames.applies(reader.header) else frozenset()
         for record in run_duplicates.records(reader, query.duplicates):
             facts[place].add(record)
             if names:
@@ -126,7 +127,8 @@ def collect(
                 _put_bound(query, record, order, encode, store)
             else:
                 course = histories.extended(place, record) if histories and not is_foreign else ()
-                _put_time(asked, record, course, encode, store)
+                note = former.NOTE if (record.op, record.case_id) in former_rows else ""
+                _put_time(asked, record, note, course, encode, store)
     if names:
         names.refuse_unknown_libraries(query.selection)
     best = query.selection.implementation == runs.BEST
@@ -196,6 +198,7 @@ class _Histories:
 def _put_time(
     query: Query,
     record: benchmark_pb2.BenchmarkRecord,
+    note: str,
     history: Sequence[HistoryPoint],
     encode: Encoder,
     store: report_store.RowStore,
@@ -213,6 +216,7 @@ def _put_time(
         record.message = record.message or measured_time.defect(record)
     # Among records without a time, a record with a message is preferred.
     subgroup = 2 * (record.status != benchmark_pb2.STATUS_OK) + (not record.message)
+    record.message = "; ".join(filter(None, (record.message, note)))
     store.put(
         (record.op, record.case_id, record.implementation),
         encode(record, readings, history),

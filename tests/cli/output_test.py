@@ -32,7 +32,7 @@ OWN = {
     ("clock_study", "csv"): b"access,size_mb,flush\n",
     ("calibrate", "profile"): b"# proto-file: proto/gpu_profile.proto\n",
     ("audit", "table"): b"   \n verdict   op      case    implementation   kernels\n",
-    ("audit", "json"): b'{\n  "device_name": "NVIDIA H200"',
+    ("audit", "json"): b'{\n"device_name": "NVIDIA H200",\n"driver_version": "580",\n',
     ("schema", "json"): b'{\n  "$schema": "https://json-schema.org"',
 }
 JSON = ("compare", "json")

@@ -8,7 +8,7 @@ import pytest
 
 from tileops.docs import efficiency_page
 from tileops.docs.efficiency_page import Published
-from tileops.perf.runs import renames
+from tileops.perf.runs import former, renames
 from tileops.tools.cli import paths
 
 RUN = {"file": "run.binpb", "device_name": "NVIDIA H200", "driver_version": "580", "torch_version": "2.11"}
@@ -167,6 +167,14 @@ def test_runs_without_libraries_or_defaults_say_so(page):
     section = page.split("## Beside libraries of others")[1]
     assert "The recorded runs have no library" in section
     assert "do not say which implementation is the default" in section
+
+
+def test_rows_of_earlier_workloads_are_left_out_and_counted(page, monkeypatch):
+    assert "left out" not in page
+    monkeypatch.setattr(former, "load", lambda: frozenset({("AddFwdOp", "mixed-float16-float32")}))
+    shorter = efficiency_page.page({"runs": [RUN], "rows": ROWS}, PUBLISHED, NO_LEAGUE)
+    assert _cells(shorter, "To the hardware's limit", "two operands") == ["1", "1", "0.90", "0.90", "0.90", "0.90"]
+    assert "1 recorded row of earlier workloads left out." in shorter and "mixed" not in shorter
 
 
 def test_the_published_file_says_whose_figures_it_holds_and_is_read_whole():

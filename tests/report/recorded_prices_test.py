@@ -11,6 +11,7 @@ import sys
 import pytest
 
 from tileops.perf.report import runs
+from tileops.perf.runs import former
 from tileops.perf.runs import reader as runfile
 from tileops.perf.runs import writer as run_writer
 
@@ -47,6 +48,14 @@ def test_every_recorded_op_still_has_a_price(repriced):
     recorded = {record.op for run in runs.run_paths([]) for record in runfile.read_run(run).records()}
     priced = {record.op for record in runfile.read_run(path).records()}
     assert priced == recorded, said
+
+
+def test_the_list_of_former_rows_names_what_was_recorded_and_has_no_row_today(repriced):
+    recorded, priced = (
+        {(record.op, record.case_id) for path in files for record in runfile.read_run(path).records()}
+        for files in (runs.run_paths([]), [repriced[0]])
+    )
+    assert former.load() == recorded - priced
 
 
 def test_bytes_that_are_a_third_too_many_are_found(repriced, tmp_path):

@@ -4,7 +4,7 @@ import pytest
 
 from tileops.perf.report import rows as report_rows
 from tileops.perf.report import runs as report_runs
-from tileops.perf.runs import reader
+from tileops.perf.runs import former, reader
 from tileops.perf.runs import writer as run_writer
 from tileops.proto import benchmark_pb2, roofline_pb2
 from tileops.tests.report import builders
@@ -144,6 +144,24 @@ def test_globs_select_ops_and_families(tmp_path, profile):
     assert ops(families=["ge*"]) == ["GEMMFwdOp"]
     with pytest.raises(report_runs.NothingSelectedError):
         ops(ops=["silu*"])
+
+
+def test_a_row_that_left_the_workload_says_so_unless_the_run_has_its_own_manifest(tmp_path, profile, monkeypatch):
+    monkeypatch.setattr(former, "load", lambda: frozenset({("SiLUFwdOp", "old")}))
+    records = [builders.record(case_id="old", message="a doubt"), builders.record(case_id="old", op="OtherFwdOp")]
+    found = report(tmp_path, profile, *records, builders.record(case_id="new")).rows
+    notes = {(row.op, row.case_id): row.message for row in found}
+    assert notes == {
+        ("SiLUFwdOp", "old"): "a doubt; no longer a workload row",
+        ("OtherFwdOp", "old"): "",
+        ("SiLUFwdOp", "new"): "",
+    }
+    header = builders.header()
+    header.plugins.add(name="--spec_dir=mine")
+    with run_writer.RunWriter(tmp_path / "own.binpb", header) as writer:
+        writer.write(records[0])
+    (row,) = builders.report([tmp_path / "own.binpb"], profile).rows
+    assert row.message == "a doubt"
 
 
 def test_best_is_the_fastest_correct_implementation(tmp_path, profile):

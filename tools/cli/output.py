@@ -35,7 +35,7 @@ _MARKS = {
     ("compare", "csv"): rb"\Aop,family,case_id,implementation,verdict,",
     ("compare", "html"): _PAGE + b"Comparison: ",
     ("league", "table"): rb"^\d+ rows? where somebody is over ",
-    ("league", "json"): rb'\A\{\n"device_name":',
+    ("league", "json"): rb'\A\{\n"device_name": .*\n"runs":',
     ("league", "csv"): rb"\Aop,family,case_id,implementation,library,",
     ("league", "html"): _PAGE + b"Libraries beside our kernels",
     ("stability", "table"): rb"^\d+ rows? longer than ",
@@ -44,7 +44,7 @@ _MARKS = {
     ("clock_study", "csv"): rb"\Aaccess,size_mb,|\Aop,case_id,implementation,cupti_us,",
     ("calibrate", "profile"): rb"\A# proto-file: proto/gpu_profile\.proto",
     ("audit", "table"): rb"^ ?verdict +op +case +implementation ",
-    ("audit", "json"): rb'\A\{\n  "device_name":',
+    ("audit", "json"): rb'\A\{\n"device_name": .*\n"driver_version":',
     ("schema", "json"): rb'\A\{\s*"\$schema":',
 }
 _HEAD_BYTES = 1 << 16
