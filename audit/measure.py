@@ -1,4 +1,4 @@
-"""Rows measured by Nsight Compute, one child process per row; a row's failure costs no other row."""
+"""Rows measured by Nsight Compute, one child process per row. A row that fails does not stop the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The base class of every op but for its execution: construction, implementations, and what prices the last call.
+"""The base class of ops without execution: construction, implementations, and what prices the last call.
 
 What runs, records and traces calls (execution.py, library.py, composite/) knows an op as this class; op.py adds them.
 """

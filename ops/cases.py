@@ -1,4 +1,4 @@
-"""Workload cases as generated modules carry them: every shape, dtype and generator argument settled at build time."""
+"""Workload cases in generated modules: the build has computed every shape, dtype and generator argument."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What generated call checks call: reading a tensor's facts, and the errors a call that does not fit ends in."""
+"""Functions that generated call checks call: they read facts of tensors, and make the errors of calls that do not fit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a checked call to its results: who runs it, what is recorded of it, and who traces it instead."""
+"""Runs a checked call: chooses the implementation, records the call, and passes traced calls to torch.library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The last completed call of one op, told apart by context: threads and asyncio tasks have one each."""
+"""The last completed call of one op, one for each context: a thread or an asyncio task."""
 
 from __future__ import annotations
 

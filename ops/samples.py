@@ -1,4 +1,4 @@
-"""What the random values of a row's inputs are drawn from, where normally distributed ones would not do.
+"""Distributions of the random inputs of a row, for ops that normally distributed values would not test.
 
 An example: RMSNorm of normally distributed rows divides each row by a number near 1. `x * weight` without any norm is
 then right within the error of bfloat16. So a row of RMSNorm draws x as `Groups`: each row has its own scale, between

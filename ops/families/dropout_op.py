@@ -1,4 +1,4 @@
-"""Dropout; a base beside the generated class of its entry."""
+"""Base of dropout, beside the generated class of its entry."""
 
 from __future__ import annotations
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -86,6 +88,34 @@ def _batch_norm(
 _compiled_batch_norm = Compiled(_batch_norm)
 
 
+def _triton_batch_norm(*arguments: Any) -> _BatchNormOutputs:
+    """Returns what `_batch_norm` returns of these arguments, computed by Triton kernels."""
+    from tileops.ops.kernels.norm import batch_norm, batch_norm_training
+
+    input, running_mean, running_var, weight, bias, training, momentum, eps = arguments
+    if training:
+        return batch_norm_training.batch_norm_training(input, running_mean, running_var, weight, bias, momentum, eps)
+    return batch_norm.batch_norm_inference(input, running_mean, running_var, weight, bias, eps), None, None
+
+
+def _batch_norm_by(function: Callable[..., _BatchNormOutputs]) -> Callable[..., _BatchNormOutputs]:
+    """Returns an implementation that passes the call's tensors and settings to a function in place of `_batch_norm`."""
+
+    def implement(
+        self: BatchNormFwdOp,
+        call: CheckedCall,
+        input: torch.Tensor,
+        running_mean: torch.Tensor | None,
+        running_var: torch.Tensor | None,
+        weight: torch.Tensor | None,
+        bias: torch.Tensor | None,
+    ) -> _BatchNormOutputs:
+        settings = call.params["training"], call.params["momentum"], call.params["eps"]
+        return function(input, running_mean, running_var, weight, bias, *settings)
+
+    return implement
+
+
 class BatchNormFwdOp(generated.BatchNormFwdOp):
     """Batch normalization by running statistics or, in training, by the batch's own, which the running ones follow.
 
@@ -100,47 +130,6 @@ class BatchNormFwdOp(generated.BatchNormFwdOp):
         "bias": Spread(-4.0, 2.0),
     }
 
-    @implementation("torch")
-    def _torch(
-        self,
-        call: CheckedCall,
-        input: torch.Tensor,
-        running_mean: torch.Tensor | None,
-        running_var: torch.Tensor | None,
-        weight: torch.Tensor | None,
-        bias: torch.Tensor | None,
-    ) -> _BatchNormOutputs:
-        settings = call.params["training"], call.params["momentum"], call.params["eps"]
-        return _batch_norm(input, running_mean, running_var, weight, bias, *settings)
-
-    @implementation("torch_compile", when=on_cuda)
-    def _torch_compile(
-        self,
-        call: CheckedCall,
-        input: torch.Tensor,
-        running_mean: torch.Tensor | None,
-        running_var: torch.Tensor | None,
-        weight: torch.Tensor | None,
-        bias: torch.Tensor | None,
-    ) -> _BatchNormOutputs:
-        settings = call.params["training"], call.params["momentum"], call.params["eps"]
-        return _compiled_batch_norm(input, running_mean, running_var, weight, bias, *settings)
-
-    @implementation("triton", when=triton_serves)
-    def _triton(
-        self,
-        call: CheckedCall,
-        input: torch.Tensor,
-        running_mean: torch.Tensor | None,
-        running_var: torch.Tensor | None,
-        weight: torch.Tensor | None,
-        bias: torch.Tensor | None,
-    ) -> _BatchNormOutputs:
-        from tileops.ops.kernels.norm import batch_norm, batch_norm_training
-
-        momentum, eps = call.params["momentum"], call.params["eps"]
-        if call.params["training"]:
-            return batch_norm_training.batch_norm_training(
-                input, running_mean, running_var, weight, bias, momentum, eps
-            )
-        return batch_norm.batch_norm_inference(input, running_mean, running_var, weight, bias, eps), None, None
+    _torch = implementation("torch")(_batch_norm_by(_batch_norm))
+    _torch_compile = implementation("torch_compile", when=on_cuda)(_batch_norm_by(_compiled_batch_norm))
+    _triton = implementation("triton", when=triton_serves)(_batch_norm_by(_triton_batch_norm))

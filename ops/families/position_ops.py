@@ -1,4 +1,4 @@
-"""Ops of tensors that positions alone determine; bases beside the generated classes of their entries."""
+"""Bases of ops whose result depends on positions alone, beside the generated classes of their entries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ops that are lines of the table of elementwise formulas: their implementations and roof, once for all."""
+"""Base of ops in the table of elementwise formulas: their implementations and their roof."""
 
 from __future__ import annotations
 

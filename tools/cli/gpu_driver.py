@@ -1,4 +1,4 @@
-"""Whether this machine has a GPU driver, told without torch, which takes seconds to import."""
+"""Finds out whether this machine has a GPU driver, without torch, which takes seconds to import."""
 
 import ctypes
 import os

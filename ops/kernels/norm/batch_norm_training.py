@@ -12,6 +12,7 @@ cancels, however large the mean.
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import torch
 import triton
@@ -112,14 +113,14 @@ def _streamed(
     out_ptr,
     save_mean_ptr,
     save_invstd_ptr,
-    parts_ptr,
-    counters_ptr,
     momentum,
     eps,
     count,
     samples,
     channels,
     length_units,
+    parts_ptr,
+    counters_ptr,
     col_blocks,
     splits,
     delay,
@@ -272,13 +273,26 @@ class _Training:
     save_mean: torch.Tensor
     save_invstd: torch.Tensor
 
-    def or_x(self, tensor: torch.Tensor | None) -> torch.Tensor:
-        """Returns a tensor that a kernel may be given, which reads none where this one is absent."""
-        return self.x if tensor is None else tensor
-
     def running_or_x(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Returns the running statistics, or tensors that stand in for them."""
+        """Returns the running statistics, or tensors that the kernel does not read."""
         return self.running or (self.x, self.x)
+
+    def arguments(self) -> tuple[Any, ...]:
+        """Returns the first arguments of `_resident` and `_streamed`, to `length_units`. A missing tensor is x, unread."""
+        samples, channels, length = sizes(self.x)
+        weight, bias = (self.x if each is None else each for each in (self.weight, self.bias))
+        pointers = (self.x, *self.running_or_x(), weight, bias, self.out, self.save_mean, self.save_invstd)
+        count, length_units = float(samples * length), length // vector_unit(length)
+        return *pointers, self.momentum, self.eps, count, samples, channels, length_units
+
+    def constants(self) -> dict[str, Any]:
+        """Returns their constants that do not depend on the tile."""
+        return {
+            "UNIT": vector_unit(sizes(self.x)[2]),
+            "RUNNING": self.running is not None,
+            "WEIGHTED": self.weight is not None,
+            "BIASED": self.bias is not None,
+        }
 
 
 def batch_norm_training(
@@ -340,25 +354,9 @@ def _train_resident(call: _Training) -> None:
     tile_rows, tile_cols = power_of_two(samples), power_of_two(length)
     if inner:  # 16 channels are one 32-byte sector of a 2-byte type; more where there are channels to spare
         tile_cols = max(16, min(64, power_of_two(channels // MULTIPROCESSORS), _RESIDENT // tile_rows))
-    unit = vector_unit(length)
     _resident[(ceil_div(channels, tile_cols) if inner else channels,)](
-        call.x,
-        *call.running_or_x(),
-        call.or_x(call.weight),
-        call.or_x(call.bias),
-        call.out,
-        call.save_mean,
-        call.save_invstd,
-        call.momentum,
-        call.eps,
-        float(samples * length),
-        samples,
-        channels,
-        length // unit,
-        UNIT=unit,
-        RUNNING=call.running is not None,
-        WEIGHTED=call.weight is not None,
-        BIASED=call.bias is not None,
+        *call.arguments(),
+        **call.constants(),
         CHANNELS_INNER=inner,
         ROWS=tile_rows,
         COLS=tile_cols,
@@ -375,32 +373,16 @@ def _train_streamed(call: _Training) -> None:
     splits = ceil_div(samples, tile_rows) * col_blocks
     # Measuring must be ahead by as many tickets as run at a time (eight programs of eight warps a multiprocessor).
     delay = ceil_div(8 * MULTIPROCESSORS, 2 * splits)
-    unit = vector_unit(length)
     parts = torch.empty(channels * 3 * splits, dtype=torch.float32, device=x.device)
     counters = torch.zeros(1 + 2 * channels, dtype=torch.int32, device=x.device)
     _streamed[(2 * splits * (channels + delay),)](
-        x,
-        *call.running_or_x(),
-        call.or_x(call.weight),
-        call.or_x(call.bias),
-        call.out,
-        call.save_mean,
-        call.save_invstd,
+        *call.arguments(),
         parts,
         counters,
-        call.momentum,
-        call.eps,
-        float(samples * length),
-        samples,
-        channels,
-        length // unit,
         col_blocks,
         splits,
         delay,
-        UNIT=unit,
-        RUNNING=call.running is not None,
-        WEIGHTED=call.weight is not None,
-        BIASED=call.bias is not None,
+        **call.constants(),
         ROWS=tile_rows,
         COLS=tile_cols,
         SPLITS=power_of_two(splits),
