@@ -170,11 +170,11 @@ def test_runs_without_libraries_or_defaults_say_so(page):
 
 
 def test_rows_of_earlier_workloads_are_left_out_and_counted(page, monkeypatch):
-    assert "left out" not in page
+    assert "Left out" not in page
     monkeypatch.setattr(former, "load", lambda: frozenset({("AddFwdOp", "mixed-float16-float32")}))
     shorter = efficiency_page.page({"runs": [RUN], "rows": ROWS}, PUBLISHED, NO_LEAGUE)
     assert _cells(shorter, "To the hardware's limit", "two operands") == ["1", "1", "0.90", "0.90", "0.90", "0.90"]
-    assert "1 recorded row of earlier workloads left out." in shorter and "mixed" not in shorter
+    assert "Left out: 1 recorded row of earlier workloads." in shorter and "mixed" not in shorter
 
 
 def test_the_published_file_says_whose_figures_it_holds_and_is_read_whole():
