@@ -12,7 +12,10 @@ from tileops.manifest.language.kind_check import CODES, FORM, KIND, Scope
 from tileops.manifest.language.kinds import INT, Kind
 from tileops.manifest.model import Expression, Signature, Tensor
 from tileops.manifest.plans.domain import Domain
+from tileops.manifest.plans.plan import item_terms
+from tileops.manifest.plans.planner import present_at
 from tileops.manifest.plans.points import TooManyPointsError
+from tileops.manifest.plans.shapes import NoCaseError, shape_at
 
 
 def contents(signature: Signature, tensor: Tensor, path: str, dtype: Kind | None, names: Scope, report: Report) -> None:
@@ -116,6 +119,41 @@ def _check_arguments(
         found = kind_check.check(arg, names, report)
         if found is not None and not declarations.fits(found, kind):
             report(KIND, f"{expr.to_source(arg)!r} must be {declarations.described(kind)}, and is {found}")
+
+
+def ranks(signature: Signature, report: Report) -> None:
+    """Reports metadata tensors whose type family gives another number of axes than their generator.
+
+    The kinds of the signature must be right by then.
+    """
+    domain = Domain(signature)
+    for section, tensors in signature.sections.items():
+        for tensor in tensors.values():
+            if tensor.values is None or not isinstance(tensor.shape.expr, expr.FamilyTerm):
+                continue
+            path = f"signature.{section}.{tensor.name}.values"
+            try:
+                problem = _other_rank(signature, domain, tensor)
+            except TooManyPointsError as error:
+                report("signature", "M042", f"{error.args[0]} discriminant points are too many")
+                return
+            if problem:
+                report(path, "M051", problem)
+
+
+def _other_rank(signature: Signature, domain: Domain, tensor: Tensor) -> str:
+    """Returns the message that a tensor's family gives another number of axes at some point; "" if it does not."""
+    rank = _rank(tensor)
+    for point in domain.points(item_terms(signature, tensor.name)):
+        try:
+            axes = shape_at(signature, tensor, point).axes
+        except NoCaseError:
+            continue  # which the inference plan reports
+        runs = any(isinstance(axis, expr.Splice) for axis in axes)
+        if present_at(tensor, point) and not runs and len(axes) != rank:
+            call = expect(expect(tensor.values, Expression).expr, expr.Call)
+            return f"{call.function} gives {rank} axes, and {tensor.name} has {len(axes)} ({point})"
+    return ""
 
 
 def presence(signature: Signature, report: Report) -> None:

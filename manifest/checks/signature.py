@@ -170,6 +170,7 @@ class SignatureCheck:
             effects.conditions(self._entry, self._report)
         if not self._failed and not self._entry.signature_gaps:
             rules.constants(self._entry, self._report)
+            metadata.ranks(self._signature, self._report)
             metadata.presence(self._signature, self._report)
         if not self._failed and not self._entry.signature_gaps:
             self._plan()

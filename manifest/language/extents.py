@@ -160,14 +160,11 @@ def causal_topk_indices(batch: int, tokens: int, heads: int, k: int, extent: int
     _positive(batch=batch, tokens=tokens, heads=heads, k=k, stride=stride)
     _not_negative(start=start)
     _drawn_from(extent=extent)
-    least, most = (keys_seen(token, extent, start, stride) for token in (0, tokens - 1))
+    if start > 2**53:
+        raise ValueError(f"start is {start}; it is at most 2**53")
+    least, most = (min(max(1, (token + start) // stride), extent) for token in (0, tokens - 1))
     work = _sampled(batch * tokens * heads * k)
     return Extent(shape=(batch, tokens, heads, k), within=(0, extent if least < k else most - 1), work=work)
-
-
-def keys_seen(token: int, extent: int, start: int, stride: int) -> int:
-    """Returns how many keys a token of `causal_topk_indices` selects from."""
-    return min(max(1, (token + start) // stride), extent)
 
 
 def attn_sparse_topk_positions(lengths: Sequence[int], queries: int, k: int) -> Extent:

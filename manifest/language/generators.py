@@ -194,11 +194,11 @@ def causal_topk_indices(
     v = min(max(1, (t + start) // stride), extent) keys: it draws min(k, v) different of them, in random order, and
     `extent`, which is no key's number, fills the rest.
 
-    Domain: all are positive, but `start` may be 0; at most 2**27 keys are selected, of at most 2**53.
+    Domain: all are positive, but `start` may be 0 and is at most 2**53; at most 2**27 keys are selected, of at most 2**53.
     """
-    seen = [extents.keys_seen(token, extent, start, stride) for token in range(tokens)]
-    rows = np.tile(np.repeat(np.asarray(seen, dtype=np.int64), heads), batch)
-    return sampling.distinct(stream, rows, k, extent).reshape(batch, tokens, heads, k)
+    reached = (np.arange(tokens) + start) // min(stride, tokens + start)
+    seen = np.minimum(np.maximum(reached, 1), extent)
+    return sampling.distinct(stream, np.tile(np.repeat(seen, heads), batch), k, extent).reshape(batch, tokens, heads, k)
 
 
 def attn_sparse_topk_positions(stream: np.random.Generator, lengths: Sequence[int], queries: int, k: int) -> np.ndarray:

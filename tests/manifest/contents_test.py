@@ -194,3 +194,27 @@ def test_what_a_requirement_reads_is_there_and_has_one_axis(cache, cu, requires,
         del entry["workloads"][0]["cached"], entry["signature"]["forall"]["cached"]
     found = codes(entry)
     assert found == ([] if code is None else [code])
+
+
+@pytest.mark.parametrize(
+    ("wide", "call", "wanted"),
+    [
+        ("[N, 2]", "random_ids(N, 2, 9)", ["M051"]),
+        ("[P]", "random_ids(N, 9)", []),
+        ("[P]", "random_ids(N, 2, 9)", ["M051"]),
+        ("[*Q]", "random_ids(N, 9)", []),
+    ],
+)
+def test_a_family_has_the_axes_of_the_generator_in_every_case(wide, call, wanted):
+    family = {"params": {"is_wide": "Bool", "P": "Dim", "Q": "Shape"}, "match": ["is_wide"]}
+    entry = small(
+        forall={"N": "Dim", "B": "Shape"},
+        params={"wide": {"type": "bool", "default": False}},
+        types={"Ids": {**family, "cases": {False: "[P]", True: wide.replace("N", "P")}}},
+        inputs={
+            "x": {"dtype": "float32", "shape": "[N, *B]"},
+            "ids": {"dtype": "int32", "shape": "Ids[wide, N, B]", "values": call},
+        },
+        workloads=[{"label": "row", "N": 4, "B": [4]}],
+    )
+    assert codes(entry) == wanted

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -12,7 +13,7 @@ import yaml
 from tileops.codegen.analysis import analyse
 from tileops.manifest.check import check_entry
 from tileops.manifest.diagnostics import CODES, Diagnostics
-from tileops.manifest.language import declarations, expr_parser, kinds
+from tileops.manifest.language import declarations, expr_parser, generators, kinds
 from tileops.manifest.reading import forms, source
 from tileops.manifest.reading.parse import parse_entry
 from tileops.manifest.reading.parse_types import parse_adts
@@ -142,6 +143,28 @@ def test_a_table_has_every_member_in_the_words_of_its_declaration(heading, membe
         name: [declarations.summary(name), *([declarations.domain(name)] if heading == "primitive" else [])]
         for name in members
     }
+
+
+_LAYOUTS = {
+    "tight": {"kind": "Nopad"},
+    "aligned to 4": {"kind": "Padded", "block": 4},
+    "masked, 6 rows of each expert": {"kind": "Masked", "capacity": 6},
+    "masked": {"kind": "Masked", "capacity": 6},
+}
+
+
+@pytest.mark.parametrize("row", table("call"), ids=lambda row: row[0])
+def test_a_generator_gives_the_contents_of_its_example(row):
+    name, written, layout = re.fullmatch(r"`([\w.]+)\((.*)\)`(?:, (.*))?", row[0]).groups()
+    args = [_LAYOUTS[layout]] if layout else []
+    args += ast.literal_eval(f"[{written.removeprefix('layout, ')}]")
+    wanted = ast.literal_eval(row[1].partition(":")[0])
+    assert generators.generate(name, args, seed=0).tolist() == wanted
+    if "by row " in row[1]:
+        by_row = {"kind": "contiguous", "packing": "tight", "metadata_kind": "per_row", "alignment": 1}
+        assert generators.generate(name, [by_row, *args[1:]], 0).tolist() == ast.literal_eval(
+            row[1].partition("by row ")[2]
+        )
 
 
 def test_every_defect_code_is_documented_under_its_own_words():

@@ -169,6 +169,12 @@ def test_the_last_queries_attend_to_the_tokens_up_to_themselves(queries, more, k
             assert set(rest) <= {-1}
 
 
+@pytest.mark.parametrize(("start", "stride", "seen"), [(2**53, 1, 9), (0, 2**70, 1), (2**53, 2**52, 2), (3, 3, 1)])
+def test_far_starts_and_wide_strides_are_exact(start, stride, seen):
+    (((keys,),),) = made("causal_topk_indices", 1, 1, 1, 9, 9, start, stride)
+    assert keys[seen:] == [9] * (9 - seen) and sorted(keys[:seen]) == list(range(seen))
+
+
 def test_what_had_two_arguments_or_enough_pages_keeps_its_values():
     stream = np.random.Generator(np.random.PCG64(7)).random(50)
     assert made("random_ids", 50, 9, seed=7) == [int(value * 9) for value in stream]
@@ -256,6 +262,7 @@ _MASKED = {"kind": "masked", "max_m": 4}
         ("causal_topk_indices", (0, 2, 3, 4, 5, 0, 1)),
         ("causal_topk_indices", (1, 2, 3, 4, 5, -1, 1)),
         ("causal_topk_indices", (1, 2, 3, 4, 5, 0, 0)),
+        ("causal_topk_indices", (1, 2, 3, 4, 5, 2**54, 1)),
         ("causal_topk_indices", (1, 2**20, 2**10, 4, 5, 0, 1)),
         ("attn.sparse_topk_positions", ([3], 4, 2)),
         ("attn.sparse_topk_positions", ([3], 0, 2)),
