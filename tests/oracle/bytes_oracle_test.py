@@ -156,6 +156,49 @@ def test_an_optional_tensor_counts_where_it_is_passed(tmp_path):
     assert with_mask.read - without.read == 10 * 1 and with_mask.written == without.written
 
 
+OPTIONAL = """
+IntoFwdOp:
+  family: effects
+  status: implemented
+  signature:
+    forall: {N: Dim, G: Dim, R: "DType[float16 | float64]"}
+    params:
+      centred: {type: bool, default: false}
+      mean: {dtype: float32, shape: "[N]", optional: "centred"}
+      gain: {dtype: R, shape: "[G]", optional: true}
+    inputs:
+      x: {dtype: float16, shape: "[N]"}
+      out: {dtype: float32, shape: "[N, 2]", mutated: true, write_only: true, kw_only: true}
+    outputs:
+      y: {dtype: float32, shape: "[N, 2]", alias: out}
+  workloads:
+    - {label: plain, N: 10}
+    - {label: all, N: 10, G: 3, centred: true, some: [gain], dtype_cases: [{R: float64}]}
+  roofline: {flops: "N"}
+ClearFwdOp:
+  family: effects
+  status: implemented
+  signature:
+    forall: {N: Dim}
+    inputs:
+      x: {dtype: int32, shape: "[N]"}
+      log: {dtype: int64, shape: "[N]", mutated: true}
+      old: {dtype: int8, shape: "[N]", mutated: true, write_only: true}
+  workloads: [{label: a, N: 10}]
+  roofline: {flops: "N"}
+"""
+
+
+def test_what_a_call_writes_by_inputs_alone_and_what_it_binds_at_construction_is_recounted(tmp_path):
+    (tmp_path / "effects.yaml").write_text(OPTIONAL)
+    found = binder.signatures([str(tmp_path / "effects.yaml")])
+    entry, (plain, whole) = found["IntoFwdOp"]
+    assert binder.recount_case(entry, plain) == Recount(read=10 * 2, written=20 * 4)
+    assert binder.recount_case(entry, whole) == Recount(read=10 * 2 + 10 * 4 + 3 * 8, written=20 * 4)
+    entry, (cleared,) = found["ClearFwdOp"]
+    assert binder.recount_case(entry, cleared) == Recount(read=10 * 4 + 10 * 8, written=10 * 8 + 10 * 1)
+
+
 def test_hand_written_cases_see_the_values_that_a_measured_run_has():
     name = "MoePermuteNopadFwdOp"
     inputs = priced_calls.case_inputs(OPS[name], OPS[name].CASES[0])

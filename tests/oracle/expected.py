@@ -13,6 +13,7 @@ from tileops.manifest.model import Entry, Signature
 from tileops.manifest.reading import loader
 from tileops.manifest.rows.cases import Case
 from tileops.ops.op import Op
+from tileops.ops.outputs import as_tuple
 from tileops.ops.workloads import calls_on
 from tileops.tests.oracle import binder, priced_calls
 from tileops.tests.oracle.bytes_by_hand import BY_HAND
@@ -119,10 +120,10 @@ def recount_small(name: str, signature: Signature, op: Op, small: SmallCall) -> 
         return BY_HAND[name].recount(op.last_call.params, inputs)
     passed = {tensor: value for tensor, value in inputs.items() if value is not None}
     with calls_on("meta", inputs):
-        outputs = op(*(None if one is None else one.to("meta") for one in small.inputs))
-    returned = dict(zip(op.OUTPUT_NAMES, outputs if isinstance(outputs, tuple) else (outputs,), strict=True))
+        outputs = op(**{tensor: None if one is None else one.to("meta") for tensor, one in inputs.items()})
+    returned = dict(zip(op.OUTPUT_NAMES, as_tuple(outputs, op.OUTPUT_NAMES), strict=True))
     returned = {tensor: value for tensor, value in returned.items() if value is not None}
-    present = {tensor: tensor in passed for tensor in inputs}
+    present = {"out": False, **{tensor: tensor in passed for tensor in inputs}}
     return binder.recount(signature, op.last_call.params, present, passed | returned)
 
 

@@ -24,7 +24,7 @@ def test_counts_of_small_calls_are_exact_and_of_what_the_op_computes(name):
     assert len(calls) == len(reference.branches) * math.prod(map(len, reference.grid.values()))
     for small in calls:
         op = OPS[name](**small.params, target="torch")
-        computed = op(*small.inputs)
+        computed = op(**dict(zip(op.INPUT_NAMES, small.inputs, strict=True)))
         flops, outputs = reference.run(op.last_call.params, small.inputs)
         assert flops == op.eval_roofline()[0], small.params
         torch.testing.assert_close(plain(outputs), computed.double(), rtol=1e-2, atol=1e-2)

@@ -117,7 +117,7 @@ def test_the_reference_that_is_counted_computes_what_the_op_computes(name):
     for small in expected.calls_of(name, OPS[name]):
         copies = [one if one is None else one.clone() for one in small.inputs]
         op = OPS[name](**small.params, target="torch")
-        computed = op(*small.inputs)
+        computed = op(**dict(zip(op.INPUT_NAMES, small.inputs, strict=True)))
         counted = REFERENCES[name](op.last_call.params, *copies)
         torch.testing.assert_close(counted, computed, rtol=1e-2, atol=1e-2)
         for ours, theirs in zip(copies, small.inputs, strict=True):  # what the op writes, the reference writes
