@@ -59,6 +59,12 @@ def test_an_index_is_bound_where_its_input_is_there(classes):
     )
 
 
+def test_an_index_that_one_optional_input_alone_solves_is_bound_where_it_is_passed(classes):
+    call = classes[WAYS[7]]().check(meta(3, 5), t1=meta(7, 3))
+    assert call.indices == {"N": 3, "M": 5, "K1": 7}
+    assert call.tensors["z1"].shape == (8,) and call.tensors["z2"].shape == (5,)
+
+
 def test_an_output_is_the_input_that_is_written(classes):
     passed = {f"t{at}": meta(3) for at in range(MANY)}
     call = classes[WAYS[5]](p2=True).check(meta(3, 5), **passed)

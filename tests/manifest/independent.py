@@ -62,6 +62,11 @@ def many(way: str, count: int = MANY) -> dict[str, Any]:
         parts["inputs"] = X | tensors(count, shape="[K#, N]", optional="p#")
         parts["outputs"] = outputs(count, shape="[K# + 1 if p# else M]")
         other["K1"] = 7
+    elif way == "an index that each optional input alone solves":
+        indices |= {f"K{at}": "Dim" for at in range(count)}
+        parts["inputs"] = X | tensors(count, shape="[K#, N]", optional=True)
+        parts["outputs"] |= outputs(count, shape="[K# + 1 if present(t#) else M]")
+        other |= {"some": ["t1"], "K1": 7}
     else:
         parts["inputs"] = X | tensors(count, mutated="p#")
         parts["outputs"] = outputs(count, alias="t#")
@@ -75,7 +80,8 @@ WAYS = [
     "a shape for each output",
     "a condition for each input",
     "a family applied to each input",
-    "contents of each input that its condition decides",
     "an index that some inputs solve where they are there",
     "an alias for each input that is written",
+    "contents of each input that its condition decides",
+    "an index that each optional input alone solves",
 ]
