@@ -234,7 +234,10 @@ def _of_value(node: expr.Expr, value: str, fields: frozenset[str]) -> expr.Expr:
 
 
 def _stored(param: Param) -> str:
-    holds_items = any(isinstance(one, kinds.Seq) for one in param.kind.options)
+    options = [
+        other for one in param.kind.options for other in (one.others if isinstance(one, kinds.Opaque) else (one,))
+    ]
+    holds_items = any(isinstance(one, kinds.Seq) for one in options)
     return f"_checks.plain({param.name})" if holds_items else param.name
 
 

@@ -42,6 +42,13 @@ def test_a_rule_compares_a_list_parameter_as_calls_do():
         Op(pads=[0, 0])
 
 
+def test_a_list_beside_an_object_is_held_as_a_tuple_and_the_object_as_it_is():
+    params = {"p": {"type": "torch.Generator | list[int]", "default": [1, 2]}}
+    Op, generator = op_class(entry(params)), torch.Generator()
+    assert Op(p=[3, 4]).params["p"] == (3, 4) and Op().params["p"] == (1, 2)
+    assert Op(p=generator).params["p"] is generator
+
+
 @pytest.mark.parametrize(("kind", "axis", "good", "bad"), [("int", "k - 5", 6, 3), ("list[int]", "*k", [2], [-1])])
 @pytest.mark.parametrize("section", ["inputs", "outputs"])
 def test_an_axis_that_parameters_make_negative_is_refused_at_construction(kind, axis, good, bad, section):

@@ -156,7 +156,7 @@ class _Entry:
         others = [name for name, found in build.under.items() if build.tags[name] == "own" and found]
         if tensor.presence == "own":
             draw.use("index of an optional tensor")
-        if tensor.presence == "own" and others and draw.chance(30):
+        if tensor.presence == "own" and others and draw.chance(60):
             draw.use("index of two optional tensors")
             index = next(iter(build.under[draw.choice(others)]))
         else:
