@@ -154,16 +154,6 @@ HOSTILE = {
         ),
         "M042",
     ),
-    "11 flags of which the shape of an input makes 2,048 branches": (
-        small(
-            params=dict([*FLAGS.items()][:11]),
-            inputs={
-                "x": {"dtype": "float32", "shape": "[N]"},
-                "z": {"dtype": "float32", "shape": "[" + joined("+", 11) + "]"},
-            },
-        ),
-        "M042",
-    ),
     "11 flags whose parity says what is written": (
         small(
             params=dict([*FLAGS.items()][:11]),
