@@ -71,6 +71,12 @@ DEFECTS = [
         "runs over range(33) at each step of range(N)",
         '  roofline:\n    flops: "sum(log2_floor(i + max(i for j in range(33)) + 1) for i in range(N))"  # <-',
     ),
+    (
+        "R010",
+        "range may be used only as the sequence of a comprehension",
+        "  roofline:\n    flops: prod(range(M))  # <-",
+    ),
+    ("R010", "bytes takes one name", "  roofline:\n    flops: M\n    bytes: bytes(M + 1)  # <-"),
     ("R010", "write the shape's indices", "  roofline:\n    flops: len(x.shape)  # <-"),
     ("R010", "write present(t) or not present(t)", "  roofline:\n    flops: M if w is None else N  # <-"),
     ("R010", "", "  roofline:\n    flops: \"f'{M}'\"  # <-"),
