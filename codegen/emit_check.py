@@ -16,11 +16,10 @@ from tileops.codegen.source_text import Lines, call, declared, literal, plain
 from tileops.manifest.check import Checked
 from tileops.manifest.language import expr
 from tileops.manifest.language.invariants import expect
-from tileops.manifest.model import Expression, Signature, Tensor
+from tileops.manifest.model import Expression, Tensor
 from tileops.manifest.plans.plan import Branch, Plan
 from tileops.manifest.plans.plan_steps import SolveLet, Step
 from tileops.manifest.plans.trees import Leaf, Tree, leaves
-from tileops.manifest.reading.forms import DEVICE_PARAM
 
 T = TypeVar("T")
 
@@ -28,11 +27,6 @@ T = TypeVar("T")
 def emit_check(checked: Checked, decided: CallDecisions, lines: Lines) -> None:
     """Appends the method `check` of one entry, which must have a plan."""
     _CheckEmitter(checked, decided, lines).emit()
-
-
-def device_param(signature: Signature) -> str:
-    """Returns the parameter that says where a call is, which only an entry without tensors has; else ""."""
-    return DEVICE_PARAM if DEVICE_PARAM in signature.params and not signature.bound else ""
 
 
 class _CheckEmitter(StepEmitter):
@@ -126,7 +120,7 @@ class _CheckEmitter(StepEmitter):
 
     def _device(self) -> None:
         bound = self._signature.bound
-        if device := device_param(self._signature):
+        if device := self._signature.device_param:
             self._lines.add(f'_device = _checks.given_device(self.params["{device}"])')
             return
         if not bound:

@@ -8,7 +8,7 @@ from typing import Any
 from tileops.codegen.analysis import Analysis
 from tileops.codegen.branches import Branches
 from tileops.codegen.call_decisions import CallDecisions
-from tileops.codegen.emit_check import device_param, emit_check
+from tileops.codegen.emit_check import emit_check
 from tileops.codegen.emit_construction import emit_construction
 from tileops.codegen.emit_library import operator_schema, returned_names
 from tileops.codegen.emit_price import emit_price
@@ -48,7 +48,7 @@ def emit_class(checked: Checked, analysis: Analysis, outside: Outside, lines: Li
             ("METADATA_NAMES", tuple(n for n, t in signature.bound.items() if t.values is not None)),
             ("CONSTANT_NAMES", tuple(signature.constants)),
             ("CPU_NAMES", tuple(n for n, t in signature.bound.items() if t.on_cpu)),
-            ("DEVICE_PARAM", device_param(signature)),
+            ("DEVICE_PARAM", signature.device_param),
             ("CONTIGUOUS_NAMES", tuple(n for n, t in signature.outputs.items() if t.contiguous)),
             ("BUFFER_NAMES", tuple(n for n, t in signature.outputs.items() if t.buffer)),
             ("FUNC", analysis.func),
@@ -164,7 +164,7 @@ def _init(checked: Checked, decided: CallDecisions, outside: Outside, lines: Lin
     lines.indent(1)
     for param in params.values():
         if param.name not in entry.signature.constants:
-            is_device = param.name == device_param(entry.signature)
+            is_device = param.name == entry.signature.device_param
             _parameter_check(entry.op, param, is_device, outside, lines)
     emit_construction(checked, decided, lines)
     constants = checked.entry.signature.constants

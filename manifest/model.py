@@ -10,6 +10,9 @@ from tileops.manifest.diagnostics import Diagnostics, line_at
 from tileops.manifest.language import kinds
 from tileops.manifest.language.expr import Expr
 
+# The parameter that says where a call without tensors is.
+DEVICE_PARAM = "device"
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Expression:
@@ -146,6 +149,11 @@ class Signature:
     def takes_out(self) -> bool:
         """Returns whether a caller may pass the storage of an output as `out`."""
         return any(tensor.buffer for tensor in self.outputs.values())
+
+    @property
+    def device_param(self) -> str:
+        """Returns the parameter that says where a call is, which only an entry without such tensors has; else ""."""
+        return DEVICE_PARAM if DEVICE_PARAM in self.params and not self.bound else ""
 
     @property
     def tensors(self) -> dict[str, Tensor]:

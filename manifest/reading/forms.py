@@ -27,7 +27,6 @@ STATUSES = ("implemented", "spec-only")
 COMPOSITE = "composite"
 BUFFER = "out"
 DEVICE = "cpu"
-DEVICE_PARAM = "device"
 
 
 class Holds:

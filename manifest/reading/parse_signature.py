@@ -32,11 +32,11 @@ def expression(
 
 def _set_device(signature: Signature) -> None:
     """Takes the parameter that says where a call without tensors is out of all expressions, as an object."""
-    param = signature.params.get(forms.DEVICE_PARAM)
-    if param is not None and not signature.bound:
+    if signature.device_param:
+        param = signature.params[signature.device_param]
         members = (*param.kind.options, *[kinds.NONE] * isinstance(param.kind, kinds.Maybe))
         others = tuple(one for member in members for one in getattr(member, "others", (member,)))
-        signature.params[forms.DEVICE_PARAM] = dataclasses.replace(param, kind=kinds.Opaque(param.type, others))
+        signature.params[param.name] = dataclasses.replace(param, kind=kinds.Opaque(param.type, others))
 
 
 class _SignatureParser:
