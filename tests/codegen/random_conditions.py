@@ -228,9 +228,10 @@ class Conditions:
             draw.use(form)
             value = literal(draw.choice((0, 1, 2, 200, 300, 70000)))
             return self._write.call(form, primitives.representable, value, name(draw.choice(dtypes)[0]))
-        if len(runs) > 1 and form == "sequences":
+        lists = scope.indexable()  # the language may know the lengths of others, and refuses to compare unequal ones
+        if len(lists) > 1 and form == "sequences":
             draw.use("sequences compared")
-            return self._write.comparison(runs[0], (draw.choice(("==", "!=")), runs[-1]))
+            return self._write.comparison(lists[0], (draw.choice(("==", "!=")), lists[-1]))
         return self._comparison(scope, depth)
 
     def _conditional(self, scope: Scope, depth: int) -> Term:
