@@ -98,7 +98,7 @@ def test_help_and_wrong_flags_import_no_torch(command):
         ("audit.bytes", ["--op=GEMM*", "--case=nowhere"], "--case=nowhere fits no case; "),
         ("audit.bytes", ["--device=cpu"], "--device=cpu: "),
         ("ops.conformance.conformance", ["--op=GEMM"], "--op=GEMM fits no op; the nearest are GEMMFwdOp, "),
-        ("codegen.explain", ["--op=GEMM"], "no op 'GEMM'; the nearest are GEMMFwdOp, "),
+        ("codegen.explain", ["--op=GEMM"], "--op=GEMM fits no op; the nearest are GEMMFwdOp, "),
         ("codegen.emit", ["--family=gem", "--out=x.py"], "no family 'gem'; there are: attention, "),
         ("codegen.validate", ["--op=GEMM"], "--op=GEMM fits no op; the nearest are GEMMFwdOp, "),
     ],

@@ -8,6 +8,8 @@ import pytest
 from tileops.perf.harness import run
 
 _PRICES = {"flops", "bytes", "read_bytes"}
+# The value of --root: where packages of formulas are. The module imports no formula.
+_PLACES = {"tileops.manifest.foreign.roots"}
 _HARNESS = pathlib.Path(run.__file__).parent
 _SOURCES = [_HARNESS.with_name("bench.py"), *sorted(_HARNESS.glob("*.py"))]
 
@@ -26,7 +28,7 @@ def test_no_formula_is_imported(path):
         elif isinstance(node, ast.ImportFrom):
             imported |= {f"{node.module}.{alias.name}" for alias in node.names}
     forbidden = ("tileops.perf.formulas", "tileops.codegen", "tileops.manifest")
-    assert not [name for name in imported if name.startswith(forbidden)]
+    assert not [name for name in imported - _PLACES if name.startswith(forbidden)]
 
 
 @pytest.mark.parametrize("path", _SOURCES, ids=lambda path: path.name)
