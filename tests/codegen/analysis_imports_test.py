@@ -26,6 +26,10 @@ RUN_TIME = {
     "tileops.manifest.language.adt",
     "tileops.manifest.language.generators",
     "tileops.manifest.language.extents",
+    "tileops.manifest.language.sampling",  # what the seeded generators draw
+    "tileops.manifest.foreign",  # where formulas of another package run
+    "tileops.manifest.foreign.interpreter",
+    "tileops.manifest.foreign.roots",
     "tileops.manifest.language.range_sums",  # a primitive: generated code calls range_sum
 }
 
