@@ -166,7 +166,11 @@ def test_a_formula_that_is_not_written_yet_costs_its_own_row_alone(tmp_path, ben
 @pytest.mark.parametrize(
     ("code", "said"),
     [
-        (None, "No module named 'ours_formulas'; put it into {folder}, where the command runs, or install it"),
+        (
+            None,
+            "No module named 'ours_formulas'; put it into {folder}, where the command runs, install it, or name by"
+            " --root=ours_formulas=DIR the folder in which ours_formulas is",
+        ),
         ("import nowhere\n", "No module named 'nowhere' (ours_formulas.py:1)"),
     ],
 )
