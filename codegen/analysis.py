@@ -199,7 +199,7 @@ class _Analyser:
         try:
             return expr_parser.parse(text)
         except expr_parser.ExprError as error:
-            self._report(f"roofline.{name}", "R010", str(error))
+            self._report(f"roofline.{name}", "R012" if error.is_kind else "R010", str(error))
             return None
 
     def _formula(self, name: str, field: RooflineField | None, text: str | None) -> Formula | None:

@@ -14,7 +14,8 @@ from tileops.manifest.plans.domain import Domain
 from tileops.manifest.plans.plan import Branch, Plan, returned, solved_combinations, solved_partly
 from tileops.manifest.plans.points import domain_restrictions
 from tileops.manifest.plans.presence import is_its_input
-from tileops.manifest.plans.trees import Tree, leaves
+from tileops.manifest.plans.shapes import shape_at
+from tileops.manifest.plans.trees import Leaf, Tree, decide, leaves
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -23,7 +24,7 @@ class CallDecisions:
 
     Attributes:
       settled_lets, settled_rules: those that construction evaluates, lets in evaluation order.
-      settled_axes: the axes that construction checks to be at least 0, by tensor.
+      settled_axes: the axes that construction checks to be at least 0, by tensor, at each point of its parameters.
       restrictions: the rules that a call checks before it branches.
       rules: the other rules that a call checks.
       segments: the steps of the plan.
@@ -36,7 +37,7 @@ class CallDecisions:
 
     settled_lets: tuple[str, ...]
     settled_rules: tuple[Expression, ...]
-    settled_axes: dict[str, tuple[expr.Expr, ...]]
+    settled_axes: dict[str, Tree[tuple[expr.Expr, ...]]]
     restrictions: tuple[Expression, ...]
     rules: tuple[Expression, ...]
     segments: tuple[Tree[Branch], ...]
@@ -54,14 +55,15 @@ def call_decisions(checked: Checked) -> CallDecisions:
     lets, settled = decided_by_parameters(signature)
     restricting = domain_restrictions(signature)
     in_calls = [rule for rule in signature.rules if rule not in settled]
-    shapes = returned(signature, Domain(signature), plan)
+    domain = Domain(signature)
+    shapes = returned(signature, domain, plan)
     return CallDecisions(
         settled_lets=tuple(lets),
         settled_rules=tuple(settled),
         settled_axes={
             tensor.name: found
             for tensor in signature.tensors.values()
-            if (found := tuple(_signed_axes(checked, tensor, {*signature.params, *lets})))
+            if (found := _signed_axes(checked, domain, tensor, {*signature.params, *lets})) is not None
         },
         restrictions=tuple(rule for rule in in_calls if rule.expr in restricting),
         rules=tuple(rule for rule in in_calls if rule.expr not in restricting),
@@ -76,11 +78,31 @@ def call_decisions(checked: Checked) -> CallDecisions:
     )
 
 
-def _signed_axes(checked: Checked, tensor: Tensor, known: set[str]) -> Iterator[expr.Expr]:
-    """Yields the axes that parameters decide and that may be negative, of a tensor that every call has."""
-    shape = tensor.shape.expr
-    if tensor.may_be_absent or not isinstance(shape, expr.ShapeTerm):
-        return
+def _signed_axes(
+    checked: Checked, domain: Domain, tensor: Tensor, known: set[str]
+) -> Tree[tuple[expr.Expr, ...]] | None:
+    """Returns the axes that parameters decide and that may be negative, of a tensor that every call has.
+
+    None if there are none, or if a tensor decides which case of a type family a call takes.
+    """
+    signature, shape = checked.entry.signature, tensor.shape.expr
+    if tensor.may_be_absent:
+        return None
+    if isinstance(shape, expr.ShapeTerm):
+        axes = tuple(_may_be_negative(checked, shape, known))
+        return Leaf(axes) if axes else None
+    points = domain.points([shape])
+    deciding = {one.name for point in points for one, _ in point.assigned}
+    if not deciding <= signature.params.keys() - signature.constants.keys():
+        return None
+    tree: Tree[tuple[expr.Expr, ...]] = decide(
+        [(point, tuple(_may_be_negative(checked, shape_at(signature, tensor, point), known))) for point in points]
+    )
+    return tree if any(leaves(tree)) else None
+
+
+def _may_be_negative(checked: Checked, shape: expr.ShapeTerm, known: set[str]) -> Iterator[expr.Expr]:
+    """Yields the axes that parameters decide and that may be negative."""
     for axis in shape.axes:
         if axis.free_names and known.issuperset(axis.free_names) and obliges(checked.entry, expr.ShapeTerm((axis,))):
             yield axis

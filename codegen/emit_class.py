@@ -19,7 +19,7 @@ from tileops.manifest.check import Checked
 from tileops.manifest.language import expr, kinds
 from tileops.manifest.language.adt import AdtValue
 from tileops.manifest.language.invariants import expect
-from tileops.manifest.model import FamilyCase, Param, Pattern, Signature, Stage, Tensor, TypeFamily
+from tileops.manifest.model import FamilyCase, Param, Signature, Stage, Tensor, TypeFamily
 from tileops.manifest.reading.values import form_of
 from tileops.manifest.rows.cases import CaseTensor
 
@@ -66,7 +66,7 @@ def emit_class(checked: Checked, analysis: Analysis, outside: Outside, lines: Li
         if len(branches.texts) == 1:
             lines.add(f"BRANCHES = {literal(branches.texts)}")
         else:
-            lines.call("BRANCHES = ", [literal(text) for text in branches.texts])
+            lines.call("BRANCHES = ", ["\n".join(quoted("", text, lines.room - 5)) for text in branches.texts])
         lines.add("")
         _init(checked, decided, outside, lines)
         _forward(checked, lines)
@@ -105,7 +105,7 @@ def _docstring(checked: Checked, lines: Lines) -> None:
     where += [f"  {name} = {plain(let.text)}" for name, let in signature.lets.items()]
     where += [
         f"  {family.name}[{', '.join(family.params)}] = "
-        + ", ".join(f"{expr.to_source(case.shape)} where {_where(family, case)}" for case in family.cases)
+        + ", ".join(f"{expr.to_source(case.shape)} {_where(family, case)}" for case in family.cases)
         for family in signature.families.values()
     ]
     if where:
@@ -125,11 +125,12 @@ def _default(value: Any) -> str:
 
 
 def _where(family: TypeFamily, case: FamilyCase) -> str:
-    def one(pattern: Pattern) -> str:
-        fields = ", ".join(f"{name}={value!r}" for name, value in pattern.fields)
-        return f"{pattern.value}({fields})" if fields else str(pattern.value)
-
-    return " and ".join(f"{name} is {one(pattern)}" for name, pattern in zip(family.match, case.patterns, strict=True))
+    found = [
+        f"{name} is {pattern}"
+        for name, pattern in zip(family.match, case.patterns, strict=True)
+        if not pattern.anything
+    ]
+    return f"where {' and '.join(found)}" if found else "in every call"
 
 
 def _declared(tensor: Tensor) -> str:
@@ -257,7 +258,7 @@ def _type_test(name: str, kind: kinds.Kind, outside: Outside) -> str:
     if isinstance(kind, kinds.Int):
         return f"_checks.is_int({name})"
     if isinstance(kind, kinds.Real):
-        return f"_checks.is_float({name})"
+        return f"_checks.is_{'number' if isinstance(kind, kinds.Number) else 'float'}({name})"
     if isinstance(kind, kinds.Seq):
         return _sequence_test(name, kind, outside)
     if isinstance(kind, (kinds.Enum, kinds.DType)):
@@ -269,6 +270,7 @@ def _type_test(name: str, kind: kinds.Kind, outside: Outside) -> str:
 
 def _sequence_test(name: str, kind: kinds.Seq, outside: Outside) -> str:
     length = "" if kind.length is None else f" and _len({name}) == {kind.length}"
+    length = f" and _len({name}) in {literal(kind.lengths)}" if kind.lengths else length
     whole = {kinds.BOOL: "_checks.is_bool_sequence", kinds.INT: "_checks.is_int_sequence"}.get(kind.item)
     if whole is not None:
         return f"{whole}({name}){length}"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 
 from tileops.codegen.call_decisions import CallDecisions
+from tileops.codegen.emit_split import emit_tree
 from tileops.codegen.emit_steps import StepEmitter
 from tileops.codegen.source_text import Lines, literal
 from tileops.manifest.check import Checked
@@ -36,10 +38,20 @@ class _ConstructionEmitter(StepEmitter):
         for name in lets:
             self._let(plan_steps.SolveLet(name, signature.lets[name].expr))
         self._rules(rules)
-        for tensor, found in ((signature.tensors[name], found) for name, found in axes.items()):
-            self._evaluated("_axes", expr.Tuple(found), f"the shape of {tensor.name}, {tensor.shape.text}")
-            arguments = [self._op, literal(tensor.name), literal(tensor.shape.text), "_axes"]
-            self._lines.call("_checks.check_extents", arguments)
+        for name, tree in axes.items():
+            emit_tree(
+                tree,
+                self._lines,
+                functools.partial(self._axes, signature.tensors[name]),
+                lambda param: f"{param} is not None",
+                lambda found: not found,
+            )
+
+    def _axes(self, tensor: Tensor, found: tuple[expr.Expr, ...]) -> None:
+        """Emits the check that axes are at least 0."""
+        self._evaluated("_axes", expr.Tuple(found), f"the shape of {tensor.name}, {tensor.shape.text}")
+        arguments = [self._op, literal(tensor.name), literal(tensor.shape.text), "_axes"]
+        self._lines.call("_checks.check_extents", arguments)
 
     def _constant(self, tensor: Tensor) -> None:
         """Emits checks of a construction-time tensor's dtype and rank, as far as no call decides them."""

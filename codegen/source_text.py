@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 from tileops.manifest.language import expr
@@ -99,11 +100,11 @@ def call(function: str, arguments: list[str], room: int) -> list[str]:
 
 
 def quoted(head: str, text: str, room: int) -> list[str]:
-    """Returns `head"text"` on one line if it fits, else the text in parts, broken after commas."""
+    """Returns `head"text"` on one line if it fits, else the text in parts, broken after commas and `or`."""
     if len(head) + len(literal(text)) <= room:
         return [f"{head}{literal(text)}"]
     parts, part = [], ""
-    for word in text.replace(", ", ", \0").split("\0"):
+    for word in re.split(r"(?<=, )|(?<= or )", text):
         if part and len(literal(part + word)) + 4 > room:
             parts.append(part)
             part = ""

@@ -86,12 +86,18 @@ class Pattern:
     """What one discriminant of a family case must be.
 
     Attributes:
-      value: a literal, or the name of a constructor.
+      value: a literal, or the name of a constructor; None also for an absent value.
       fields: for a constructor, the finite fields that the case also constrains.
+      anything: whether every value will do, an absent one too; then there is no `value`.
     """
 
     value: Any
     fields: tuple[tuple[str, Any], ...] = ()
+    anything: bool = False
+
+    def __str__(self) -> str:
+        fields = ", ".join(f"{name}={value!r}" for name, value in self.fields)
+        return "_" if self.anything else f"{self.value}({fields})" if fields else str(self.value)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

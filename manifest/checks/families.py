@@ -90,7 +90,8 @@ class FamilyCheck:
             kind = kind_check.check(arg, names, _coded(report), facts)
             if kind is None:
                 continue
-            if not kinds.fits(kind, wanted):
+            # An Int may stand for a Dim: the axis that it becomes must then be 0 or more, which a call checks.
+            if not kinds.fits(kind, kinds.INT if isinstance(wanted, kinds.Dim) else wanted):
                 report("M022", f"argument {name!r} of {term.family} must be {wanted}, and is {kind}")
             elif name in family.match and not self._decides(arg, names):
                 report("M030", f"argument {name!r} of {term.family} selects the case; write a parameter or present(t)")
@@ -121,7 +122,8 @@ class FamilyCheck:
     def _cases(self, family: TypeFamily) -> None:
         path = f"signature.types.{family.name}.cases"
         names = Scope(family.params, {})
-        for position, case in enumerate(family.cases):
+        sound: list[FamilyCase] = []
+        for case in family.cases:
             report = functools.partial(self._report, path, line=case.line)
             problems = [
                 problem
@@ -132,12 +134,17 @@ class FamilyCheck:
                 report("M031", problem)
             if problems:
                 continue  # it is not known what the case says of its parameters
-            if any(_overlap(case, other) for other in family.cases[:position]):
+            if any(_overlap(case, other) for other in sound):
                 report("M031", "overlaps a case before it")
+            sound.append(case)
+            given = {
+                name: pattern.value
+                for name, pattern in zip(family.match, case.patterns, strict=True)
+                if not pattern.anything
+            }
             facts = Facts(
-                only={
-                    name: frozenset({pattern.value}) for name, pattern in zip(family.match, case.patterns, strict=True)
-                }
+                frozenset(name for name, value in given.items() if value is not None),
+                {name: frozenset({value}) for name, value in given.items()},
             )
             if isinstance(case.shape, expr.FamilyTerm):
                 self._application(case.shape, names, report, facts)
@@ -174,6 +181,9 @@ def reachable(name: str, references: dict[str, set[str]]) -> set[str]:
 
 def _pattern_problem(pattern: Pattern, kind: kinds.Kind | None) -> str:
     """Returns what is wrong with a pattern for a parameter of the kind, or ""."""
+    if pattern.anything or (isinstance(kind, kinds.Maybe) and pattern.value is None):
+        return ""
+    kind = None if kind is None else kind.given
     if isinstance(kind, kinds.Bool):
         return "" if isinstance(pattern.value, bool) else f"{pattern.value!r} is neither true nor false"
     if isinstance(kind, kinds.Enum):
@@ -192,11 +202,17 @@ def _pattern_problem(pattern: Pattern, kind: kinds.Kind | None) -> str:
 
 
 def _overlap(first: FamilyCase, second: FamilyCase) -> bool:
-    """Returns whether some values match both cases."""
+    """Returns whether the same literals match both cases.
+
+    Whether `_` matches what another case matches too is found at the points of the applications: some values of both
+    may be those of no call.
+    """
     return all(_both(a, b) for a, b in zip(first.patterns, second.patterns, strict=True))
 
 
 def _both(first: Pattern, second: Pattern) -> bool:
+    if first.anything or second.anything:
+        return first.anything and second.anything
     if type(first.value) is not type(second.value) or first.value != second.value:
         return False
     other = dict(second.fields)

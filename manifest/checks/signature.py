@@ -29,7 +29,7 @@ def scope(entry: Entry, roofline: bool = False, dtypes: bool = False, lists: boo
     """
     signature = entry.signature
     names: dict[str, Kind] = {
-        **{name: kind for name, kind in signature.forall.items() if lists or not is_value_list(kind)},
+        **{name: kind for name, kind in signature.forall.items() if lists or not kinds.is_value_list(kind)},
         **{name: param.kind for name, param in signature.params.items() if name not in signature.constants},
     }
     tensors = {name: tensor.optional for name, tensor in signature.tensors.items()}
@@ -42,11 +42,6 @@ def scope(entry: Entry, roofline: bool = False, dtypes: bool = False, lists: boo
     hidden = frozenset(name for name, kind in signature.forall.items() if name not in names)
     broken = broken_names(entry) | unclear
     return Scope(names, tensors, roofline, dtypes, broken, hidden, signature.takes_out)
-
-
-def is_value_list(kind: Kind) -> bool:
-    """Returns whether an index is a list of values that only rows hold."""
-    return isinstance(kind, kinds.Seq) and not isinstance(kind, kinds.Shape)
 
 
 def broken_names(entry: Entry) -> frozenset[str]:
@@ -295,9 +290,9 @@ class SignatureCheck:
             path = f"signature.forall.{name}"
             if name in told:
                 continue
-            if is_value_list(kind) and name not in lists:
+            if kinds.is_value_list(kind) and name not in lists:
                 self._report(path, "M040", f"{name!r} is read by no generator; let a generator read it or remove it")
-            elif not is_value_list(kind) and name not in read | filling | required:
+            elif not kinds.is_value_list(kind) and name not in read | filling | required:
                 self._report(path, "M040", f"{name!r} is in no shape, dtype, rule or generator; use it or remove it")
 
     def _unsolved(self, names: list[str], point: Point) -> str:

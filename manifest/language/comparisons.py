@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from tileops.manifest.language import expr, kinds
 from tileops.manifest.language.kinds import NONE, Bool, DType, Enum, Int, Kind, Maybe, Opaque, Real, Seq, Union
@@ -108,6 +109,15 @@ def comparable(left: Kind, right: Kind) -> bool:
     if isinstance(left, (kinds.Text, Enum)) and isinstance(right, (kinds.Text, Enum)):
         return True
     return type(left) is type(right) and not isinstance(left, Opaque) and isinstance(left, (Bool, kinds.Text))
+
+
+def may_equal(value: Any, kind: Kind) -> bool:
+    """Returns whether some value of a kind, which is no Maybe and no union, may equal a literal."""
+    if isinstance(value, bool):
+        return isinstance(kind, Bool)
+    if isinstance(value, (int, float)):
+        return isinstance(kind, Real) or isinstance(kind, Int) and (isinstance(value, int) or value.is_integer())
+    return isinstance(value, str) and isinstance(kind, kinds.Text)
 
 
 def _bool_meets_number(left: Kind, right: Kind) -> bool:

@@ -34,6 +34,8 @@ from tileops.manifest.language.predicates import PREDICATE_FUNCTIONS
 _SEQ_INT = Seq(INT)
 _INTS = Union((INT, _SEQ_INT))
 _DIM_ARGUMENT = Maybe(_INTS)
+_PER_AXIS = Maybe(Union((INT, Seq(Maybe(INT)))))
+_NUMBER = Union((INT, REAL, BOOL))
 _DTYPE = kinds.ALL_DTYPES
 # Any algebraic type whose constructors are among these and have these fields, whatever the type and its classes are.
 _LAYOUT = Adt(
@@ -111,11 +113,8 @@ def _counts(kind: Kind) -> bool:
     return isinstance(kind, (kinds.Dim, kinds.NoneKind))
 
 
-def _per_axis(args: list[Kind]) -> Kind | str:
-    value, fallback = args[0], args[3:]
-    if isinstance(value, (Maybe, kinds.NoneKind)) and not fallback:
-        return f"argument 1 of per_axis is {value}; if it may be None, write the fallback as argument 4"
-    return _item([value, *fallback])
+def _per_axis(args: list[Kind]) -> Kind:
+    return _item([args[0], *args[3:]])
 
 
 def _dtypes(kind: Kind) -> tuple[str, ...]:
@@ -127,7 +126,15 @@ def _coalesced(args: list[Kind]) -> Kind:
 
 
 def _categories(args: list[Kind]) -> Kind:
-    return Enum(tuple(dict.fromkeys(primitives.category(name) for name in _dtypes(args[0]))))
+    return Enum(tuple(dict.fromkeys(word for option in args[0].options for word in _categories_of(option))))
+
+
+def _categories_of(kind: Kind) -> list[str]:
+    if isinstance(kind, DType):
+        return [primitives.category(name) for name in kind.values]
+    if isinstance(kind, kinds.Real):  # a float parameter takes integers too
+        return [*(["bool"] if isinstance(kind, kinds.Number) else []), "int", "float"]
+    return ["bool" if isinstance(kind, kinds.Bool) else "int"]
 
 
 def _as_float(args: list[Kind]) -> Kind:
@@ -158,19 +165,20 @@ PRIMITIVES: dict[str, Primitive] = {
     "sum": Primitive(primitives.sum, (_SEQ_INT,), _item),
     "max": Primitive(primitives.max, (_SEQ_INT, INT), _item, optional=1),
     "min": Primitive(primitives.min, (_SEQ_INT, INT), _item, optional=1),
-    "per_axis": Primitive(primitives.per_axis, (_DIM_ARGUMENT, INT, INT, _INTS), _per_axis, optional=1),
+    "per_axis": Primitive(primitives.per_axis, (_PER_AXIS, INT, INT, _INTS), _per_axis, optional=1),
     "conv.out": Primitive(primitives.conv_out, (INT,) * 5, _same(DIM)),
     "pool.out": Primitive(primitives.pool_out, (*(INT,) * 5, BOOL), _same(DIM)),
     "moe.capacity": Primitive(primitives.moe_capacity, (_LAYOUT, INT, INT), _same(DIM)),
+    "mhc.expansion": Primitive(primitives.mhc_expansion, (INT,), _same(DIM)),
     "log2_floor": Primitive(primitives.log2_floor, (INT,), _same(DIM)),
     "abs": Primitive(builtins.abs, (INT,), _same(DIM)),
     "range": Primitive(primitives.range, (INT,), _same(Seq(DIM))),
     "all": Primitive(builtins.all, (Seq(BOOL),), _same(BOOL)),
     "valid_axes": Primitive(primitives.valid_axes, (_DIM_ARGUMENT, INT), _same(BOOL)),
     "unique_axes": Primitive(primitives.unique_axes, (_DIM_ARGUMENT, INT), _same(BOOL)),
-    "category": Primitive(primitives.category, (_DTYPE,), _categories),
-    "representable": Primitive(primitives.representable, (Union((INT, REAL, BOOL)), _DTYPE), _same(BOOL)),
-    "is_int": Primitive(primitives.is_int, (Union((INT, REAL, BOOL)),), _same(BOOL)),
+    "category": Primitive(primitives.category, (Union((_DTYPE, *_NUMBER.items)),), _categories),
+    "representable": Primitive(primitives.representable, (_NUMBER, _DTYPE), _same(BOOL)),
+    "is_int": Primitive(primitives.is_int, (_NUMBER,), _same(BOOL)),
     "promote_int_to_float": Primitive(primitives.promote_int_to_float, (_DTYPE,), _as_float),
     "coalesce_dtype": Primitive(primitives.coalesce_dtype, (Maybe(_DTYPE), _DTYPE), _coalesced),
     "promote_types": Primitive(primitives.promote_types, (_DTYPE, _DTYPE), _promoted),
@@ -236,6 +244,13 @@ def domain(name: str) -> str:
     """Returns what arguments of a primitive, generator or predicate must fulfil beyond their kinds, or ""."""
     _, _, text = _text(name).partition("\nDomain: ")
     return text.partition("\n")[0]
+
+
+def optional_names(name: str) -> tuple[str, ...]:
+    """Returns the names of a primitive's arguments that may be left out, in order."""
+    declared = PRIMITIVES[name]
+    parameters = list(inspect.signature(declared.function).parameters) if declared.optional else []
+    return tuple(parameters[len(declared.args) - declared.optional :])
 
 
 def check_call(name: str, args: list[Kind]) -> Kind | str:

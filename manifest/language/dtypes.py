@@ -39,6 +39,15 @@ def category(dtype: str) -> str:
     return "float"
 
 
+def integer_range(dtype: str) -> tuple[int, int]:
+    """Returns the least and the greatest value of an integer dtype or bool."""
+    if dtype == "bool":
+        return 0, 1
+    if dtype.startswith("uint"):
+        return 0, 2 ** BITS[dtype] - 1
+    return -(2 ** (BITS[dtype] - 1)), 2 ** (BITS[dtype] - 1) - 1
+
+
 # Names of dtypes in other libraries, and other names in PyTorch.
 _OTHER_NAMES = {
     "half": "float16",

@@ -85,7 +85,7 @@ class _Evaluation:
 
     def _Unary(self, part: expr.Unary, values: Mapping[str, Any]) -> Any:
         operand = self.of(part.operand, values)
-        return (not operand) if part.op == "not" else -operand if part.op == "-" else operand
+        return (not operand) if part.op == "not" else -operand if part.op == "-" else _plus(operand)
 
     def _Binary(self, part: expr.Binary, values: Mapping[str, Any]) -> Any:
         return _checked(_BINARY[part.op](self.of(part.left, values), self.of(part.right, values)))
@@ -169,6 +169,11 @@ _METHODS: dict[type[expr.Expr], Callable[[_Evaluation, Any, Mapping[str, Any]], 
     for form in expr.Expr.__subclasses__()
     if hasattr(_Evaluation, f"_{form.__name__}")
 }
+
+
+def _plus(operand: Any) -> Any:
+    """Returns `+operand`: of a Bool, which a Number may be, the integer."""
+    return int(operand) if isinstance(operand, bool) else operand
 
 
 def _named(name: str, values: Mapping[str, Any]) -> Any:

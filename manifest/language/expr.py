@@ -353,7 +353,12 @@ def _source(node: Expr) -> tuple[str, int]:
         inner = ", ".join(to_source(item) for item in node.items)
         return f"({inner}{',' if len(node.items) == 1 else ''})", _LEVEL["atom"]
     if isinstance(node, Call):
-        return f"{node.function}({', '.join(to_source(arg) for arg in node.args)})", _LEVEL["atom"]
+        alone = len(node.args) == 1
+        texts = (
+            to_source(arg) if alone or not isinstance(arg, Comprehension) else f"({to_source(arg)})"
+            for arg in node.args
+        )
+        return f"{node.function}({', '.join(texts)})", _LEVEL["atom"]
     if isinstance(node, Comprehension):
         condition = "" if node.condition is None else f" if {place(node.condition, 1)}"
         return f"{to_source(node.element)} for {node.variable} in {place(node.sequence, 1)}{condition}", 0

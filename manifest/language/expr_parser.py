@@ -11,6 +11,7 @@ import math
 import re
 import warnings
 
+from tileops.manifest.language import declarations
 from tileops.manifest.language.expr import (
     MAX_DEPTH,
     MAX_TERMS,
@@ -40,7 +41,19 @@ MAX_INT = 2**63 - 1  # what a tensor library can index
 
 
 class ExprError(Exception):
-    """Text outside the language; the message says which form and what is allowed."""
+    """Text outside the language; the message says which form and what is allowed.
+
+    Attributes:
+      is_kind: the form is in the language, but arguments do not fit what is called.
+    """
+
+    is_kind = False
+
+
+class ArgumentError(ExprError):
+    """Arguments by name do not fit what is called."""
+
+    is_kind = True
 
 
 FORMS = (
@@ -62,6 +75,7 @@ _COMPARE = {
 }
 _UNARY = {ast.USub: "-", ast.UAdd: "+", ast.Not: "not"}
 COMPREHENSION_CALLS = ("all", "sum", "max", "min")
+_CALLED = {*declarations.PRIMITIVES, *declarations.GENERATORS, *declarations.PREDICATES, "present", "bytes"}
 
 
 def parse(text: str) -> Expr:
@@ -197,18 +211,20 @@ class _Parser:
         return Tuple(tuple(self.expression(item, depth) for item in node.elts))
 
     def _Call(self, node: ast.Call, depth: int) -> Expr:
-        if node.keywords or any(isinstance(arg, ast.Starred) for arg in node.args):
-            raise ExprError("a primitive takes its arguments by position, without * and without names")
+        if any(isinstance(arg, ast.Starred) for arg in node.args) or any(key.arg is None for key in node.keywords):
+            raise ExprError("a call takes its arguments without *")
         function = _dotted(node.func)
         if function is None:
             raise self._refused(node)
         if function == "isinstance":
             raise ExprError("isinstance is not in the language; write present(x), or compare x.kind with a constructor")
-        if len(node.args) == 1 and isinstance(node.args[0], ast.GeneratorExp):
+        arguments = _by_position(function, node)
+        first: tuple[Expr, ...] = ()
+        if arguments and isinstance(runs := arguments[0], ast.GeneratorExp):
             if function not in COMPREHENSION_CALLS:
                 raise ExprError(f"a comprehension may only be the argument of {', '.join(COMPREHENSION_CALLS)}")
-            return Call(function, (self._comprehension(node.args[0], depth),))
-        return Call(function, tuple(self.expression(arg, depth) for arg in node.args))
+            first = (self._comprehension(runs, depth),)
+        return Call(function, first + tuple(self.expression(arg, depth) for arg in arguments[len(first) :]))
 
     def _comprehension(self, node: ast.GeneratorExp, depth: int) -> Expr:
         loop = node.generators[0]
@@ -220,6 +236,37 @@ class _Parser:
             self.expression(loop.iter, depth),
             self.expression(loop.ifs[0], depth) if loop.ifs else None,
         )
+
+
+def _by_position(function: str, node: ast.Call) -> list[ast.expr]:
+    """Returns the arguments of a call, those by name at their positions. Raises ArgumentError."""
+    by_name: dict[str, ast.expr] = {}
+    for key in node.keywords:
+        name = str(key.arg)
+        if name in by_name:
+            raise ArgumentError(f"{function} has the argument {name!r} twice")
+        by_name[name] = key.value
+    if not by_name or function not in _CALLED:
+        return [*node.args, *by_name.values()]  # that an unknown function is unknown is found where names are checked
+    optional = declarations.optional_names(function) if function in declarations.PRIMITIVES else ()
+    for name in by_name:
+        if name not in optional:
+            allowed = f"only {', '.join(optional)} may be written by name" if optional else "write all by position"
+            raise ArgumentError(f"{function} has no optional argument {shown(name)}; {allowed}")
+    least = len(declarations.PRIMITIVES[function].args) - len(optional)
+    if len(node.args) < least:
+        raise ArgumentError(f"{function} takes {least} arguments by position, not {len(node.args)}")
+    arguments = list(node.args)
+    for position, name in enumerate(optional, least):
+        if name in by_name:
+            if position != len(arguments):
+                raise ArgumentError(
+                    f"{function} has the argument {name!r} twice"
+                    if position < len(arguments)
+                    else f"{function} has {name!r}, but not the argument before it"
+                )
+            arguments.append(by_name[name])
+    return arguments
 
 
 def _dotted(node: ast.expr) -> str | None:

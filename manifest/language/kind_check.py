@@ -99,6 +99,8 @@ class _Checker:
         if name in self._scope.names:
             kind = self._scope.names[name]
             kind = kind.item if isinstance(kind, Maybe) and name in facts.shown else kind
+            if self._unclear_guards and _has_words(kind):
+                return None  # a guard that was reported may have been meant to exclude the words
             return _narrowed(name, kind, facts)
         if self._scope.dtypes and name in kinds.ALL_DTYPES.values:
             return DType((name,))
@@ -383,4 +385,27 @@ def _narrowed(name: str, kind: Kind, facts: Facts) -> Kind:
     if isinstance(kind, Adt):
         kept = tuple(constructor for constructor in kind.constructors if facts.allows(name, constructor.name))
         return Adt(kind.name, kept) if kept else kind
+    if isinstance(kind, kinds.Union):
+        return _narrowed_union(name, kind, facts)
+    if isinstance(kind, Maybe) and isinstance(kind.item, kinds.Union):
+        return Maybe(_narrowed_union(name, kind.item, facts))
     return kind
+
+
+def _has_words(kind: Kind) -> bool:
+    """Returns whether a kind is a union of words and others, which guards take apart."""
+    return isinstance(kind.given, kinds.Union) and any(isinstance(one, (Enum, DType)) for one in kind.options)
+
+
+def _narrowed_union(name: str, kind: kinds.Union, facts: Facts) -> Kind:
+    """Returns the union without the words that guards exclude, and without members of which no value is left."""
+    left: list[Kind] = []
+    for item in kind.items:
+        if isinstance(item, (Enum, DType)):
+            values = tuple(value for value in item.values if facts.allows(name, value))
+            left += [type(item)(values)] if values else []
+        elif name not in facts.only or any(comparisons.may_equal(value, item) for value in facts.only[name]):
+            left.append(item)
+    if not left:
+        return kind
+    return left[0] if len(left) == 1 else kinds.Union(tuple(left))

@@ -54,10 +54,18 @@ class Bool(Kind):
 
 @dataclasses.dataclass(frozen=True)
 class Real(Kind):
-    """A float or Number parameter, or a float literal: readable in predicates and roofline, not in types."""
+    """A float parameter or a float literal: readable in predicates and roofline, not in types."""
 
     def __str__(self) -> str:
         return "Float"
+
+
+@dataclasses.dataclass(frozen=True)
+class Number(Real):
+    """A Number parameter: what PyTorch takes for a scalar, so an integer, a float or a Bool."""
+
+    def __str__(self) -> str:
+        return "Number"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,11 +112,13 @@ class Seq(Kind):
       item: the kind of all items.
       length: the number of items; None if it is not known.
       each: the kind of each item, if these differ; else empty.
+      lengths: the numbers of items, if it has one of several; else empty.
     """
 
     item: Kind
     length: int | None = None
     each: tuple[Kind, ...] = ()
+    lengths: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         return f"Seq[{self.item}]"
@@ -204,13 +214,15 @@ class Opaque(Kind):
 
 
 INT, DIM, BOOL, REAL, NONE, TEXT, SHAPE = Int(), Dim(), Bool(), Real(), NoneKind(), Text(), Shape()
+NUMBER = Number()
 ALL_DTYPES = DType(tuple(BITS))
 
 
 def fits(found: Kind, wanted: Kind) -> bool:
     """Returns whether a value of kind `found` may be used as one of kind `wanted`.
 
-    A Dim may be used as an Int, a Shape as a Seq[Int], an Int as a Float, but not the other way round.
+    A Dim may be used as an Int, a Shape as a Seq[Int], an Int as a Float, a Float or a Bool as a Number, but not the
+    other way round.
     """
     if isinstance(found, Union):
         return all(fits(item, wanted) for item in found.items)
@@ -225,7 +237,7 @@ def fits(found: Kind, wanted: Kind) -> bool:
     if isinstance(wanted, Int):
         return isinstance(found, Int)
     if isinstance(wanted, Real):
-        return isinstance(found, (Int, Real))
+        return isinstance(found, (Int, Real)) or (isinstance(wanted, Number) and isinstance(found, Bool))
     if isinstance(wanted, Seq):
         return isinstance(found, Seq) and fits(found.item, wanted.item)
     if isinstance(wanted, Enum):
@@ -239,6 +251,11 @@ def fits(found: Kind, wanted: Kind) -> bool:
             isinstance(found, Adt) and found.name == wanted.name and set(found.constructors) <= set(wanted.constructors)
         )
     return found == wanted
+
+
+def is_value_list(kind: Kind | None) -> bool:
+    """Returns whether an index is a list of values that only rows hold: Seq[Int], which a Shape is not."""
+    return isinstance(kind, Seq) and not isinstance(kind, Shape)
 
 
 # Kinds of a constructor's fields under `adts`, beside words.
@@ -282,7 +299,7 @@ SIMPLE_TYPES = {
     "int": INT,
     "bool": BOOL,
     "float": REAL,
-    "Number": REAL,
+    "Number": NUMBER,
     "str": TEXT,
     "None": NONE,
     "torch.dtype": ALL_DTYPES,
@@ -312,8 +329,9 @@ _MEANT = {
 def parameter_kind(text: str, adts: Mapping[str, Adt] = MappingProxyType({})) -> Kind | str:
     """Returns the kind of a construction parameter from its `type`, or a string that says what is wrong.
 
-    `int | None` is Maybe[Int]; `int | list[int] | None` a Maybe of a union; string literals an enum; dtype names a
-    DType; the name of an algebraic type that type; an unknown type name an opaque object.
+    `int | None` is Maybe[Int]; `int | list[int] | None` a Maybe of a union; `list[int] | tuple[int, ...]` one Seq[Int];
+    string literals an enum; dtype names a DType; the name of an algebraic type that type; an unknown type name an
+    opaque object.
     """
     if len(text) > MAX_TYPE or text.count("[") > MAX_BRACKETS:
         return f"a type of more than {MAX_TYPE} characters or {MAX_BRACKETS} brackets"
@@ -337,6 +355,7 @@ def parameter_kind(text: str, adts: Mapping[str, Adt] = MappingProxyType({})) ->
             if isinstance(kind, str):
                 return kind
             items.append(kind)
+    items = _joined_sequences(items)
     if literals:
         items.append(Enum(tuple(literals)))
     if dtypes:
@@ -355,6 +374,25 @@ def parameter_kind(text: str, adts: Mapping[str, Adt] = MappingProxyType({})) ->
         items = [Opaque(name, others, any(one.is_bare for one in objects))]
     kind = items[0] if len(items) == 1 else Union(tuple(items))
     return Maybe(kind) if optional else kind
+
+
+def _joined_sequences(items: list[Kind]) -> list[Kind]:
+    """Returns the kinds with the sequences of one item kind as one, which has the length that all of them have."""
+    found: dict[Kind, list[Seq]] = {}
+    for kind in items:
+        if isinstance(kind, Seq) and not kind.each:
+            found.setdefault(kind.item, []).append(kind)
+    joined: list[Kind] = []
+    for kind in items:
+        alike = found.get(kind.item, []) if isinstance(kind, Seq) and not kind.each else []
+        if len(alike) < 2:
+            joined.append(kind)
+        elif kind is alike[0]:
+            lengths = tuple(dict.fromkeys(one.length for one in alike if one.length is not None))
+            known = all(one.length is not None for one in alike)
+            length = lengths[0] if known and len(lengths) == 1 else None
+            joined.append(Seq(alike[0].item, length, lengths=lengths if known and length is None else ()))
+    return joined
 
 
 def _one_type(text: str, adts: Mapping[str, Adt]) -> Kind | str:

@@ -131,21 +131,32 @@ def log2_floor(value: int) -> int:
     return value.bit_length() - 1
 
 
-def per_axis(value: int | Sequence[int] | None, i: int, n: int, fallback: int | Sequence[int] | None = None) -> int:
-    """Item `i` of a parameter over `n` axes: an int or one item holds for every axis; `fallback` stands for None.
+def per_axis(
+    value: int | Sequence[int | None] | None, i: int, n: int, fallback: int | Sequence[int] | None = None
+) -> int:
+    """Item `i` of a parameter over `n` axes: an int or one item holds for every axis.
 
-    Domain: `i` lies in [0, `n`); the value has 1 or `n` items; there is a fallback where it is None.
+    `fallback` stands for a None, which may be the whole value or the item.
+
+    Domain: `i` lies in [0, `n`); the value has 1 or `n` items; there is a fallback for None.
     """
-    given = fallback if value is None else value
-    if given is None:
-        raise ValueError("the value is None, and there is no fallback")
     if not 0 <= i < n:
         raise ValueError(f"axis {i} is outside [0, {n})")
-    if isinstance(given, int):
-        return given
-    if len(given) not in (1, n):
-        raise ValueError(f"{list(given)} has {len(given)} items; write an int, one item or {n} items")
-    return given[i if len(given) == n else 0]
+    found = _on_axis(value, i, n)
+    if found is None:
+        found = _on_axis(fallback, i, n)
+    if found is None:
+        raise ValueError(f"axis {i} of {value} is None, and there is no fallback")
+    return found
+
+
+def _on_axis(value: int | Sequence[int | None] | None, i: int, n: int) -> int | None:
+    """Returns what a parameter over `n` axes gives for axis `i`."""
+    if value is None or isinstance(value, int):
+        return value
+    if len(value) not in (1, n):
+        raise ValueError(f"{list(value)} has {len(value)} items; write an int, one item or {n} items")
+    return value[i if len(value) == n else 0]
 
 
 def _window(length: int, kernel: int, stride: int, padding: int, dilation: int) -> int:
@@ -257,6 +268,17 @@ def moe_layout(layout: Any) -> MoELayout:
     return MoELayout("aligned", size, by_row)
 
 
+def mhc_expansion(q: int) -> int:
+    """The n > 0 with n * n + 2 * n == `q`: how many streams a mix of that many numbers per token connects.
+
+    Domain: there is such an n.
+    """
+    n = math.isqrt(builtins.max(q + 1, 0)) - 1
+    if n <= 0 or n * n + 2 * n != q:
+        raise ValueError(f"no n > 0 has n * n + 2 * n == {q}")
+    return n
+
+
 def _field(value: Any, name: str) -> Any:
     try:
         if isinstance(value, Mapping):
@@ -319,32 +341,34 @@ def unique_axes(dim: int | Sequence[int] | None, rank: int) -> bool:
     return len(set(axes)) == len(axes)
 
 
-def category(dtype: str) -> str:
-    """'bool', 'int', 'float' or 'complex'."""
-    return dtypes.category(dtype)
+def category(x: str | int | float | bool) -> str:
+    """'bool', 'int', 'float' or 'complex': what a dtype holds, or a number is by its type."""
+    if isinstance(x, str):
+        return dtypes.category(x)
+    return "bool" if isinstance(x, bool) else "int" if isinstance(x, int) else "float"
 
 
 def representable(value: int | float | bool, dtype: str) -> bool:
-    """Whether `value` lies in the dtype's range; a bool or an integer dtype takes no other than its own values.
+    """Whether PyTorch converts the number `value` to the dtype, as it does with a number that fills a tensor.
 
-    An integer dtype takes whole numbers from its least to its greatest, bool takes 0 and 1. A float dtype takes what
-    lies between its least and greatest finite value, infinity and NaN if it has them; a complex dtype what its parts
-    take.
+    bool takes any number. An integer dtype takes any finite number in its range, also 0.5; an unsigned one also the
+    integers from -max to -1, which wrap around. A float dtype takes what lies between its least and greatest finite
+    value, infinity and NaN if it has them; a complex dtype what its parts take.
     """
     kind = dtypes.category(dtype)
     if kind == "bool":
-        return value in (0, 1)
+        return True
     if kind == "int":
-        bits = dtypes.BITS[dtype] - (0 if dtype.startswith("uint") else 1)
-        lowest = 0 if dtype.startswith("uint") else -(2**bits)
-        return (isinstance(value, int) or value.is_integer()) and lowest <= value < 2**bits
+        least, most = dtypes.integer_range(dtype)
+        wraps = least == 0 and isinstance(value, int)
+        return (-most if wraps else least) <= value <= most  # false of NaN
     lowest, greatest, infinite = _FLOAT_RANGES[_COMPLEX_PARTS.get(dtype, dtype)]
     # Python compares an int with a float exactly, so an int too large for a float needs no conversion.
     return value != value or (infinite and value in (math.inf, -math.inf)) or lowest <= value <= greatest
 
 
 def is_int(value: int | float | bool) -> bool:
-    """Whether a number is an integer by its type, as 2 is and 2.0 is not."""
+    """Whether a number is an integer or a Bool by its type, as 2 is and 2.0 is not."""
     return isinstance(value, int)
 
 

@@ -161,7 +161,8 @@ def discriminants(signature: Signature, read_by: Iterable[expr.Expr]) -> list[Di
     for family in signature.families.values():
         for case in family.cases:
             for name, pattern in zip(family.match, case.patterns, strict=True):
-                if isinstance(family.params.get(name), kinds.Adt):
+                kind = family.params.get(name)
+                if kind is not None and isinstance(kind.given, kinds.Adt):
                     for argument in _arguments(signature, family.name, name):
                         if argument in read.fields or argument in read.tested:
                             read.fields.setdefault(argument, set()).update(field for field, _ in pattern.fields)

@@ -54,6 +54,8 @@ def _given(arg: expr.Expr, point: Point) -> Any:
 
 def matches(pattern: Pattern, value: Any) -> bool:
     """Returns whether a value matches a pattern. True and 1 differ."""
+    if pattern.anything:
+        return True
     if isinstance(value, AdtValue):
         return pattern.value == value.kind and all(
             dict(value.fields).get(name) == wanted for name, wanted in pattern.fields

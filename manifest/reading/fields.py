@@ -113,7 +113,7 @@ class Fields:
         try:
             return text, parse(text)
         except expr_parser.ExprError as error:
-            self.report(path, "M020", str(error), line)
+            self.report(path, "M022" if error.is_kind else "M020", str(error), line)
             return None
 
     def texts(self, node: Node | None, path: str, least: str = "") -> tuple[str, ...]:

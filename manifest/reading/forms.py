@@ -95,6 +95,18 @@ class Value(Holds):
 
 
 @dataclasses.dataclass(frozen=True)
+class CasePattern(Holds):
+    """What selects a case of a type family: a component for each parameter in `match`."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Either(Holds):
+    """What any of several forms holds."""
+
+    of: tuple[Holds, ...]
+
+
+@dataclasses.dataclass(frozen=True)
 class Items(Holds):
     """A sequence of at least so many items."""
 
@@ -225,15 +237,31 @@ OUTPUT = Form(
     },
 )
 
+FAMILY_CASE = Form(
+    "family_case",
+    "One case of a type family.",
+    {
+        "when": Field(
+            CasePattern(),
+            "A component for each parameter in `match`, in brackets if there are several: a literal, _ for any value,"
+            " {constructor: _} or {constructor: {field: literal}}.",
+            True,
+        ),
+        "is": Field(ShapeText(), "The shape there.", True),
+    },
+)
+
 TYPE_FAMILY = Form(
     "type_family",
     "A shape that finite facts choose.",
     {
         "params": Field(Members(FamilyKind()), "The family's parameters and their kinds.", True),
-        "match": Field(Items(Text(), least=1), "The parameters that choose the case.", True),
+        "match": Field(
+            Either((Text(), Items(Text(), least=1))), "The parameters that choose the case, or the one that does.", True
+        ),
         "cases": Field(
-            Members(ShapeText(), least=1, names=None),
-            "A literal for each parameter in `match`, and the shape there.",
+            Either((Members(ShapeText(), least=1, names=None), Items(FAMILY_CASE, least=1))),
+            "A literal for each parameter in `match`, and the shape there; or a list of {when, is}.",
             True,
         ),
     },

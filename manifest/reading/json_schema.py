@@ -164,8 +164,22 @@ class _Writer:
         literal = {"type": "object", "minProperties": 1, "maxProperties": 1, "additionalProperties": fields}
         return self._shared(
             "value",
-            {"anyOf": [plain, literal], "description": "A plain value, a list, or {constructor: {field: value}}."},
+            {
+                "anyOf": [plain, literal],
+                "description": "A plain value, a list, or {constructor: {field: value}}. Of a Seq[Int] index also a call"
+                " such as repeat(96, 3).",
+            },
         )
+
+    def _CasePattern(self, pattern: forms.CasePattern) -> Json:
+        literal = {"type": ["string", "number", "boolean", "null"]}
+        fields = {"anyOf": [{"const": "_"}, {"type": "object", "additionalProperties": literal}]}
+        matched = {"type": "object", "minProperties": 1, "maxProperties": 1, "additionalProperties": fields}
+        one = {"anyOf": [literal, matched]}
+        return self._shared("case_pattern", {"anyOf": [one, {"type": "array", "items": one, "minItems": 2}]})
+
+    def _Either(self, either: forms.Either) -> Json:
+        return {"anyOf": [self._held(one) for one in either.of]}
 
     def _Items(self, items: forms.Items) -> Json:
         body = {"type": "array", "items": self._held(items.of)}

@@ -14,6 +14,7 @@ from tileops.manifest.reading.fields import MAX_ROWS, Fields
 from tileops.manifest.reading.parse_signature import parse_signature
 from tileops.manifest.reading.source import Mapping as MappingNode
 from tileops.manifest.reading.source import Node
+from tileops.manifest.reading.value_lists import MAX_LISTS, as_list
 from tileops.manifest.reading.values import as_algebraic
 
 
@@ -74,7 +75,8 @@ def _roofline(fields: Fields, block: Node) -> dict[str, RooflineField] | None:
 
 
 def _rows(fields: Fields, node: Node | None, signature: Signature) -> tuple[Row, ...]:
-    rows = []
+    rows: list[Row] = []
+    called = 0  # items of the lists that calls give
     for position, item in enumerate(fields.sequence(node, "workloads", MAX_ROWS, least="row")):
         path = f"workloads[{position}]"
         before = len(fields.malformed)
@@ -94,7 +96,11 @@ def _rows(fields: Fields, node: Node | None, signature: Signature) -> tuple[Row,
                 kind = signature.params[name].kind if name in signature.params else kinds.NONE
                 mappings = name not in signature.params or isinstance(kind.given, kinds.Adt)
                 plain = fields.plain(value, f"{path}.{name}", mappings=mappings)
-                bindings[name] = as_algebraic(plain, kind)
+                bindings[name] = as_list(as_algebraic(plain, kind), signature.forall.get(name))
+                called += len(bindings[name]) if isinstance(plain, str) else 0
+                if called > MAX_LISTS:
+                    fields.report(path, "M003", f"lists of more than {MAX_LISTS} items in all, with those before")
+                    return tuple(rows)
         if label is not None and len(fields.malformed) == before:
             rows.append(
                 Row(

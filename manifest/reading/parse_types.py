@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import ast
 import dataclasses
-import re
 from collections.abc import Collection, Mapping
-from typing import Any
 
 from tileops.manifest.diagnostics import Diagnostics
-from tileops.manifest.language import expr, expr_parser, kind_check, kinds
+from tileops.manifest.language import expr, kind_check, kinds
 from tileops.manifest.language.names import NAME
 from tileops.manifest.language.text import shown
-from tileops.manifest.model import FamilyCase, Pattern, TypeFamily
+from tileops.manifest.model import TypeFamily
 from tileops.manifest.reading import forms, source
+from tileops.manifest.reading.family_cases import read_cases
 from tileops.manifest.reading.fields import Fields
 from tileops.manifest.reading.python_paths import path_problem
 from tileops.manifest.reading.source import Mapping as MappingNode
-from tileops.manifest.reading.source import Node
-
-_CONSTRUCTOR = re.compile(r"(?P<name>[A-Za-z_]\w*)(\((?P<fields>.*)\))?", re.ASCII)
+from tileops.manifest.reading.source import Node, Scalar
 
 
 def read_kind(fields: Fields, found: kinds.Kind | str, place: str) -> kinds.Kind | None:
@@ -42,10 +38,16 @@ def _is_bare(kind: kinds.Kind) -> bool:
 
 
 def family_param_kind(text: str, adts: Mapping[str, kinds.Adt]) -> kinds.Kind | str:
-    """Returns the kind of a family's parameter: of an index, Bool, Int, an enumeration or an algebraic type."""
+    """Returns the kind of a family's parameter: of an index, Bool, Int, an enumeration or an algebraic type.
+
+    A Bool, an enumeration and an algebraic type may be followed by `| None`.
+    """
     named = {"Bool": kinds.BOOL, "Int": kinds.INT, **adts}
     if text in named:
         return named[text]
+    item, bar, rest = text.rpartition("|")
+    if bar and rest.strip() == "None" and isinstance(named.get(item.strip()), (kinds.Bool, kinds.Adt)):
+        return kinds.Maybe(named[item.strip()])
     if text[:1] in "'\"":
         return kinds.parameter_kind(text, adts)
     found = kinds.index_kind(text)
@@ -53,6 +55,14 @@ def family_param_kind(text: str, adts: Mapping[str, kinds.Adt]) -> kinds.Kind | 
         known = ", ".join(["Bool", "Int", *kinds.INDEX_KINDS, "DType[a | b]", "'words'", *adts])
         return kinds.UnknownType(f"{shown(text)} is no kind of a family's parameter; the kinds are {known}")
     return found
+
+
+def _match(fields: Fields, node: Node | None, place: str) -> tuple[str, ...]:
+    """Returns the parameters that choose the case. One may be written without brackets."""
+    if not isinstance(node, Scalar):
+        return fields.texts(node, place, least="parameter")
+    text = fields.text(node, place)
+    return () if text is None else (text,)
 
 
 def parse_family(fields: Fields, name: str, node: Node, place: str, adts: Mapping[str, kinds.Adt]) -> TypeFamily | None:
@@ -66,11 +76,11 @@ def parse_family(fields: Fields, name: str, node: Node, place: str, adts: Mappin
             kind = read_kind(fields, family_param_kind(text, adts), f"{place}.params.{param}")
             if kind is not None:
                 params[param] = kind
-    match = fields.texts(body.entries.get("match"), f"{place}.match", least="parameter")
+    match = _match(fields, body.entries.get("match"), f"{place}.match")
     for position, text in enumerate(match):
         if text in match[:position]:
             fields.report(f"{place}.match", "M030", f"{shown(text)} is there twice", body.line)
-        elif text in params and not isinstance(params[text], (kinds.Bool, kinds.Enum, kinds.Adt)):
+        elif text in params and not isinstance(params[text].given, (kinds.Bool, kinds.Enum, kinds.Adt)):
             fields.report(f"{place}.match", "M030", f"{text!r} is {params[text]}, which has no finite set of values")
         elif text not in params and not {f"{place}.params", f"{place}.params.{text}"} & fields.malformed:
             hint = (
@@ -79,71 +89,11 @@ def parse_family(fields: Fields, name: str, node: Node, place: str, adts: Mappin
                 else "; `match` takes names, so write an expression as an argument of the family"
             )
             fields.report(f"{place}.match", "M030", f"{shown(text)} is no parameter of the family{hint}")
-    cases_node = body.entries.get("cases")
-    cases = []
-    if isinstance(cases_node, MappingNode):
-        for key, value in cases_node.entries.items():
-            width = None if f"{place}.match" in fields.malformed else len(match)
-            case = _case(fields, key, value, f"{place}.cases", width)
-            if case is not None:
-                cases.append(case)
-        if not cases_node.entries:
-            fields.report(f"{place}.cases", "M010", "must hold at least one case")
-    elif cases_node is not None:
-        fields.report(f"{place}.cases", "M012", "must be a mapping from literals to shapes")
+    is_clear = f"{place}.match" not in fields.malformed
+    cases = read_cases(fields, body.entries.get("cases"), f"{place}.cases", match if is_clear else None, params)
     if len(fields.malformed) > before:
         return None
-    return TypeFamily(name=name, params=params, match=match, cases=tuple(cases), line=node.line)
-
-
-def _case(fields: Fields, key: Any, node: Node, place: str, width: int | None) -> FamilyCase | None:
-    """Returns one case, or None if reported. `width` is the number of discriminants, None if it is not known."""
-    found = fields.parsed(node, place, expr_parser.parse_shape, node.line)
-    if found is None or width is None:
-        return None
-    parts = _parts(key) if width > 1 else [key]
-    patterns = [pattern for part in parts if (pattern := _pattern(part)) is not None]
-    if len(parts) != width or len(patterns) != width:
-        fields.report(place, "M031", f"the case {key!r} must give {width} literals, one for each of `match`", node.line)
-        return None
-    return FamilyCase(patterns=tuple(patterns), shape=found[1], line=node.line)
-
-
-def _parts(key: Any) -> list[Any]:
-    """Returns the parts of a key such as `(True, Padded(block=4))`, each as text."""
-    if not isinstance(key, str) or not (key.startswith("(") and key.endswith(")")):
-        return [key]
-    parts, depth, start = [], 0, 1
-    for at, char in enumerate(key[:-1]):
-        depth += (char == "(") - (char == ")")
-        if char == "," and depth == 1:
-            parts.append(key[start:at].strip())
-            start = at + 1
-    return [*parts, key[start:-1].strip()]
-
-
-def _pattern(part: Any) -> Pattern | None:
-    """Returns a literal, or a constructor that may constrain finite fields; None for anything else."""
-    if not isinstance(part, str):
-        return Pattern(part) if isinstance(part, (bool, int)) else None
-    try:
-        value = ast.literal_eval(part)
-        return Pattern(value) if isinstance(value, (bool, int, str)) else None
-    except (ValueError, SyntaxError, RecursionError, MemoryError):
-        pass
-    found = _CONSTRUCTOR.fullmatch(part)
-    if found is None:
-        return None
-    constrained = []
-    for field in filter(None, (found["fields"] or "").split(",")):
-        name, equals, literal = (text.strip() for text in field.partition("="))
-        try:
-            constrained.append((name, ast.literal_eval(literal)))
-        except (ValueError, SyntaxError, RecursionError, MemoryError):
-            return None
-        if not equals:
-            return None
-    return Pattern(found["name"], tuple(constrained))
+    return TypeFamily(name=name, params=params, match=match, cases=cases, line=node.line)
 
 
 def parse_adts(root: Node | None, file: str, diagnostics: Diagnostics) -> dict[str, kinds.Adt] | None:

@@ -22,9 +22,12 @@ def fits(value: Any, kind: kinds.Kind) -> bool:
     if isinstance(kind, kinds.Int):
         return type(value) is int and (value >= 0 or not isinstance(kind, kinds.Dim))
     if isinstance(kind, kinds.Real):
+        if isinstance(value, bool):
+            return isinstance(kind, kinds.Number)
         return type(value) in (int, float) and not math.isnan(value)
     if isinstance(kind, kinds.Seq):
         right_length = isinstance(value, tuple) and kind.length in (None, len(value))
+        right_length = right_length and (not kind.lengths or len(value) in kind.lengths)
         return right_length and all(map(fits, value, kind.each or (kind.item,) * len(value)))
     if isinstance(kind, (kinds.Enum, kinds.DType)):
         return isinstance(value, str) and value in kind.values

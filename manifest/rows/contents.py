@@ -26,7 +26,8 @@ def all_held(within: tuple[int, int] | None, dtype: str) -> bool:
     if within is None or dtype == _NO_SIGN:
         return False
     if dtypes.category(dtype) in ("bool", "int"):
-        return all(primitives.representable(value, dtype) for value in within)
+        lowest, greatest = dtypes.integer_range(dtype)
+        return all(lowest <= value <= greatest for value in within)
     return all(abs(value) <= 2 ** _SIGNIFICANT[dtype] and primitives.representable(value, dtype) for value in within)
 
 
@@ -34,7 +35,8 @@ def first_lost(values: np.ndarray, dtype: str) -> int | None:
     """Returns the first of the integers that the dtype cannot hold; None if it holds all."""
     flat = values.reshape(-1)
     if dtypes.category(dtype) in ("bool", "int"):
-        lost = ~np.isin(flat, [value for value in np.unique(flat).tolist() if primitives.representable(value, dtype)])
+        lowest, greatest = dtypes.integer_range(dtype)
+        lost = ~np.isin(flat, [value for value in np.unique(flat).tolist() if lowest <= value <= greatest])
         return int(flat[lost][0]) if lost.any() else None
     magnitude = np.abs(flat)
     lowest = np.where(magnitude == 0, 1, magnitude & -magnitude)

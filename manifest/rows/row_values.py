@@ -16,12 +16,12 @@ from tileops.manifest.language.invariants import expect
 from tileops.manifest.model import Entry, Expression, Tensor
 from tileops.manifest.plans.points import Point
 from tileops.manifest.plans.shapes import shape_at
+from tileops.manifest.reading.value_lists import MAX_LIST
 from tileops.manifest.rows import contents
 from tileops.manifest.rows.cases import CaseTensor
 
 MAX_RANK = 64  # PyTorch's own
 VALUES_A_STEP = 16
-MAX_LIST = 2**16  # items of a generator's argument, which generated code writes out
 
 
 class RefusedError(Exception):

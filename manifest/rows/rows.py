@@ -17,7 +17,7 @@ from tileops.manifest.plans.plan_steps import Step
 from tileops.manifest.plans.planner import affine
 from tileops.manifest.plans.points import Discriminant, Point, discriminants, domain_restrictions
 from tileops.manifest.plans.shapes import shape_at
-from tileops.manifest.reading import values
+from tileops.manifest.reading import value_lists, values
 from tileops.manifest.rows.cases import Case, CaseTensor
 from tileops.manifest.rows.row_values import RefusedError, RowValues, refused
 
@@ -185,6 +185,8 @@ class _Instance:
             kind = param.kind if param else index
             if kind is None or isinstance(index, kinds.DType) or name in signature.constants:
                 self._fault(name, f"{name!r} is no parameter or index that a row writes")
+            elif param is None and isinstance(value, str) and kinds.is_value_list(kind):
+                self._fault(name, value_lists.problem(value))
             elif not values.fits(value, kind):
                 self._fault(name, values.misfit(value, kind, param.type if param else str(kind)))
         params = {}

@@ -151,7 +151,8 @@ class _Checker:
                 value = list(value)
             if isinstance(value, str) and _holds_dtype(param) and hasattr(torch, value) and self._draw.chance(50):
                 value = primitives.torch_dtype(value)
-            if not (param.defaulted and params[param.name] == param.default and self._draw.chance(50)):
+            is_default = param.defaulted and _identical(params[param.name], param.default)
+            if not (is_default and self._draw.chance(50)):
                 given[param.name] = as_passed(value, self._model.sums)
         constants = {
             tensor.name: tensors.get(tensor.name)
@@ -315,6 +316,11 @@ class _Checker:
         constants = {t.name: tensors[t.name] for t in self._model.of_role("constant") if tensors[t.name] is not None}
         given = {**params, param.name: param.wrong, **constants}
         self._refused("a parameter of the wrong type", lambda: self._class(**given))
+
+
+def _identical(value: Any, other: Any) -> bool:
+    """Whether two values are equal and of one type: 0.0, 0 and False are three."""
+    return type(value) is type(other) and value == other
 
 
 def _holds_dtype(param: Param) -> bool:

@@ -37,7 +37,7 @@ class Conditions:
 
     def guard(self, scope: Scope, depth: int) -> Guard:
         """A test, and the scope of the arm where it holds and of the one where it does not."""
-        options = [self._presence, self._membership, self._constructor, self._given, self._plain]
+        options = [self._presence, self._membership, self._constructor, self._given, self._plain, self._no_word]
         form = self._draw.choice(options)
         found = form(scope, depth)
         if found is None:
@@ -119,6 +119,23 @@ class Conditions:
         if op == "==" and self._draw.chance(20):
             return self._write.comparison(test, (op, subject)), yes, no
         return self._write.comparison(subject, (op, test)), yes, no
+
+    def _no_word(self, scope: Scope, depth: int) -> Guard | None:
+        """`pad == 'keep'`, `pad in ('a', 'b')`: the other arm knows that it is no word."""
+        found = [(base, sort) for base, sort in scope.names.items() if isinstance(sort, sorts.WordOr)]
+        found = [(base, sort) for base, sort in found if scope.untouched(base)]
+        if not found:
+            return None
+        base, sort = self._draw.choice(found)
+        self._draw.use("union with words narrowed")
+        yes, no = scope.blocking(frozenset({base})), scope.without_words(base, sort.item)
+        words = tuple(self._draw.shuffled(sort.words))
+        several = len(words) > 1
+        op = "in" if several else "=="
+        right = literal(words if several else words[0], self._draw)
+        if self._draw.chance(30):
+            return self._write.comparison(name(base), ({"in": "not in", "==": "!="}[op], right)), no, yes
+        return self._write.comparison(name(base), (op, right)), yes, no
 
     def _constructor(self, scope: Scope, depth: int) -> Guard | None:
         """`layout.kind == 'Padded'`: the arm may read Padded's fields."""
@@ -211,7 +228,15 @@ class Conditions:
             for base, sort in scope.names.items()
             if isinstance(sort, sorts.DTypeName) and scope.untouched(base)
         ]
-        form = draw.choice(("valid_axes", "unique_axes", "category", "representable", "sequences"))
+        numbers = [(base, sort) for base, sort in scope.names.items() if isinstance(sort, sorts.Number)]
+        forms = ("valid_axes", "unique_axes", "category", "representable", "sequences", "number")
+        form = draw.choice(forms)
+        if form == "number" and numbers:
+            draw.use("category of a number")
+            base, sort = draw.choice(numbers)
+            wanted = draw.choice(("int", "float", *(["bool"] if sort.bools else [])))
+            found = self._write.call("category", primitives.category, name(base))
+            return self._write.comparison(found, (draw.choice(("==", "!=")), literal(wanted, draw)))
         if form in ("valid_axes", "unique_axes") and runs:
             draw.use(form)
             dims = scope.of(sorts.Axes, sorts.Sequence) or [literal((0, 1, -1))]
@@ -226,7 +251,8 @@ class Conditions:
             return self._write.comparison(found, ("==", literal(wanted, draw)))
         if form == "representable" and dtypes:
             draw.use(form)
-            value = literal(draw.choice((0, 1, 2, 200, 300, 70000)))
+            value = literal(draw.choice((0, 1, 2, 200, 300, 70000, -1, -200, -300, 0.5, 255.5, 1.0e39)))
+            value = name(draw.choice(numbers)[0]) if numbers and draw.chance(40) else value
             return self._write.call(form, primitives.representable, value, name(draw.choice(dtypes)[0]))
         lists = scope.indexable()  # the language may know the lengths of others, and refuses to compare unequal ones
         if len(lists) > 1 and form == "sequences":

@@ -156,6 +156,7 @@ class Expressions:
                 "conv.out",
                 "pool.out",
                 "moe.capacity",
+                "mhc.expansion",
             )
         )
         draw.use(form)
@@ -172,7 +173,7 @@ class Expressions:
         if form == "max default":
             run, default = self.sequence(scope, deeper), self.atom(scope)
             function, compute = draw.choice((("max", primitives.largest), ("min", primitives.smallest)))
-            return call(function, compute, run, default, dim=run.dim and default.dim)
+            return call(function, compute, run, default, dim=run.dim and default.dim, optional="default")
         if form == "ceil_div":
             value = self.integer(scope, deeper)
             return call("ceil_div", primitives.ceil_div, value, self.positive(scope, deeper), dim=value.dim)
@@ -180,6 +181,10 @@ class Expressions:
             return call("log2_floor", primitives.log2_floor, self.positive(scope, deeper), dim=True)
         if form == "per_axis":
             return self._per_axis(scope)
+        if form == "mhc.expansion":  # of a square less one: other numbers have no expansion
+            side = self.write.arithmetic("+", self.positive(scope, min(deeper, 1)), literal(1))
+            square = self.write.arithmetic("-", self.write.arithmetic("*", side, side), literal(1))
+            return call("mhc.expansion", primitives.expansion, square, dim=True)
         if form == "moe.capacity":
             return self._capacity(scope, depth)
         # A length that facts may decide is long enough for every window drawn; another may well be too short.
@@ -206,10 +211,14 @@ class Expressions:
             and isinstance(sort.item, (sorts.Axes, sorts.Integer))
             and base not in scope.shown
         ]
-        fallback = literal(self.draw.integer(0, 3))
-        if maybe and self.draw.chance(60):
-            value = self.draw.choice(maybe)
-            return self.write.call("per_axis", primitives.per_axis, value, *where, fallback)
+        items = [name(base) for base, sort in scope.names.items() if isinstance(sort, sorts.Items)]
+        fallback = literal(self.draw.integer(0, 3)) if self.draw.chance(70) else literal((2,))
+        if (maybe or items) and self.draw.chance(60):
+            value = self.draw.choice(maybe + items)
+            self.draw.use("None among items" if value in items else "None in place of items")
+            if self.draw.chance(20):
+                return self.write.call("per_axis", primitives.per_axis, value, *where)
+            return self.write.call("per_axis", primitives.per_axis, value, *where, fallback, optional="fallback")
         value = self.draw.choice(either) if either else literal(2)
         return self.write.call("per_axis", primitives.per_axis, value, *where, dim=value.dim)
 
@@ -241,7 +250,12 @@ class Expressions:
         function = draw.choice(("sum", "sum", "max", "min"))
         reduce = {"sum": sum, "max": primitives.largest, "min": primitives.smallest}[function]
         draw.use(f"{function} of a comprehension")
-        return self.write.comprehension(function, reduce, self.integer(inner, depth - 1), variable, run, condition)
+        default = None
+        if function != "sum" and draw.chance(40):
+            draw.use("default of a comprehension")
+            default = self.atom(scope)
+        element = self.integer(inner, depth - 1)
+        return self.write.comprehension(function, reduce, element, variable, run, condition, default)
 
     # ---- sequences
 

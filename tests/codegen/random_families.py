@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import itertools
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +15,8 @@ from tileops.tests.codegen.random_model import Axis
 from tileops.tests.codegen.random_terms import ATOM, Env, Term, literal, name
 
 Chosen = tuple[str, Callable[[Env], tuple[Axis, ...]]]
+Key = tuple[str, Callable[[Any], bool]]
+_ANYTHING: Key = ("_", lambda value: True)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,7 +26,7 @@ class Match:
     param: str
     kind: str
     argument: Term
-    keys: tuple[tuple[str, Callable[[Any], bool]], ...]
+    keys: tuple[Key, ...]
     constructors: Mapping[str, Mapping[str, sorts.Sort]] = dataclasses.field(default_factory=dict)
 
 
@@ -92,8 +95,9 @@ def compared_family(build: Build, envs: Sequence[Env]) -> Chosen | None:
     """A family applied to terms that are known by now."""
     build.draw.use("family that is compared")
     sized = [build.axis(build.scope(), envs).term for _ in range(build.draw.integer(1, 2))]
-    arguments = [("", term) for term in sized if term.dim]
-    return _family(build, arguments, hosting=False) if arguments else None
+    if not all(term.dim for term in sized):
+        build.draw.use("Int for a Dim of a family")
+    return _family(build, [("", term) for term in sized], hosting=False)
 
 
 def _family(build: Build, arguments: Sequence[tuple[str, Term]], hosting: bool) -> Chosen | None:
@@ -108,7 +112,18 @@ def _family(build: Build, arguments: Sequence[tuple[str, Term]], hosting: bool) 
     declared = {match.param: match.kind for match in matches} | dict.fromkeys(params, "Dim")
     cases: dict[Any, str] = {}
     tests: list[tuple[list[Callable[[Any], bool]], list[Axis]]] = []
-    for keys in itertools.product(*(match.keys for match in matches)):
+    listed = draw.chance(50)
+    combinations = list(itertools.product(*(match.keys for match in matches)))
+    if listed and draw.chance(50):
+        draw.use("family case that matches anything")
+        # One parameter alone chooses: wholly, or where it has one of its values.
+        first = matches[0].keys[0]
+        if len(matches) > 1 and draw.chance(70):
+            combinations = [(first, _ANYTHING), *(keys for keys in combinations if keys[0] is not first)]
+        else:
+            combinations = [(*keys, *[_ANYTHING] * (len(matches) - 1)) for keys in itertools.product(matches[0].keys)]
+            combinations = combinations if len(matches) > 1 else [(_ANYTHING,)]
+    for keys in combinations:
         axes = _case(build, matches, [key for key, _ in keys], params, hosts)
         text = build.text(axes)
         if not hosting and draw.chance(12):
@@ -117,10 +132,14 @@ def _family(build: Build, arguments: Sequence[tuple[str, Term]], hosting: bool) 
         tests.append(([test for _, test in keys], axes))
     family = build.name("Family", plain=False)
     order = draw.shuffled(list(declared))
+    names = [match.param for match in matches]
+    if listed:
+        draw.use("family by a list of cases")
+    written = [{"when": _when(keys), "is": cases[_key([key for key, _ in keys])]} for keys in combinations]
     build.families[family] = {
         "params": {param: declared[param] for param in order},
-        "match": [match.param for match in matches],
-        "cases": cases,
+        "match": names[0] if len(names) == 1 and draw.chance(50) else names,
+        "cases": draw.shuffled(written) if listed else cases,
     }
     given = {match.param: match.argument for match in matches} | params
     text = f"{family}[{', '.join(given[param].text for param in order)}]"
@@ -148,6 +167,23 @@ def _key(keys: Sequence[str]) -> Any:
     if len(keys) == 1:
         return {"True": True, "False": False}.get(keys[0], keys[0])
     return f"({', '.join(keys)})"
+
+
+def _when(keys: Sequence[Key]) -> Any:
+    """The keys of a case as its `when` has them."""
+    found = [_component(key) for key, _ in keys]
+    return found if len(found) > 1 else found[0]
+
+
+def _component(key: str) -> Any:
+    """`True`, `'word'`, `Padded` and `Padded(zeroed=True)` as components of `when`."""
+    if key == "_" or key in ("True", "False"):
+        return {"True": True, "False": False}.get(key, key)
+    if key.startswith("'"):
+        return ast.literal_eval(key)
+    constructor, _, field = key.rstrip(")").partition("(")
+    name_, _, value = field.partition("=")
+    return {constructor: {name_: ast.literal_eval(value)} if field else "_"}
 
 
 def _case(

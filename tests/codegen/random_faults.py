@@ -11,6 +11,7 @@ from tileops.tests.codegen.random_params import DTYPES, Param
 from tileops.tests.codegen.random_terms import Env, OutOfBoundsError
 from tileops.tests.codegen.random_types import in_yaml
 
+_NO_LISTS = ("repeat(1)", "repeat(1, 1 + 1)", "repeat(2, -1)", "range(3)", "balanced_sizes(n, 2)", "[1]")
 Fault = tuple[str, dict[str, Any], str]
 
 
@@ -48,7 +49,11 @@ def _unknown_name(model: Model, env: Env, bad: dict[str, Any], draw: Draw) -> bo
 def _wrong_index(model: Model, env: Env, bad: dict[str, Any], draw: Draw) -> bool:
     name = _written(model, bad, draw)
     if name is not None:
-        wrong: dict[str, Any] = {"Dim": (-1, [1], True, "3"), "Shape": (3, [-1], "[1]"), "Seq[Int]": (3, [True], [0.5])}
+        wrong: dict[str, Any] = {
+            "Dim": (-1, [1], True, "3"),
+            "Shape": (3, [-1], "[1]"),
+            "Seq[Int]": (3, [True], [0.5], *_NO_LISTS),
+        }
         bad[name] = draw.choice(wrong[model.indices[name]])
     return name is not None
 

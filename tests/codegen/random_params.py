@@ -60,6 +60,14 @@ def _list(draw: Draw, most: int = 3) -> tuple[int, ...]:
     return tuple(draw.integer(0, 3) for _ in range(draw.integer(0, most)))
 
 
+def _few(draw: Draw, most: int, least: int = 1) -> tuple[int, ...]:
+    return tuple(draw.integer(0, 3) for _ in range(draw.integer(least, most)))
+
+
+def _items(draw: Draw) -> tuple[int | None, ...]:
+    return tuple(None if draw.chance(30) else draw.integer(0, 4) for _ in range(draw.integer(1, 3)))
+
+
 def _algebraic(sort: sorts.Algebraic) -> Callable[[Draw], Any]:
     def field(draw: Draw, one: sorts.Sort) -> Any:
         if isinstance(one, sorts.Word):
@@ -86,6 +94,10 @@ def _kinds(draw: Draw) -> tuple[str, sorts.Sort, Callable[[Draw], Any], Any]:
             "flags": 1,
             "axes": 2,
             "float": 2,
+            "number": 2,
+            "joined": 2,
+            "items": 2,
+            "word or": 3,
             "str": 1,
             "opaque": 1,
             "dtype": 2,
@@ -112,7 +124,23 @@ def _kinds(draw: Draw) -> tuple[str, sorts.Sort, Callable[[Draw], Any], Any]:
     if form == "axes":
         return "int | list[int]", sorts.Axes(), lambda d: d.integer(-1, 1) if d.chance(50) else _list(d, 2), 1.5
     if form == "float":
-        return draw.choice(("float", "Number")), sorts.Number(), lambda d: d.choice((0.0, 0.5, 1, -1.5)), "0.5"
+        return "float", sorts.Number(), lambda d: d.choice((0.0, 0.5, 1, -1.5)), draw.choice(("0.5", True))
+    if form == "number":
+        return "Number", sorts.Number(bools=True), lambda d: d.choice((0.0, 0.5, 1, -1.5, True, False)), "0.5"
+    if form == "joined":
+        if draw.chance(50):
+            return "list[int] | tuple[int, ...]", sorts.Sequence(), _list, (1, True)
+        return "tuple[int] | tuple[int, int]", sorts.Sequence(), lambda d: _few(d, 2), (1, 2, 3)
+    if form == "items":
+        return "list[int | None]", sorts.Items(), _items, (1, "2")
+    if form == "word or":
+        words = tuple(draw.some(WORDS, 1, 2))
+        text, item, make = draw.choice(
+            (("int", sorts.Integer(), _ints), ("tuple[int, int]", sorts.Sequence(length=2), lambda d: _few(d, 2, 2)))
+        )
+        parts = draw.shuffled([*(f"'{word}'" for word in words), text])
+        either = sorts.WordOr(words, item)
+        return " | ".join(parts), either, lambda d: d.choice(words) if d.chance(40) else make(d), "no such word"
     if form == "str":
         return "str", sorts.Text(), lambda d: d.choice(("a", "long text", "#: é")), 3
     if form == "opaque":
@@ -143,7 +171,8 @@ def params(draw: Draw, names: Callable[[str], str]) -> list[Param]:
     for _ in range(draw.weighted({0: 1, 1: 3, 2: 4, 3: 4, 4: 2, 5: 1})):
         text, sort, make, wrong = _kinds(draw)
         maybe = isinstance(sort, sorts.Opaque)
-        if not maybe and not isinstance(sort, (sorts.Text, sorts.Flags)) and text != "torch.dtype" and draw.chance(25):
+        apart = (sorts.Text, sorts.Flags, sorts.Items, sorts.WordOr)
+        if not maybe and not isinstance(sort, apart) and text != "torch.dtype" and draw.chance(25):
             draw.use("parameter Maybe")
             text, sort, make = f"{text} | None", sorts.Maybe(sort), _maybe(make)
         defaulted = maybe or draw.chance(55)

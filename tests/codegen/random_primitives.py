@@ -89,14 +89,26 @@ def log2_floor(value: int) -> int:
 
 
 def per_axis(value: Any, i: int, n: int, fallback: Any = None) -> int:
-    """The i-th of n items, one item standing for all."""
-    given = fallback if value is None else value
-    if given is None or not 0 <= i < n:
+    """The i-th of n items, one item standing for all; of what is None, that of the fallback."""
+    if not 0 <= i < n:
         raise OutOfDomainError("per_axis")
-    items = (given,) * n if isinstance(given, int) else tuple(given) * (n if len(given) == 1 else 1)
-    if len(items) != n:
-        raise OutOfDomainError("items")
-    return items[i]
+    for given in (value, fallback):
+        items = tuple(given) * (n if len(given) == 1 else 1) if isinstance(given, tuple) else (given,) * n
+        if len(items) != n:
+            raise OutOfDomainError("items")
+        if items[i] is not None:
+            return items[i]
+    raise OutOfDomainError("None")
+
+
+def expansion(q: int) -> int:
+    """The side of the square that is one more."""
+    for n in range(1, 1001):
+        if (n + 1) * (n + 1) == q + 1:
+            return n
+    if q > 1_000_000:
+        raise OutOfBoundsError
+    raise OutOfDomainError("expansion")
 
 
 def conv_out(length: int, kernel: int, stride: int, padding: int, dilation: int) -> int:
@@ -198,20 +210,25 @@ def dtype_name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-def category(name: str) -> str:
-    """What torch says the dtype holds."""
+def category(name: Any) -> str:
+    """What torch says the dtype holds, or the name of a number's type."""
+    if not isinstance(name, str):
+        return type(name).__name__
     dtype = torch_dtype(name)
     if dtype == torch.bool:
         return "bool"
     return "float" if dtype.is_floating_point else "complex" if dtype.is_complex else "int"
 
 
-def representable(value: int, name: str) -> bool:
-    """Whether an integer lies in the dtype's range, by torch's own limits."""
+def representable(value: Any, name: str) -> bool:
+    """Whether a number lies in the dtype's range, by torch's own limits; negative ones wrap around in unsigned dtypes."""
     if category(name) == "bool":
-        return value in (0, 1)
-    limits = torch.iinfo(torch_dtype(name)) if category(name) == "int" else torch.finfo(torch_dtype(name))
-    return limits.min <= value <= limits.max
+        return True
+    if category(name) != "int":
+        return torch.finfo(torch_dtype(name)).min <= value <= torch.finfo(torch_dtype(name)).max
+    limits = torch.iinfo(torch_dtype(name))
+    wraps = limits.min == 0 and isinstance(value, int)
+    return (-limits.max if wraps else limits.min) <= value <= limits.max
 
 
 def promote_types(first: str, second: str) -> str:

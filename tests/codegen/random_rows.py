@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from tileops.tests.codegen import random_primitives as primitives
 from tileops.tests.codegen import random_scope as sorts
 from tileops.tests.codegen.random_build import Build
 from tileops.tests.codegen.random_draw import Draw
@@ -55,7 +57,7 @@ def _row(build: Build, env: Env, label: str) -> Row:
         if not default or draw.chance(30):
             bindings[param.name] = in_yaml(env[param.name])
     for index in written_indices(model, env):
-        bindings[index] = in_yaml(env[index])
+        bindings[index] = _called(build, env[index]) if model.indices[index] == "Seq[Int]" else in_yaml(env[index])
     some = [t.name for t in model.tensors.values() if t.presence == "own" and env["present", t.name]]
     dtypes = {index: env[index] for index in model.dtype_indices if index in env}
     row: dict[str, Any] = {"label": label, **dict(draw.shuffled(list(bindings.items())))}
@@ -65,6 +67,17 @@ def _row(build: Build, env: Env, label: str) -> Row:
     if dtypes:
         row["dtype_cases"] = [dict(draw.shuffled(list(written.items())))]
     return Row(env, label, row, dtypes, _case_id(build, env, label, written))
+
+
+def _called(build: Build, values: Sequence[int]) -> Any:
+    """A list as a row writes it: at times as the call that gives it."""
+    calls = [f"repeat({values[0] if values else 7}, {len(values)})"] if len(set(values)) < 2 else []
+    if values and tuple(values) == primitives.balanced_sizes(sum(values), len(values)):
+        calls.append(f"balanced_sizes({sum(values)}, {len(values)})")
+    if not calls or build.draw.chance(40):
+        return in_yaml(tuple(values))
+    build.draw.use("list as a call")
+    return build.draw.choice(calls)
 
 
 def _written_dtypes(build: Build, dtypes: dict[str, str]) -> dict[str, str]:

@@ -42,7 +42,9 @@ class DTypeName(Sort):
 
 @dataclasses.dataclass(frozen=True)
 class Number(Sort):
-    """A float; guards alone read it."""
+    """A float; guards alone read it. With `bools` also True and False."""
+
+    bools: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,6 +69,19 @@ class Flags(Sort):
 @dataclasses.dataclass(frozen=True)
 class Axes(Sort):
     """An integer or a list of integers."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Items(Sort):
+    """A sequence of integers and None."""
+
+
+@dataclasses.dataclass(frozen=True)
+class WordOr(Sort):
+    """One of some words, or a value of another sort, which a guard against all words leaves."""
+
+    words: tuple[str, ...]
+    item: Sort
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,6 +139,10 @@ class Scope:
     def narrowed(self, narrowed: str, values: tuple[str, ...]) -> Scope:
         """Where a finite name has one of these values."""
         return dataclasses.replace(self, allowed={**self.allowed, narrowed: values})
+
+    def without_words(self, base: str, item: Sort) -> Scope:
+        """Where a name that may be a word is none."""
+        return dataclasses.replace(self, names={**self.names, base: item})
 
     def blocking(self, reads: frozenset[str]) -> Scope:
         """Behind a test that read these names."""

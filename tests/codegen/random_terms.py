@@ -176,9 +176,18 @@ class Writer:
             then.dim and otherwise.dim,
         )
 
-    def call(self, function: str, compute: Callable[..., Any], *args: Term, dim: bool = False) -> Term:
-        """`function(args)`; `compute` says what it gives for the arguments' values."""
-        text = f"{function}({', '.join(arg.text for arg in args)})"
+    def call(
+        self, function: str, compute: Callable[..., Any], *args: Term, dim: bool = False, optional: str = ""
+    ) -> Term:
+        """`function(args)`; `compute` says what it gives for the arguments' values.
+
+        `optional` is the name of the last argument, which at times is written by it.
+        """
+        texts = [arg.text for arg in args]
+        if optional and self._draw.chance(50):
+            self._draw.use("argument by name")
+            texts[-1] = f"{optional}={texts[-1]}"
+        text = f"{function}({', '.join(texts)})"
         return Term(text, ATOM, lambda env: compute(*(arg.of(env) for arg in args)), all_reads(*args), dim)
 
     def tuple(self, *items: Term) -> Term:
@@ -205,10 +214,12 @@ class Writer:
         variable: str,
         sequence: Term,
         condition: Term | None,
+        default: Term | None = None,
     ) -> Term:
-        """`function(element for variable in sequence if condition)`."""
+        """`function(element for variable in sequence if condition)`, at times with `default=` behind it."""
         tail = "" if condition is None else f" if {self.place(condition, OR)}"
-        text = f"{function}({element.text} for {variable} in {self.place(sequence, OR)}{tail})"
+        text = f"{element.text} for {variable} in {self.place(sequence, OR)}{tail}"
+        text = f"{function}({text})" if default is None else f"{function}(({text}), default={default.text})"
 
         def value(env: Env) -> Any:
             found = []
@@ -216,7 +227,14 @@ class Writer:
                 inner = env.bound(variable, item)
                 if condition is None or condition.of(inner):
                     found.append(element.of(inner))
-            return reduce(found)
+            if default is None:
+                return reduce(found)
+            otherwise = default.of(env)  # worked out as every argument is, also if there are items
+            return reduce(found) if found else otherwise
 
         parts = [element, sequence] if condition is None else [element, sequence, condition]
-        return Term(text, ATOM, value, all_reads(*parts) - {variable}, element.dim and function != "all")
+        reads = all_reads(*parts) - {variable}
+        dim = element.dim and function != "all"
+        if default is not None:
+            return Term(text, ATOM, value, reads | default.reads, dim and default.dim)
+        return Term(text, ATOM, value, reads, dim)

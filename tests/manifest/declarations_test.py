@@ -47,7 +47,9 @@ def test_a_total_primitive_declares_no_domain(name):
     assert declarations.domain(name) == ""
 
 
-@pytest.mark.parametrize("name", ["ceil_div", "per_axis", "conv.out", "moe.capacity", "range", "repeat", "topk_ids"])
+@pytest.mark.parametrize(
+    "name", ["ceil_div", "per_axis", "conv.out", "moe.capacity", "range", "repeat", "topk_ids", "mhc.expansion"]
+)
 def test_a_partial_member_declares_its_domain(name):
     assert declarations.domain(name).endswith(".")
 
@@ -100,12 +102,22 @@ _PUBLISHED = Adt(
         ("per_axis", [Maybe(DIM), INT, DIM, SHAPE], DIM),
         ("per_axis", [Maybe(DIM), INT, DIM, INT], INT),
         ("per_axis", [NONE, DIM, DIM, DIM], DIM),
+        ("per_axis", [Maybe(INT), INT, INT], INT),
+        ("per_axis", [Seq(Maybe(DIM)), INT, INT, DIM], DIM),
+        ("per_axis", [Maybe(Union((INT, Seq(Maybe(INT))))), INT, INT], INT),
         ("conv.out", [INT] * 5, DIM),
+        ("mhc.expansion", [INT], DIM),
         ("pool.out", [INT] * 5 + [BOOL], DIM),
         ("moe.capacity", [_LAYOUT, DIM, INT], DIM),
         ("moe.capacity", [_PUBLISHED, DIM, INT], DIM),
         ("category", [_HALVES], Enum(("float",))),
         ("category", [DType(("bool", "int8", "int16"))], Enum(("bool", "int"))),
+        ("category", [INT], Enum(("int",))),
+        ("category", [BOOL], Enum(("bool",))),
+        ("category", [REAL], Enum(("int", "float"))),
+        ("category", [kinds.NUMBER], Enum(("bool", "int", "float"))),
+        ("category", [Union((INT, BOOL))], Enum(("int", "bool"))),
+        ("representable", [kinds.NUMBER, _HALVES], BOOL),
         ("representable", [REAL, _HALVES], BOOL),
         ("representable", [Union((INT, BOOL)), _HALVES], BOOL),
         ("is_int", [REAL], BOOL),
@@ -145,7 +157,6 @@ _TEXT_BLOCK = Adt("Layout", (Constructor("Padded", "a.Padded", (("block", kinds.
         ("ceil_div", [DIM], "takes 2 arguments, not 1"),
         ("max", [], "takes 1 to 2 arguments, not 0"),
         ("broadcast", [], "takes 1 or more arguments"),
-        ("per_axis", [Maybe(INT), INT, INT], "write the fallback"),
         ("per_axis", [BOOL, INT, INT], "argument 1 of per_axis is Bool"),
         ("conv.out", [DIM] * 4 + [REAL], "argument 5 of conv.out is Float"),
         ("promote_types", [DType(("float8_e5m2",)), _HALVES], "promotes with"),
@@ -154,6 +165,9 @@ _TEXT_BLOCK = Adt("Layout", (Constructor("Padded", "a.Padded", (("block", kinds.
         ("moe.capacity", [_TEXT_BLOCK, DIM, DIM], "Padded{block: Int}"),
         ("moe.capacity", [_OTHER_WORD, DIM, DIM], "packing: 'tight' | 'aligned'"),
         ("moe.capacity", [DIM, DIM, DIM], "an algebraic type"),
+        ("category", [kinds.TEXT], "argument 1"),
+        ("mhc.expansion", [REAL], "argument 1"),
+        ("per_axis", [INT, INT, INT, Maybe(INT)], "argument 4"),
         ("representable", [kinds.TEXT, _HALVES], "argument 1"),
         ("is_int", [kinds.TEXT], "argument 1"),
     ],

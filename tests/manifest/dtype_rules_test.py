@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import pytest
 import torch
@@ -33,10 +34,31 @@ def test_promote_int_to_float_is_what_sqrt_gives(dtype):
 
 
 @pytest.mark.parametrize("dtype", [name for name in BITS if category(name) == "int"])
-def test_an_integer_dtype_represents_exactly_its_range(dtype):
+def test_an_integer_dtype_represents_its_range_and_an_unsigned_one_its_negatives(dtype):
     limits = torch.iinfo(getattr(torch, dtype))
     assert primitives.representable(limits.min, dtype) and primitives.representable(limits.max, dtype)
-    assert not primitives.representable(limits.min - 1, dtype) and not primitives.representable(limits.max + 1, dtype)
+    least = limits.min or -limits.max
+    assert primitives.representable(least, dtype) and not primitives.representable(least - 1, dtype)
+    assert not primitives.representable(limits.max + 1, dtype)
+
+
+_SCALARS = [True, False, 0, 1, -1, 2, 127, 128, -128, -129, 255, 256, -255, -256, 2**31 - 1, 2**31, -(2**31), 2**40]
+_SCALARS += [0.5, -0.5, 127.5, -128.5, 255.0, 256.0, -255.0, 449.0, 65504.0, 65536.0, 1e38, 1e39, math.inf, -math.inf]
+
+
+@pytest.mark.parametrize("value", [*_SCALARS, math.nan])
+@pytest.mark.parametrize(
+    "dtype", ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64"]
+)
+def test_representable_is_what_pytorch_fills_a_tensor_with(value, dtype):
+    tensor = torch.zeros(1, dtype=getattr(torch, dtype))
+    try:
+        tensor.masked_fill_(torch.ones(1, dtype=torch.bool), value)
+        converts = True
+    except RuntimeError as error:
+        assert "without overflow" in str(error)
+        converts = False
+    assert primitives.representable(value, dtype) is converts
 
 
 @pytest.mark.parametrize("dtype", [name for name in BITS if category(name) == "float"])

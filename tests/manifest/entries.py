@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import yaml
@@ -10,6 +12,8 @@ import yaml
 from tileops.codegen.analysis import Analysis, analyse
 from tileops.manifest.check import Checked, check_entry
 from tileops.manifest.diagnostics import Diagnostic, Diagnostics
+from tileops.manifest.language.kinds import Adt
+from tileops.manifest.model import Entry
 from tileops.manifest.reading import source
 from tileops.manifest.reading.parse import parse_entry
 
@@ -88,17 +92,28 @@ def small(**parts: Any) -> dict[str, Any]:
     return made
 
 
-def check(entry: Any, op: str = OP) -> tuple[Checked, Analysis, list[Diagnostic]]:
-    """Check and analyse one entry given as plain data."""
-    return check_text(yaml.safe_dump({op: entry}, sort_keys=False))
+def check(
+    entry: Any, op: str = OP, adts: Mapping[str, Adt] = MappingProxyType({})
+) -> tuple[Checked, Analysis, list[Diagnostic]]:
+    """Check and analyse one entry given as plain data; `adts` are the algebraic types that it may name."""
+    return check_text(yaml.safe_dump({op: entry}, sort_keys=False), adts)
 
 
-def check_text(text: str) -> tuple[Checked, Analysis, list[Diagnostic]]:
-    """Check and analyse the first entry of a YAML document."""
-    diagnostics = Diagnostics()
+def parsed(entry: Any, op: str = OP, adts: Mapping[str, Adt] = MappingProxyType({})) -> Entry:
+    """One entry given as plain data, as the parser reads it."""
+    return _read(yaml.safe_dump({op: entry}, sort_keys=False), adts, Diagnostics())
+
+
+def _read(text: str, adts: Mapping[str, Adt], diagnostics: Diagnostics) -> Entry:
     root = source.parse(text.encode(), "demo.yaml", diagnostics)
     (op, node), *_ = root.entries.items()
-    entry = parse_entry(op, node, root.key_lines[op], "demo.yaml", diagnostics)
+    return parse_entry(op, node, root.key_lines[op], "demo.yaml", diagnostics, adts)
+
+
+def check_text(text: str, adts: Mapping[str, Adt] = MappingProxyType({})) -> tuple[Checked, Analysis, list[Diagnostic]]:
+    """Check and analyse the first entry of a YAML document."""
+    diagnostics = Diagnostics()
+    entry = _read(text, adts, diagnostics)
     checked = check_entry(entry, diagnostics)
     analysis = analyse(entry, diagnostics, checked)
     return checked, analysis, list(diagnostics)

@@ -147,7 +147,10 @@ def test_folding_takes_the_arm_of_the_point():
         "[a, b]",
         "{a: b}",
         "a if b",
-        "f(x=1)",
+        "f(**x)",
+        "per_axis(a, 0, 2, *b)",
+        "len(i for i in a)",
+        "prod((i for i in a), 1)",
         "(i for i in a)",
         "[i for i in a]",
         "a @ b",
@@ -255,3 +258,46 @@ def test_a_field_of_what_may_be_none_is_that_field():
     ):
         with pytest.raises(expr_parser.ExprError):
             expr_parser.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("by_name", "by_position"),
+    [
+        ("per_axis(pad, 0, 2, fallback=3)", "per_axis(pad, 0, 2, 3)"),
+        ("max(sizes, default=1)", "max(sizes, 1)"),
+        ("min(sizes, default=n + 1)", "min(sizes, n + 1)"),
+        ("max((i + 1 for i in sizes if i > 2), default=0)", "max((i + 1 for i in sizes if i > 2), 0)"),
+    ],
+)
+def test_an_optional_argument_by_name_is_that_at_its_position(by_name, by_position):
+    node = expr_parser.parse(by_name)
+    assert node == expr_parser.parse(by_position)
+    assert expr.to_source(node) == by_position
+    assert expr_parser.parse(expr.to_source(node)) == node
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("per_axis(a, 0, 2, value=1)", "no optional argument 'value'; only fallback may be written by name"),
+        ("per_axis(value=a, i=0, n=2)", "no optional argument 'value'"),
+        ("max(a, fallback=1)", "no optional argument 'fallback'; only default"),
+        ("len(a, default=1)", "no optional argument 'default'; write all by position"),
+        ("topk_ids(1, 2, experts=3)", "no optional argument 'experts'"),
+        ("present(x=a)", "no optional argument 'x'"),
+        ("per_axis(a, 0, 2, 3, fallback=3)", "'fallback' twice"),
+        ("per_axis(a, 0, 2, fallback=3, fallback=3)", "'fallback' twice"),
+        ("per_axis(a, 0, fallback=3)", "takes 3 arguments by position, not 2"),
+        ("max(default=3)", "takes 1 arguments by position, not 0"),
+    ],
+)
+def test_another_argument_by_name_is_refused_as_one_that_does_not_fit(text, words):
+    with pytest.raises(expr_parser.ExprError) as caught:
+        expr_parser.parse(text)
+    assert caught.value.is_kind and words in str(caught.value)
+
+
+def test_a_default_stands_for_the_items_of_a_comprehension_that_has_none():
+    node = expr_parser.parse("max((i + 1 for i in sizes if i > 2), default=7)")
+    assert evaluate(node, {"sizes": (1, 2)}, {}) == 7
+    assert evaluate(node, {"sizes": (1, 5)}, {}) == 6

@@ -19,6 +19,7 @@ class Grower:
         self._slip = slip
         self._names: dict[str, list[str]] = {INTEGERS: [], FLAGS: [], SEQUENCES: [], WORDS: []}
         self._maybes: list[str] = []
+        self._others: list[str] = []
         self._optional: list[str] = []
         self._tensors: list[str] = []
 
@@ -107,6 +108,10 @@ class Grower:
             "seed": ("torch.Generator | int | None", [None, 3], None),
             "how": ("SomeOptions | None", [None], None),
             "device": ("torch.device | str | None", [None, "cpu"], None),
+            "scale": ("Number", [True, 2, 0.5], None),
+            "tail": ("list[int] | tuple[int, ...]", [[], [3]], SEQUENCES),
+            "pad": ("int | tuple[int, int] | 'keep'", [0, [1, 2], "keep"], None),
+            "steps": ("list[int | None] | None", [None, [1, None]], None),
         }
         params = {}
         for name in self._draw.sample(list(kinds), self._draw.randrange(5)):
@@ -124,15 +129,33 @@ class Grower:
                 self._names[group].append(name)
             elif name in ("dim", "dtype"):
                 self._maybes.append(name)
+            elif name in ("scale", "pad", "steps"):
+                self._others.append(name)
         return params
 
     def _families(self) -> dict[str, Any]:
         if not self._names[FLAGS] or self._draw.random() < 0.6:
             return {}
-        cases = {False: "[P, Q]", True: self._one("[Q, P]", "[P, Q, 1]", "[P + Q]", "[Q * 2, P]")}
+        cases: Any = {False: "[P, Q]", True: self._one("[Q, P]", "[P, Q, 1]", "[P + Q]", "[Q * 2, P]")}
         if self._slips():
             cases = self._one({True: "[P, Q]"}, {**cases, "maybe": "[P]"}, {False: "Mat[swap, P, Q]", True: "[P]"})
-        return {"Mat": {"params": {"swap": "Bool", "P": "Dim", "Q": "Dim"}, "match": ["swap"], "cases": cases}}
+        if self._draw.random() < 0.4:
+            cases = [{"when": key, "is": shape} for key, shape in cases.items()]
+            cases = self._one(cases, cases, [{"when": "_", "is": "[P, Q]"}])
+            if self._slips():
+                cases.append(
+                    self._one(
+                        {"when": "_", "is": "[Q]"},
+                        {"when": [True], "is": "[Q]"},
+                        {"when": {"Nopad": "_"}, "is": "[Q]"},
+                        {"when": {"Padded": {"block": 3}}, "is": "[Q]"},
+                        {"when": None, "then": "[Q]"},
+                        {"when": 1.5},
+                        "[Q]",
+                    )
+                )
+        match = self._one("swap", ["swap"])
+        return {"Mat": {"params": {"swap": "Bool", "P": "Dim", "Q": "Dim"}, "match": match, "cases": cases}}
 
     def _dtype(self, has_index: bool) -> str:
         choices = ["float32", "float16", "int64"] + ["T", "T"] * has_index
@@ -257,6 +280,8 @@ class Grower:
         if depth <= 0 or draw.random() < 0.4:
             return self._one(*self._names[INTEGERS], "1", "2", "3")
         inner = depth - 1
+        if self._others and draw.random() < 0.2:
+            return self._by_name(inner)
         choice = draw.randrange(9)
         if choice < 3:
             return f"{self.integer(inner)} {self._one('+', '*', '+')} {self._factor(inner)}"
@@ -275,6 +300,31 @@ class Grower:
         if choice == 7 and self._names[SEQUENCES]:
             return f"{self._one('sum', 'max')}(i + 1 for i in {self.sequence(inner)}{self._one('', ' if i > 1')})"
         return f"sum(min((i, {self.integer(0)})) for i in range({self.integer(0)}))"
+
+    def _by_name(self, depth: int) -> str:
+        """A call with an optional argument by name, or a union that a comparison takes apart."""
+        if self._slips():
+            return self._one(
+                "per_axis(pad, 0, 2)",
+                "per_axis(steps, 0, 2, value=1)",
+                "per_axis(steps, 0, 2, 1, fallback=1)",
+                "max(*B, default=1)",
+                "len(B, default=1)",
+                "mhc.expansion(9)",
+            )
+        if "pad" in self._others and self._draw.random() < 0.5:
+            test, no = self._one(("pad == 'keep'", False), ("pad != 'keep'", True), ("pad not in ('keep',)", True))
+            arms = (f"per_axis(pad, 0, 2, fallback={self.integer(0)})", "0")
+            return f"({arms[not no]} if {test} else {arms[no]})"
+        if "steps" in self._others and self._draw.random() < 0.5:
+            return f"per_axis(steps, 0, 2, fallback={self.integer(depth)})"
+        return self._one(
+            f"max({self.sequence(0)}, default={self.integer(depth)})"
+            if self._names[SEQUENCES]
+            else "min((), default=3)",
+            f"max((i + 1 for i in (N, 2) if i > 1), default={self.integer(0)})",
+            "mhc.expansion(N * N + 2 * N)",
+        )
 
     def _factor(self, depth: int) -> str:
         text = self.integer(depth)
@@ -299,6 +349,8 @@ class Grower:
         choices = [*self._names[FLAGS]]
         choices += [f"present({name})" for name in (*self._optional, *self._maybes)]
         choices += ["mode == 'sum'", "mode in ('sum', 'mean')"] * ("mode" in self._names[WORDS])
+        if "scale" in self._others and shapes:
+            choices += ["category(scale) != 'bool'", "representable(scale, 'uint8')", "scale < 3"]
         if shapes:
             choices += [
                 *(["present(out)"] if self._draw.random() < 0.1 else []),

@@ -82,6 +82,45 @@ def test_per_axis_of_an_int_one_item_or_a_fallback_is_the_same_on_every_axis(val
     assert primitives.per_axis(value, i, n, value + 1) == value
 
 
+@given(st.lists(st.none() | st.integers(-50, 50), min_size=1, max_size=5), st.integers(-50, 50), st.data())
+def test_per_axis_takes_the_fallback_for_an_item_that_is_none(values, fallback, data):
+    n = data.draw(st.sampled_from([len(values), len(values) + 1])) if len(values) == 1 else len(values)
+    i = data.draw(st.integers(0, n - 1))
+    item = values[0] if len(values) == 1 else values[i]
+    assert primitives.per_axis(values, i, n, fallback) == (fallback if item is None else item)
+    assert primitives.per_axis(values, i, n, [fallback]) == (fallback if item is None else item)
+    if item is None:
+        with pytest.raises(ValueError, match="no fallback"):
+            primitives.per_axis(values, i, n)
+    else:
+        assert primitives.per_axis(values, i, n) == item
+
+
+@given(st.integers(-5, 10_000))
+def test_an_expansion_is_the_one_number_whose_square_and_double_make_it(q):
+    found = [n for n in range(1, 101) if n * n + 2 * n == q]
+    if found:
+        assert [primitives.mhc_expansion(q)] == found
+        return
+    with pytest.raises(ValueError, match=f"== {q}"):
+        primitives.mhc_expansion(q)
+
+
+@pytest.mark.parametrize(("n", "off"), [(1, 1), (10**18, 1), (10**18, -1), (3, 1)])
+def test_an_expansion_of_a_large_number_is_exact(n, off):
+    assert primitives.mhc_expansion(n * n + 2 * n) == n
+    with pytest.raises(ValueError):
+        primitives.mhc_expansion(n * n + 2 * n + off)
+
+
+@pytest.mark.parametrize(
+    ("number", "wanted"),
+    [(True, "bool"), (0, "int"), (-(10**30), "int"), (0.0, "float"), (float("inf"), "float"), ("uint8", "int")],
+)
+def test_category_of_a_number_is_that_of_its_type(number, wanted):
+    assert primitives.category(number) == wanted
+
+
 @given(st.lists(st.integers(), min_size=1, max_size=5))
 def test_per_axis_of_an_item_an_axis_is_that_item(values):
     assert [primitives.per_axis(values, i, len(values)) for i in range(len(values))] == values
@@ -206,15 +245,29 @@ _LARGEST_HALF = 65504
         (True, "bool", True),
         (1, "bool", True),
         (0.0, "bool", True),
-        (2, "bool", False),
-        (0.5, "bool", False),
+        (2, "bool", True),
+        (0.5, "bool", True),
+        (float("nan"), "bool", True),
+        (10**400, "bool", True),
         (255, "uint8", True),
         (256, "uint8", False),
-        (-1, "uint8", False),
+        (-1, "uint8", True),
+        (-255, "uint8", True),
+        (-256, "uint8", False),
+        (-1.0, "uint8", False),
+        (-0.5, "uint8", False),
+        (255.0, "uint8", True),
+        (255.5, "uint8", False),
+        (1 - 2**64, "uint64", True),
+        (-(2**64), "uint64", False),
+        (True, "uint8", True),
+        (False, "float8_e4m3fn", True),
         (-128, "int8", True),
         (-129, "int8", False),
         (3.0, "int32", True),
-        (3.5, "int32", False),
+        (3.5, "int32", True),
+        (127.5, "int8", False),
+        (-128.5, "int8", False),
         (float("inf"), "int64", False),
         (float("nan"), "int64", False),
         (2**63 - 1, "int64", True),
@@ -246,7 +299,7 @@ _LARGEST_HALF = 65504
         (float("inf"), "complex64", True),
     ],
 )
-def test_representable_is_within_the_range(value, dtype, wanted):
+def test_representable_is_what_pytorch_converts(value, dtype, wanted):
     assert primitives.representable(value, dtype) is wanted
 
 

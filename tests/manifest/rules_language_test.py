@@ -8,8 +8,9 @@ import itertools
 import pytest
 import yaml
 
+from tileops.manifest.checks.obligations import obliges
 from tileops.manifest.reading import loader
-from tileops.tests.manifest.entries import OP, VALID, check, codes, small, variant
+from tileops.tests.manifest.entries import OP, VALID, check, codes, parsed, small, variant
 
 ROW = {"label": "a", "A": [2, 3], "M": 4, "K": 5, "dtype_cases": [{"T": "float16", "U": "int8"}]}
 
@@ -95,11 +96,12 @@ def test_names_are_distinct_across_the_sections_of_a_signature(section):
     ],
 )
 def test_arithmetic_of_dims_is_a_dim_and_anything_else_an_int(term, fine):
-    """A family's parameter of kind Dim takes a Dim, and no Int."""
-    entry = variant("signature.inputs.state.shape", f"Pair[flip, {term}, 3]")
-    entry["signature"]["params"]["dim_"] = {"type": "int", "default": 2}
-    found = [one for one in check(entry)[2] if one.code == "M022"]
-    assert (found == []) == fine, found
+    """An axis that is an Int carries the obligation to be at least 0; a Dim is that already."""
+    entry = small(
+        params={"dim_": {"type": "int", "default": 2}}, outputs={"y": {"dtype": "float32", "shape": f"[{term}]"}}
+    )
+    read = parsed(entry)
+    assert obliges(read, read.signature.outputs["y"].shape.expr) is not fine
 
 
 def test_a_dim_may_stand_for_an_int_and_a_shape_for_a_sequence_and_not_the_other_way_round():
@@ -113,11 +115,13 @@ def test_a_dim_may_stand_for_an_int_and_a_shape_for_a_sequence_and_not_the_other
     entry = variant("signature.types", types)
     entry["signature"]["inputs"]["state"]["shape"] = "Both[flip, N, 3]"
     assert codes(entry) == []
-    types["Both"]["params"] = {"swap": "Bool", "P": "Dim", "Q": "Dim"}
-    entry = variant("signature.types", types)
-    entry["signature"]["params"]["k"] = {"type": "int", "default": 2}
-    entry["signature"]["inputs"]["state"]["shape"] = "Both[flip, k, 3]"
-    assert codes(entry) == ["M022"]
+    for kind, given, wanted in (("Seq[Int]", "B", []), ("Shape", "B", []), ("Shape", "ks", ["M022"])):
+        types["Both"]["params"] = {"swap": "Bool", "P": kind, "Q": "Int"}
+        types["Both"]["cases"] = {False: "[*P, Q]", True: "[Q, *P]"}
+        entry = variant("signature.types", types)
+        entry["signature"]["params"]["ks"] = {"type": "list[int]", "default": [2]}
+        entry["signature"]["inputs"]["state"]["shape"] = f"Both[flip, {given}, N]"
+        assert codes(entry) == wanted
 
 
 def test_a_bool_is_never_an_integer():

@@ -125,7 +125,14 @@ FAULTS = [
     ("signature.outputs.y.nullable", True),
     ("signature.params.flip.shape", "[N]"),
     ("signature.params.lambda", {"type": "int", "default": 0}),
-    ("signature.types.Pair.match", "swap"),
+    ("signature.types.Pair.match", {"swap": 1}),
+    ("signature.types.Pair.match", []),
+    ("signature.types.Pair.cases", []),
+    ("signature.types.Pair.cases", [{"when": False}]),
+    ("signature.types.Pair.cases", [{"is": "[P, Q]"}]),
+    ("signature.types.Pair.cases", [{"when": False, "is": "[P, Q]", "if": 1}]),
+    ("signature.types.Pair.cases", ["[P, Q]"]),
+    ("signature.types.Pair.cases", "[P, Q]"),
     ("signature.let.L", 3),
     ("roofline.bytes", 4),
     ("roofline.func", "formulas.scale"),
@@ -161,7 +168,9 @@ VALUES = [None, True, 3, 1.5, "text", "", "two words", [], [1], ["a"], {}, {"a":
 
 
 def places(value: Any, form: Any, path: Path = (), shape: Path = ()) -> Iterator[tuple[Path, Path]]:
-    """Paths into a document, each with the form's own: names that an entry chooses are `*` there."""
+    """Paths into a document, each with the form's own: names that an entry chooses are `*` there, items `[]`."""
+    if isinstance(form, forms.Either):
+        form = next((one for one in form.of if isinstance(one, forms.Items) is isinstance(value, list)), form.of[0])
     yield path, shape
     if isinstance(value, dict) and isinstance(form, (forms.Form, forms.Members)):
         for key, item in value.items():
@@ -170,7 +179,7 @@ def places(value: Any, form: Any, path: Path = (), shape: Path = ()) -> Iterator
             yield from places(item, inner, (*path, key), (*shape, key if field else "*"))
     elif isinstance(value, list) and isinstance(form, forms.Items):
         for at, item in enumerate(value):
-            yield from places(item, form.of, (*path, at), (*shape, "*"))
+            yield from places(item, form.of, (*path, at), (*shape, "[]"))
 
 
 def changed(document: Any, path: Path, change: Callable[[Any, Any], None]) -> Any:
@@ -217,11 +226,17 @@ def fields_of(form: forms.Form, shape: Path = ()) -> Iterator[Path]:
     """The path of every field that a form, or a form inside it, has."""
     for name, field in form.fields.items():
         yield (*shape, name)
-        inner, below = field.holds, (*shape, name)
-        while isinstance(inner, (forms.Items, forms.Members)):
-            inner, below = inner.of, (*below, "*")
-        if isinstance(inner, forms.Form):
-            yield from fields_of(inner, below)
+        yield from _fields_inside(field.holds, (*shape, name))
+
+
+def _fields_inside(holds: forms.Holds, shape: Path) -> Iterator[Path]:
+    if isinstance(holds, forms.Either):
+        for one in holds.of:
+            yield from _fields_inside(one, shape)
+    elif isinstance(holds, (forms.Items, forms.Members)):
+        yield from _fields_inside(holds.of, (*shape, "[]" if isinstance(holds, forms.Items) else "*"))
+    elif isinstance(holds, forms.Form):
+        yield from fields_of(holds, shape)
 
 
 def test_the_corpus_has_every_field():
