@@ -98,7 +98,7 @@ def _signed_axes(
     tree: Tree[tuple[expr.Expr, ...]] = decide(
         [(point, tuple(_may_be_negative(checked, shape_at(signature, tensor, point), known))) for point in points]
     )
-    return tree if any(leaves(tree)) else None
+    return tree if any(len(axes) for axes in leaves(tree)) else None
 
 
 def _may_be_negative(checked: Checked, shape: expr.ShapeTerm, known: set[str]) -> Iterator[expr.Expr]:

@@ -40,6 +40,11 @@ def is_float(value: object) -> bool:
     return is_int(value) or isinstance(value, float)
 
 
+def is_number(value: object) -> bool:
+    """What PyTorch takes for a scalar: a real number, or a bool."""
+    return is_float(value) or is_bool(value)
+
+
 def is_bool(value: object) -> bool:
     """True or False."""
     return isinstance(value, bool)

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 
 from tileops.ops import catalogue
-from tileops.ops.errors import OpCallError
+from tileops.ops.errors import OpCallError, OpConstructionError
 from tileops.ops.kernels.elementwise.table import TABLE, meeting
 from tileops.tests.ops.elementwise_calls import CLASSES, Settings, dtypes, exact, inputs, settings
 
@@ -119,6 +119,82 @@ def test_a_float_alpha_makes_no_integer_result(op):
         assert torch.equal(found, _torch_function(op)(x, y, alpha=2))
         found = CLASSES[op](alpha=2.0, target=target)(x.float(), y)
         assert torch.equal(found, _torch_function(op)(x.float(), y, alpha=2.0))
+
+
+# What PyTorch converts to the type of an integer or bool, and what it refuses.
+_CONVERTED = [
+    (torch.uint8, -1),
+    (torch.uint8, -255),
+    (torch.uint8, True),
+    (torch.int32, 2.5),
+    (torch.int8, -127.5),
+    (torch.bool, 0.5),
+    (torch.bool, -3),
+    (torch.bool, float("nan")),
+    (torch.float16, True),
+]
+_REFUSED = [(torch.uint8, -256), (torch.uint8, -1.0), (torch.int8, 128), (torch.int32, float("inf"))]
+
+
+@pytest.mark.parametrize(("dtype", "value"), _CONVERTED)
+def test_a_number_is_filled_in_as_pytorch_converts_it(dtype, value):
+    x, mask = torch.tensor([0, 1, 1]).to(dtype), torch.tensor([True, False, True])
+    for target in TARGETS:
+        found = CLASSES["MaskedFillScalarFwdOp"](value=value, target=target)(x, mask)
+        assert torch.equal(found, x.masked_fill(mask, value)), (target, found)
+
+
+@pytest.mark.parametrize(("dtype", "value"), _REFUSED)
+def test_a_number_that_pytorch_does_not_convert_is_refused(dtype, value):
+    x, mask = torch.zeros(2, dtype=dtype), torch.tensor([True, False])
+    with pytest.raises(RuntimeError, match="without overflow"):
+        x.masked_fill(mask, value)
+    with pytest.raises(OpCallError, match=r"the rule .representable\(value, T\). does not hold"):
+        CLASSES["MaskedFillScalarFwdOp"](value=value).check(x, mask)
+
+
+@pytest.mark.parametrize(
+    ("op", "dtype", "alpha"),
+    [
+        ("AddFwdOp", torch.uint8, -3),
+        ("SubFwdOp", torch.uint8, -255),
+        ("AddFwdOp", torch.bool, True),
+        ("AddFwdOp", torch.bool, -2),
+        ("AddFwdOp", torch.bool, False),
+    ],
+)
+def test_an_alpha_is_converted_as_pytorch_converts_it(op, dtype, alpha):
+    x, y = torch.tensor([1, 0, 0, 1]).to(dtype), torch.tensor([1, 1, 0, 0]).to(dtype)
+    for target in TARGETS:
+        found = CLASSES[op](alpha=alpha, target=target)(x, y)
+        assert torch.equal(found, _torch_function(op)(x, y, alpha=alpha)), (target, found)
+
+
+@pytest.mark.parametrize("x", [torch.tensor([1, 2]), torch.tensor([1.0, 2.0])], ids=str)
+def test_a_bool_alpha_makes_no_result_but_bool(x):
+    with pytest.raises(RuntimeError, match="Boolean alpha"):
+        torch.add(x, x, alpha=True)
+    with pytest.raises(OpCallError, match=r"category\(alpha\) != 'bool'"):
+        CLASSES["AddFwdOp"](alpha=True).check(x, x)
+    with pytest.raises(OpConstructionError, match=r"category\(alpha\) != 'bool'"):
+        CLASSES["SubFwdOp"](alpha=False)
+
+
+@pytest.mark.parametrize(
+    ("op", "dtype", "bounds"),
+    [
+        ("ClampScalarFwdOp", torch.uint8, {"min": -250}),
+        ("ClampScalarFwdOp", torch.uint8, {"max": -250}),
+        ("ClampScalarFwdOp", torch.int32, {"min": True, "max": 3}),
+        ("ClampScalarFwdOp", torch.float32, {"max": True}),
+        ("HardtanhFwdOp", torch.int32, {"min_val": -1.5, "max_val": 2.5}),
+    ],
+)
+def test_a_bound_is_converted_as_pytorch_converts_it(op, dtype, bounds):
+    x = torch.tensor([0, 3, 5, 7]).to(dtype)
+    for target in TARGETS:
+        found = CLASSES[op](**bounds, target=target)(x)
+        assert torch.equal(found, _torch_function(op)(x, **bounds)), (target, found)
 
 
 @pytest.mark.parametrize("bounds", [{"min": 2.0}, {"max": 2.5}, {"min": 0, "max": 2.0}])

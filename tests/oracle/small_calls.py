@@ -99,13 +99,15 @@ _FURTHER_PARAMS: dict[str, list[dict[str, Any]]] = {
     "RoundFwdOp": [{"decimals": decimals} for decimals in (-2, -1, 3)],
     "SoftplusFwdOp": [{"beta": beta} for beta in (-1.0, 0.5, 3.0)],
 }
+# Dtypes of elementwise ops of one operand beside those of their rows: those of which a price has a branch.
+_FURTHER_DTYPES = dict.fromkeys(("AbsFwdOp", "ReLUFwdOp"), ("int8", "int16", "int64"))
 
 
 def small_calls(op_class: type[Op]) -> Iterator[SmallCall]:
     """The small calls of an op, with data from a fixed seed.
 
     Those of the elementwise table take the parameters and dtypes of every row that works on copies, and further
-    parameters in the dtypes of the first; the others are listed, in the dtypes of the op's first case.
+    parameters in the dtypes of the first, and further dtypes; the others are listed, in the dtypes of the op's first case.
     """
     stream = torch.Generator().manual_seed(0)
     if op_class.ENTRY in TABLE:
@@ -134,6 +136,8 @@ def _elementwise_calls(op_class: type[Op], stream: torch.Generator) -> Iterator[
     for params in _FURTHER_PARAMS.get(op_class.ENTRY, ()):
         shapes = _shapes(op_class)[0]
         yield _elementwise_call(op_class, params, seen[0][1], shapes, stream)
+    for dtype in _FURTHER_DTYPES.get(op_class.ENTRY, ()):
+        yield _elementwise_call(op_class, {}, {op_class.INPUT_NAMES[0]: dtype}, _shapes(op_class)[0], stream)
 
 
 def _shapes(op_class: type[Op]) -> list[list[tuple[int, ...]]]:

@@ -126,7 +126,17 @@ def chosen(name: Chosen | None, params: Params, inputs: Iterable[str]) -> str | 
 
 def _named(*names: str) -> Callable[[Params, torch.dtype], Sequence[float]]:
     """The parameters of these names as numbers."""
-    return lambda params, dtype: [params[name] for name in names]
+    return lambda params, dtype: [_converted(params[name], dtype) for name in names]
+
+
+def _converted(value: float, dtype: torch.dtype) -> float:
+    """A number as PyTorch converts it to an integer or bool: 2.5 as 2, -1 of uint8 as 255, 0.5 of bool as True."""
+    if dtype.is_floating_point:
+        return value
+    if dtype == torch.bool:
+        return bool(value)
+    limits = torch.iinfo(dtype)
+    return int(value) % (limits.max + 1) if limits.min == 0 else int(value)
 
 
 def _alike(reference: Callable[..., torch.Tensor], name: str) -> Formula:
@@ -244,7 +254,7 @@ def _unless_one(plain: str, scaled: str) -> Chosen:
 
 
 def _alpha(params: Params, dtype: torch.dtype) -> Sequence[float]:
-    return [] if params["alpha"] == 1 else [params["alpha"]]
+    return [] if params["alpha"] == 1 else [_converted(params["alpha"], dtype)]
 
 
 def _by_rounding(plain: str, trunc: str, floor: str) -> Chosen:
@@ -300,7 +310,7 @@ def _bounds(params: Params, dtype: torch.dtype) -> Sequence[float]:
     limits = torch.iinfo(dtype) if not dtype.is_floating_point else None
     least, greatest = (-torch.inf, torch.inf) if limits is None else (limits.min, limits.max)
     low, high = params["min"], params["max"]
-    return [least if low is None else low, greatest if high is None else high]
+    return [least if low is None else _converted(low, dtype), greatest if high is None else _converted(high, dtype)]
 
 
 def _clamp(params: Params, inputs: Sequence[str]) -> str:
