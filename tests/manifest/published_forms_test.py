@@ -260,7 +260,7 @@ def test_an_underscore_matches_any_value_and_an_absent_one(match, cases):
         ("turned", [{"when": 1, "is": "[h]"}, {"when": "_", "is": "[w]"}], "M031", "1 is neither true nor false"),
         ("turned", [{"when": 1.5, "is": "[h]"}, {"when": "_", "is": "[w]"}], "M031", "a float chooses no case"),
         ("turned", [{"when": None, "is": "[h]"}, {"when": "_", "is": "[w]"}], "M031", "None is neither"),
-        ("mode", [{"when": "2d", "is": "[h]"}, {"when": "_", "is": "[w]"}], "M031", "'2d' is none of"),
+        ("mode", [{"when": "2d", "is": "[h]"}, {"when": "_", "is": "[w]"}], "M031", "'2d' is not one of"),
         ("mode", [{"when": {"row": "_"}, "is": "[h]"}, {"when": "_", "is": "[w]"}], "M031", "has no constructors"),
         ("how", [{"when": "Nopad", "is": "[h]"}, {"when": "_", "is": "[w]"}], "M031", "write {constructor: _}"),
         ("how", [{"when": {"Slab": "_"}, "is": "[h]"}], "M031", "'Slab' is no constructor of Layout"),
