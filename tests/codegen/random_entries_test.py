@@ -121,7 +121,7 @@ def _told(outcome: Outcome) -> str:
 @pytest.fixture(scope="module")
 def seeded() -> Outcome:
     outcome = Outcome()
-    for seed in range(60 if os.environ.get("TILEOPS_TEST_ALL") == "1" else 6):
+    for seed in range(60 if os.environ.get("TILEOPS_TEST_ALL") == "1" else 10):
         outcome.add(run_batch(random.Random(seed)))
     return outcome
 
