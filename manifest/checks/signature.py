@@ -63,6 +63,10 @@ def _all_terms(signature: Signature) -> Iterator[expr.Expr]:
                 yield found.expr
 
 
+def _names_of(tensor: Tensor) -> list[str]:
+    return [name for term in (tensor.dtype, tensor.shape) if term is not None for name in expr.names(term.expr)]
+
+
 def _mentioned(term: expr.Expr) -> list[str]:
     return expr.names(term) + [part.family for part in expr.walk(term) if isinstance(part, expr.FamilyTerm)]
 
@@ -293,7 +297,14 @@ class SignatureCheck:
             if kinds.is_value_list(kind) and name not in lists:
                 self._report(path, "M040", f"{name!r} is read by no generator; let a generator read it or remove it")
             elif not kinds.is_value_list(kind) and name not in read | filling | required:
-                self._report(path, "M040", f"{name!r} is in no shape, dtype, rule or generator; use it or remove it")
+                self._report(path, "M040", f"{name!r} is {self._nowhere(name)}; use it or remove it")
+
+    def _nowhere(self, name: str) -> str:
+        """Returns where an index is missing: no tensor names it, or tensors do and every call leaves that out."""
+        told = [one.name for one in self._signature.tensors.values() if name in _names_of(one)]
+        if not told:
+            return "in no shape, dtype, rule or generator"
+        return f"read by no call that the rules accept, though {' and '.join(map(repr, told))} would need it"
 
     def _unsolved(self, names: list[str], point: Point) -> str:
         """Returns the message that indices are not solved at a point, and what would solve the first."""

@@ -19,9 +19,9 @@ def fault(model: Model, draw: Draw) -> Fault | None:
     """(what is wrong, the entry with the wrong row last, its code); None where the draw does not suit the entry."""
     row = draw.choice(model.rows)
     bad = copy.deepcopy(row.yaml)
-    if row.dtypes:
-        bad["dtype_cases"] = [dict(row.dtypes)]  # one case, so one defect
     form = draw.choice(tuple(_FORMS))
+    if row.dtypes:  # one case, so one defect; an id that stands already depends on how its dtypes are written
+        bad["dtype_cases"] = bad["dtype_cases"][:1] if form == "a case id that stands twice" else [dict(row.dtypes)]
     if not _FORMS[form](model, row.env, bad, draw):
         return None
     if form != "a case id that stands twice":
@@ -89,7 +89,7 @@ def _missing_dtype(model: Model, env: Env, bad: dict[str, Any], draw: Draw) -> b
 
 
 def _unlisted_dtypes(model: Model, env: Env, bad: dict[str, Any], draw: Draw) -> bool:
-    if not model.combos or not model.combos[0].keys() <= bad["dtype_cases"][0].keys():
+    if not model.combos or not bad.get("dtype_cases") or not model.combos[0].keys() <= bad["dtype_cases"][0].keys():
         return False
     case = bad["dtype_cases"][0]
     case.update({name: draw.choice(model.dtype_indices[name]) for name in model.combos[0]})

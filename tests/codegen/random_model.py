@@ -147,8 +147,8 @@ class Model:
                     count = primitives.prod(shape)
                     if any(size < 0 for size in shape):
                         raise RefusedError(f"shape of {tensor.name}: {shape}")
-                    if count > 20_000:
-                        raise OutOfBoundsError
+                    if count > 20_000 or primitives.prod([max(size, 1) for size in shape]) > 10**12:
+                        raise OutOfBoundsError  # PyTorch refuses strides beyond int64, without elements too
                     env["bytes", tensor.name] = count * primitives.element_size(tensor.dtype.of(env))
         except (ArithmeticError, ValueError, IndexError) as error:
             raise RefusedError(f"{type(error).__name__}: {error}") from None

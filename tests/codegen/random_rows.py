@@ -93,7 +93,8 @@ def _written_dtypes(build: Build, dtypes: dict[str, str]) -> dict[str, str]:
 
 def _case_id(build: Build, env: Env, label: str, written: dict[str, str]) -> str:
     dtypes = [dtype for dtype in written.values() if dtype not in written]
-    params = [param.name for param in build.model.params if isinstance(_unmaybe(param.sort), sorts.DTypeName)]
+    ordered = sorted(build.model.params, key=lambda param: (param.kw_only, param.defaulted))  # as the entry lists them
+    params = [param.name for param in ordered if isinstance(_unmaybe(param.sort), sorts.DTypeName)]
     return "-".join([label, *dtypes, *(str(env[name]) for name in params if env[name] is not None)])
 
 

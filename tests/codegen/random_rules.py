@@ -84,7 +84,7 @@ def _truth(term: Term, env: Env) -> bool | None:
 
 
 def _leaves_choice(build: Build, *rules: Term) -> bool:
-    """Returns whether these rules are new, and every condition still decides something under them and earlier rules."""
+    """Returns whether these rules are new and leave every condition, and every tensor that may be absent, both ways."""
     if any(_bare(rule) in map(_bare, build.model.rules) for rule in rules):
         return False
     conditions = [
@@ -92,6 +92,10 @@ def _leaves_choice(build: Build, *rules: Term) -> bool:
         for tensor in build.model.tensors.values()
         for condition in (tensor.presence, tensor.mutated)
         if isinstance(condition, Term) and condition.reads
+    ] + [
+        build.make.conditions.present(tensor.name)  # in no call, a tensor would leave its own indices unread
+        for tensor in build.model.tensors.values()
+        if tensor.presence == "own"
     ]
     return all(varies(build.model, condition, [*build.model.rules, *rules]) for condition in conditions)
 

@@ -154,6 +154,10 @@ def test_an_input_that_may_be_absent_solves_nothing_where_it_is_absent():
     assert codes(entry) == []
     entry["signature"]["shape_rules"] = ["Z > 3"]
     assert codes(entry) == ["M040"]
+    entry["signature"]["shape_rules"] = ["not present(b)"]
+    _, _, (found,) = check(entry)
+    expected = "'Z' is read by no call that the rules accept, though 'b' would need it; use it or remove it"
+    assert (found.code, found.message) == ("M040", expected)
 
 
 # ---- rows
