@@ -113,7 +113,9 @@ def read(path: pathlib.Path) -> Saved:
     try:
         text = path.read_bytes().decode("utf-8", errors="replace")
     except OSError as error:
-        raise SavedError(f"{path}: {error.strerror}") from error
+        raise SavedError(f"cannot read {path}: {error.strerror}") from error
+    if not text.strip():
+        raise SavedError(f"{path}: the file is empty; name a file of --save_csv, or the CSV of one ncu run")
     lines = text.splitlines()
     starts = [at for at, line in enumerate(lines) if line.startswith(_MARK) and not _is_end(line)]
     if not starts:

@@ -64,6 +64,9 @@ def _write(analysed: Analysed) -> int:
             path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise app.UsageError(f"cannot write {error.filename}: {error.strerror}") from None
+    if not _SPEC.value:  # a build action names its files, and its log needs no such lines
+        for path in written:
+            command.say(f"wrote {path}")
     return 0
 
 

@@ -60,14 +60,14 @@ def chosen_spec_files(spec_dirs: Sequence[str] = ()) -> list[str]:
     """Returns the spec files of the folder that the user names by `--spec_dir`, else of the project.
 
     Raises:
-      app.UsageError: several folders are named, or the folder holds no spec file.
+      app.UsageError: several folders are named, the folder does not exist, or it holds no spec file.
     """
     if len(spec_dirs) > 1:
         raise app.UsageError(f"--spec_dir takes one folder, and {len(spec_dirs)} are named: {', '.join(spec_dirs)}")
     try:
         return loader.spec_files(str(paths.user_path(spec_dirs[0])) if spec_dirs else _project())
     except FileNotFoundError as error:
-        raise app.UsageError(str(error)) from None
+        raise app.UsageError(f"--spec_dir={error}" if spec_dirs else str(error)) from None
 
 
 def _project() -> str:

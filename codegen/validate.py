@@ -111,7 +111,7 @@ def _validate(memory: Memory) -> _Findings:
 
 def _watch(memory: Memory, seen: watching.State) -> NoReturn:
     """Prints the findings anew after each save. Only Ctrl-C ends it."""
-    command.say("waits for saves; Ctrl-C ends it")
+    command.say("waiting for saves; press Ctrl-C to end")
     while True:
         now = watching.next_state(_present_files, seen)
         began, before = time.monotonic(), memory.checks

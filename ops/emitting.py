@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from tileops.tools.cli import errors
+from tileops.tools.cli import errors, paths
 
 _MODULE = "tileops.codegen.emit"
 # Type declarations that all spec files of a manifest share.
@@ -58,9 +58,9 @@ def emit(
 
 
 def spec_files(spec_dir: pathlib.Path) -> list[pathlib.Path]:
-    """The files of a manifest. Raises EmitError where there is no such directory, or none in it."""
-    if not spec_dir.is_dir():
-        raise EmitError(f"--spec_dir={spec_dir}: no such directory")
+    """Returns the spec files of a folder, sorted. Raises EmitError if there is none, or no such folder."""
+    if why := paths.not_a_folder(spec_dir):
+        raise EmitError(f"--spec_dir={spec_dir}: {why}")
     if files := sorted(spec_dir.glob("*.yaml")):
         return files
     raise EmitError(f"--spec_dir={spec_dir}: no spec file (*.yaml)")

@@ -216,14 +216,7 @@ def _plugins() -> tuple[str, ...]:
     """Returns the names by which the plug-ins are imported. Raises UserError if the file of one is missing."""
     if _SPEC_DIR.value and _GENERATED_DIR.value:
         raise errors.UserError("--spec_dir and --generated_dir exclude each other: the second is made from the first")
-    return tuple(_plugin(name) for name in _PLUGIN.value)
-
-
-def _plugin(name: str) -> str:
-    path = paths.plugin_path(name)
-    if name.endswith(".py") and not os.path.isfile(path):
-        raise errors.UserError(f"--plugin={name}: there is no file {path}; name a .py file or a module")
-    return path
+    return tuple(map(paths.plugin_path, _PLUGIN.value))
 
 
 def _list(cases: Sequence[tuple[row_index.IndexedOp, row_index.IndexedCase]]) -> int:

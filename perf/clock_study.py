@@ -46,7 +46,7 @@ def main(argv: Sequence[str]) -> int:
         raise errors.UserError(f"--device={_DEVICE.value}: the experiments need a GPU; write cuda or cuda:N")
     output.check(_OUT.value, ("clock_study", output.form(_OUT.value, None, {".csv": "csv"}, "csv", flag="")))
     no_gpu = errors.UserError(
-        f"--device={_DEVICE.value}: the experiments need a GPU, and torch finds none of that name"
+        f"--device={_DEVICE.value}: the experiments need a GPU, and torch finds no GPU of this name here"
     )
     if not gpu_driver.is_present():
         raise no_gpu

@@ -81,8 +81,7 @@ def main(argv: Sequence[str]) -> int:
     form = output.form(_OUT.value, _FORMAT.value)
     if _BASELINES.value and (_IMPLEMENTATION.value != runs.BEST or _PREDICT.value):
         raise errors.UserError(
-            "--baselines says among which libraries --implementation=best chooses; every other value, and --predict,"
-            " takes what it names"
+            "--baselines has an effect only with --implementation=best and without --predict; leave it out"
         )
     top = _top(form)
     files = runs.run_paths(_RUN.value)
@@ -155,11 +154,7 @@ def _profile_for(readers: Sequence[runfile.RunReader]) -> profiles.Profile | Non
         device_name = runs.device_name(readers)
         profile = profiles.select(profiles.load_profiles(), device_name)
         if profile is None and _PREDICT.value:
-            why = (
-                f"no profile names the device {device_name!r}"
-                if device_name
-                else "the prices are of no measured device"
-            )
+            why = f"no profile names the device {device_name!r}" if device_name else "a run of prices names no device"
             gpus = profiles.candidates(profiles.load_profiles(), device_name)
             raise errors.UserError(f"{why}; name the GPU to predict for with --profile ({gpus})")
         return profile

@@ -82,7 +82,9 @@ def read_pins(path: pathlib.Path) -> list[Pin]:
     """
     try:
         lines = path.read_text().splitlines()
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise errors.UserError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
         raise errors.UserError(f"{path}: cannot be read: {error}") from error
     pins = []
     for number, line in enumerate(lines, 1):

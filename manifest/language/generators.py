@@ -99,7 +99,7 @@ def chunk_offsets(lengths: Sequence[int], chunk: int) -> np.ndarray:
 
 
 def local_expert_map(experts: int, local: int, first: int) -> np.ndarray:
-    """Local number of each expert where [first, first + local) are local, -1 elsewhere; int64[experts].
+    """Local number of each expert of [first, first + local), -1 for the others; int64[experts].
 
     Domain: 0 <= first <= first + local <= experts.
     """

@@ -93,7 +93,7 @@ def moe_layout_valid(tensor: np.ndarray, layout: Any, rows: int, experts: int) -
 
 
 def attn_paged_fits(tensor: np.ndarray, cu: Sequence[int] | np.ndarray, cap: int) -> bool:
-    """Whether each sequence's cached tokens and its new ones fit its pages, which hold `cap` tokens a sequence.
+    """Whether each sequence's cached tokens and its new ones fit its pages, which hold `cap` tokens each.
 
     The tensor counts the cached tokens of each of n sequences; `cu` are the n + 1 offsets of their new tokens, as the
     variable-length attention libraries pass them.

@@ -64,7 +64,7 @@ def _axes(dim: int | Sequence[int], rank: int) -> list[int]:
 def reduced(shape: Sequence[int], dim: int | Sequence[int] | None, keepdim: bool, empty: str) -> tuple[int, ...]:
     """Shape after reducing the axes `dim`; None is all. `empty` says what no axes mean: 'full', 'noop' or 'reject'.
 
-    Domain: no size is negative; every axis lies in [-rank, rank); an axis is named where `empty` is 'reject'.
+    Domain: no size is negative; every axis lies in [-rank, rank); an axis is named if `empty` is 'reject'.
     """
     _sizes(shape)
     rank = len(shape)
@@ -290,7 +290,7 @@ def _field(value: Any, name: str) -> Any:
 
 
 def range(count: int) -> builtins.range:  # noqa: A001
-    """0 to `count` - 1, for a comprehension to run over; nothing where `count` is negative.
+    """0 to `count` - 1, for a comprehension to run over; nothing if `count` is negative.
 
     Domain: `count` is at most 2**20, unless the sum has a closed form.
     """
@@ -423,7 +423,7 @@ def _promoted_within(first: str, second: str) -> str:
 
 
 def coalesce_dtype(dtype: str | None, fallback: str) -> str:
-    """`dtype` where it is given, else `fallback`."""
+    """`dtype` if it is given, else `fallback`."""
     return fallback if dtype is None else dtype
 
 

@@ -13,6 +13,7 @@ from tileops.manifest.reading import source
 from tileops.manifest.reading.forms import FAMILY
 from tileops.manifest.reading.parse import parse_entry
 from tileops.manifest.reading.parse_types import parse_adts
+from tileops.tools.cli import paths
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,7 +25,9 @@ class Manifest:
 
 
 def spec_files(spec_dir: str) -> list[str]:
-    """Returns the spec files of a folder, sorted. Raises FileNotFoundError if there is none."""
+    """Returns the spec files of a folder, sorted. Raises FileNotFoundError if there is none, or no such folder."""
+    if why := paths.not_a_folder(spec_dir):
+        raise FileNotFoundError(f"{spec_dir}: {why}")
     files = sorted(str(path) for path in pathlib.Path(spec_dir).glob("*.yaml"))
     if not files:
         raise FileNotFoundError(f"{spec_dir}: no spec file (*.yaml)")

@@ -65,11 +65,13 @@ def find(wanted: Sequence[str], folder: str | None = None) -> tuple[Library, ...
       folder: --baselines_dir; None for the project's own.
 
     Raises:
-      BaselineError: there is no such library, or its file does not say what it needs.
+      BaselineError: there is no such library or folder, or a library's file does not say what it needs.
     """
     if not wanted:
         return ()
     where = paths.data_path("perf", "baselines") if folder is None else paths.user_path(folder).absolute()
+    if why := paths.not_a_folder(where):
+        raise BaselineError(f"--baselines_dir={folder}: {why}")
     files = {path.stem: path for path in sorted(where.glob("*.py")) if not path.stem.startswith("_")}
     for name in wanted:
         if name != ALL and name not in files:

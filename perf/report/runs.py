@@ -207,8 +207,8 @@ class Names:
         for library in selection.libraries:
             if library != ALL and library not in known:
                 raise NothingSelectedError(
-                    f"--baselines={library}: no record is of this library; of libraries there are:"
-                    f" {', '.join(sorted(known)) or 'none; //perf:bench --baselines=all measures them'}"
+                    f"--baselines={library}: the runs have no record of this library; they have records of"
+                    f" {', '.join(sorted(known)) or 'none; //perf:bench --baselines=all measures libraries'}"
                 )
 
     def refuse_empty(self, selection: Selection) -> None:
@@ -228,8 +228,10 @@ class Names:
                 asked = {flag: wanted}
                 break
         flags = " ".join(f"--{flag}={','.join(wanted)}" for flag, wanted in asked.items())
+        listed_by = selection.listed_by or nearest.reported()
         there = "; ".join(
-            f"of --{flag} {nearest.instead(' '.join(wanted), self._of_flag[flag], selection.listed_by or nearest.reported())}"
+            f"of --{flag} {said}" if len(asked) > 1 else said
             for flag, wanted in asked.items()
+            for said in [nearest.instead(" ".join(wanted), self._of_flag[flag], listed_by)]
         )
         raise NothingSelectedError(f"no record matches {flags}; {there}")

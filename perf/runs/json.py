@@ -1,4 +1,4 @@
-"""Run files as JSON lines: one entry a line, in protobuf's JSON mapping.
+"""Run files as JSON lines: one entry per line, in protobuf's JSON mapping.
 
 It is the form for people and for other tools, which may edit it. It has no checksums,
 so damage that leaves a line well-formed is not found.

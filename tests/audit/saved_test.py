@@ -178,6 +178,15 @@ def test_a_row_that_there_is_no_more_is_told_and_the_others_are_judged(path):
         judge(path)
 
 
+def test_an_empty_or_missing_file_is_refused(path):
+    path.write_text("\n")
+    with pytest.raises(saved.SavedError, match="counters.txt: the file is empty; name a file of --save_csv"):
+        saved.read(path)
+    path.unlink()
+    with pytest.raises(saved.SavedError, match="^cannot read .*counters.txt: No such file"):
+        saved.read(path)
+
+
 def test_a_bare_run_is_of_the_one_row_that_is_selected(path):
     path.write_text(CSV)
     (row,), _, _ = judge(path, cases=[toys.case(SCALE, "small")])

@@ -208,7 +208,7 @@ def _install(folder, target):
     [
         ("plain>=1\n", (), "pins.txt:1: 'plain>=1' is no pin; write NAME==VERSION"),
         ("plain==1.0\n", ("--transfer_mb=0.5",), "--transfer_mb=0.5: give at least 1, or 0 for no folders"),
-        ("plain==1.0\n", ("--requirements=none.txt",), "none.txt: cannot be read: "),
+        ("plain==1.0\n", ("--requirements=none.txt",), "none.txt: cannot be read: No such file"),
         ("plain==1.0\n", ("--out=pins.txt",), "--out=pins.txt: cannot be written: File exists"),
     ],
 )

@@ -89,7 +89,7 @@ def test_an_atomic_rename_is_a_save(watched):
 def test_a_file_that_disappears_and_a_folder_without_files_end_nothing(watched):
     folder, command = watched
     os.rename(folder / "demo.yaml", folder / "backup")
-    assert next_count(command)[2:] == [f"{folder}: no spec file (*.yaml)"]
+    assert next_count(command)[2:] == [f"--spec_dir={folder}: no spec file (*.yaml)"]
     os.rename(folder / "backup", folder / "demo.yaml")
     assert next_count(command)[-1] == "0 defects in 2 entries of 1 file"
     (folder / "more.yaml").write_text(dumped(ThirdFwdOp={**VALID, "family": "more"}))

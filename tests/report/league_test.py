@@ -204,7 +204,10 @@ def test_the_page_sorts_and_filters_and_what_files_say_is_text(tmp_path, command
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (["--baselines=ligr"], "--baselines=ligr: no record is of this library; of libraries there are: liger, quack"),
+        (
+            ["--baselines=ligr"],
+            "--baselines=ligr: the runs have no record of this library; they have records of liger, quack",
+        ),
         (["--top=0"], "--top=0: write a number above 0, or all"),
         (["--format=csv", "--top=3"], "--top needs --format=table"),
         (["--op=Nothing*"], "no record matches --op=Nothing*"),

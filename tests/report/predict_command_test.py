@@ -41,7 +41,10 @@ def test_the_profile_is_needed_and_the_listing_command_is_the_one_of_this_comman
     builders.write_run(tmp_path / "run.binpb", *records, device="")
     done = predict(run)
     assert done.returncode == 2 and "''" not in done.stderr
-    assert "name the GPU to predict for with --profile (ls profiles lists all" in done.stderr
+    assert (
+        "a run of prices names no device; name the GPU to predict for with --profile (ls profiles lists all"
+        in done.stderr
+    )
     done = predict(run, "--profile=NVIDIA H200", "--op=GEM")
     listing = f"//perf:predict -- {run} '--profile=NVIDIA H200' --implementation=all --top=all lists all 9"
     assert done.returncode == 2 and listing in done.stderr

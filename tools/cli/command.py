@@ -32,6 +32,15 @@ EXIT_INTERRUPTED = 130
 _NO_ROOM = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO))
 
 
+# absl's message about a required flag that is missing; it joins those of several flags.
+_LACKING = re.compile(r"flag --(\w+)=None: Flag --\1 must have a value other than None\.")
+# Python's messages about text that is no number, which absl passes on.
+_NO_NUMBER = (
+    (re.compile(r"could not convert string to float: '.*?'"), "write a number"),
+    (re.compile(r"invalid literal for int\(\) with base \d+: '.*?'"), "write a whole number"),
+)
+
+
 class UserInterrupt(KeyboardInterrupt):
     """Ctrl-C or SIGTERM, told from a KeyboardInterrupt that a plug-in raises."""
 
@@ -92,10 +101,12 @@ def _parse_flags(argv: Sequence[str]) -> list[str]:
             return flags.FLAGS(argv)
     except flags.Error as error:
         said = " ".join(str(error).split())
-        # absl's message about a required flag that is missing.
-        lacking = re.fullmatch(r"flag --(\w+)=None: Flag --\1 must have a value other than None\.", said)
-        if lacking:
-            said = f"--{lacking[1]} is required"
+        lacking = _LACKING.findall(said)
+        if lacking and not _LACKING.sub("", said).strip():
+            names = " and ".join(f"--{name}" for name in lacking)
+            said = f"{names} {'is' if len(lacking) == 1 else 'are'} required"
+        for python, plain in _NO_NUMBER:
+            said = python.sub(plain, said)
         say(f"{said} (--help lists the flags)")
         sys.exit(EXIT_UNUSABLE)
     except SystemExit:

@@ -10,6 +10,8 @@ import pathlib
 import sys
 from collections.abc import Sequence
 
+from tileops.tools.cli import errors
+
 
 def user_path(path: str | os.PathLike) -> pathlib.Path:
     """Returns a path of a flag: a relative path refers to the user's current folder."""
@@ -32,8 +34,24 @@ def make_user_modules_importable(plugins: Sequence[str] = ()) -> None:
 
 
 def plugin_path(name: str) -> str:
-    """Returns the absolute path of a plug-in's .py file, for processes in other folders; the name of a module as it is."""
-    return str(user_path(name).absolute()) if name.endswith(".py") else name
+    """Returns the absolute path of a plug-in's .py file, for processes in other folders; the name of a module as it is.
+
+    Raises:
+      UserError: there is no such file.
+    """
+    if not name.endswith(".py"):
+        return name
+    path = user_path(name).absolute()
+    if not path.is_file():
+        raise errors.UserError(f"--plugin={name}: there is no file {path}; name a .py file or a module")
+    return str(path)
+
+
+def not_a_folder(path: str | os.PathLike) -> str:
+    """Returns why `path` cannot be read as a folder, for the end of an error message; '' if it is a folder."""
+    if os.path.isdir(path):
+        return ""
+    return "it is a file; name its folder" if os.path.exists(path) else "there is no such folder"
 
 
 def data_path(*parts: str) -> pathlib.Path:
