@@ -14,12 +14,26 @@ from tileops.perf.formulas.moe import (
     moe_permute_nopad_roofline,
     moe_permute_terms,
 )
+from tileops.perf.formulas.windows import (
+    avg_pool_read_bytes,
+    avg_pool_roofline,
+    convolution_read_bytes,
+    convolution_roofline,
+    max_pool_read_bytes,
+    max_pool_roofline,
+)
 
 __all__ = [
     "MoePermuteTerms",
+    "avg_pool_read_bytes",
+    "avg_pool_roofline",
+    "convolution_read_bytes",
+    "convolution_roofline",
     "gqa_fwd_read_bytes",
     "gqa_fwd_roofline",
     "gqa_scores",
+    "max_pool_read_bytes",
+    "max_pool_roofline",
     "moe_permute_nopad_read_bytes",
     "moe_permute_nopad_roofline",
     "moe_permute_terms",

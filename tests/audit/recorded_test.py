@@ -19,6 +19,13 @@ IMPLEMENTED = {name: op_class for name, op_class in catalogue.load().items() if 
 # Ops and branches of a price that the newest record lacks, and why. An op that is implemented without an H200 at hand
 # is named here until it is measured.
 UNMEASURED = {"AlibiFwdOp": "its formula declares no read", "SinusoidalFwdOp": "its formula declares no read"}
+# Families whose ops were added after the last audit.
+NOT_YET = ("convolution", "fft", "pool")
+UNMEASURED |= {
+    name: f"the family {op.FAMILY} was added after the last audit"
+    for name, op in IMPLEMENTED.items()
+    if op.FAMILY in NOT_YET
+}
 UNMEASURED_BRANCHES = {
     ("DropoutFwdOp", "flops: training = False"): "a copy that the driver makes, which counters do not see",
     # Every dtype is read alike: the branch is one of flops.

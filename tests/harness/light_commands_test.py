@@ -68,7 +68,7 @@ def test_help_and_wrong_flags_import_no_torch(command):
     ("command", "flags", "said"),
     [
         ("perf.bench", ["--op=GEMM"], "--op=GEMM fits no op; the nearest are GEMMFwdOp, "),
-        ("perf.bench", ["--family=gem"], "--family=gem fits no family; there are: attention, "),
+        ("perf.bench", ["--family=gem"], "--family=gem fits no family; the nearest are gemm, "),
         (
             "perf.bench",
             ["--label=qqqq", "--list"],
@@ -77,7 +77,7 @@ def test_help_and_wrong_flags_import_no_torch(command):
         (
             "perf.bench",
             ["--implementation=tritn"],
-            "--implementation=tritn: no selected op has an implementation of this name; there are: cudnn, ",
+            "--implementation=tritn: no selected op has an implementation of this name; there are: channels_last, cudnn, ",
         ),
         ("perf.bench", ["--device=gpu"], "--device=gpu: "),
         ("perf.bench", ["--shard=3/2"], "--shard=3/2: "),
@@ -108,7 +108,7 @@ def test_help_and_wrong_flags_import_no_torch(command):
         ("ops.conformance.conformance", ["--op=GEMM"], "--op=GEMM fits no op; the nearest are GEMMFwdOp, "),
         ("ops.conformance.conformance", ["--plugin=nowhere.py"], "--plugin=nowhere.py: there is no file"),
         ("codegen.explain", ["--op=GEMM"], "--op=GEMM fits no op; the nearest are GEMMFwdOp, "),
-        ("codegen.emit", ["--family=gem", "--out=x.py"], "no family 'gem'; there are: attention, "),
+        ("codegen.emit", ["--family=gem", "--out=x.py"], "no family 'gem'; the nearest are gemm, "),
         ("codegen.emit", ["--spec_dir=nowhere", "--check"], "/nowhere: there is no such folder"),
         ("codegen.validate", ["--spec_dir=nowhere"], "/nowhere: there is no such folder"),
         ("codegen.validate", [f"--spec_dir={__file__}"], "light_commands_test.py: it is a file; name its folder"),

@@ -19,6 +19,7 @@ from tileops.ops.op import Op
 from tileops.tests.ops import elementwise_calls
 
 OPS: dict[str, type[Op]] = catalogue.load()
+WITH_KERNEL = tuple(op for op in OPS if any(made.name == "triton" for made in OPS[op].implementations()))
 # One op of each kernel family; sine branches on what its tile holds, remainder calls the device's library.
 ONE_PER_FAMILY = (
     "SinFwdOp",
@@ -32,12 +33,14 @@ ONE_PER_FAMILY = (
     "GEMMFwdOp",
     "GQADenseFwdOp",
     "MoePermuteNopadFwdOp",
+    "MaxPool2dIndicesFwdOp",
 )
 # Where the kernels of this process run; on the CPU the interpreter runs them.
 HERE = "cuda" if torch.cuda.is_available() else "cpu"
 WITHOUT_INPUTS = ("AlibiFwdOp", "SinusoidalFwdOp")
 PRODUCTS = ("GEMMFwdOp", "GQADenseFwdOp")
-_NEED_AXES = (*PRODUCTS, *GATED, "RMSNormFwdOp", "BatchNormFwdOp", "MoePermuteNopadFwdOp")
+_POOLS = tuple(op for op in OPS if "Pool" in op)
+_NEED_AXES = (*PRODUCTS, *GATED, *_POOLS, "RMSNormFwdOp", "BatchNormFwdOp", "MoePermuteNopadFwdOp")
 FLOATS = (torch.float16, torch.bfloat16, torch.float32)
 # Enough for inputs of which one alone lies otherwise: how operands meet is the same in every dtype.
 IN_TURN = (torch.bfloat16, torch.int32)
@@ -316,6 +319,23 @@ def _moe(op: str) -> Iterator[Case]:
             yield Case(dtype, (_values((6, 18), dtype, 0), ids, expert_map), _kernel(op, params), reference)
 
 
+def _pool(op: str) -> Iterator[Case]:
+    """Windows that overlap, and gaps between windows."""
+    shape = (2, 3, *(9, 6, 5)[: len(OPS[op].CASES[0].tensors[0].shape) - 2])
+    for params in ({"kernel_size": 3, "stride": 2, "padding": 1}, {"kernel_size": 2, "stride": 3}):
+        reference = OPS[op](**params, target="torch")
+        for dtype in FLOATS:
+            yield Case(dtype, (_values(shape, dtype, 0),), _kernel(op, params), _tuple_of(reference))
+
+
+def _tuple_of(reference: Op) -> Callable[..., tuple[torch.Tensor, ...]]:
+    def exact(*inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        found = reference(*inputs)
+        return found if isinstance(found, tuple) else (found,)
+
+    return exact
+
+
 _BUILDERS: dict[str, Callable[[str], Iterator[Case]]] = {
     **dict.fromkeys(GATED, _rows),
     **dict.fromkeys(WITHOUT_INPUTS, _positions),
@@ -326,4 +346,5 @@ _BUILDERS: dict[str, Callable[[str], Iterator[Case]]] = {
     "GEMMFwdOp": _gemm,
     "GQADenseFwdOp": _attention,
     "MoePermuteNopadFwdOp": _moe,
+    **dict.fromkeys(_POOLS, _pool),
 }

@@ -12,12 +12,12 @@ import torch
 from tileops.ops.errors import OpCallError
 from tileops.ops.kernels import support
 from tileops.tests.ops.compiling import compiled  # noqa: F401  # a fixture is found by its name
-from tileops.tests.ops.layouts import IN_TURN, LAYOUTS, ONE_PER_FAMILY, OPS, are_taken, cases, laid_out
+from tileops.tests.ops.layouts import IN_TURN, LAYOUTS, ONE_PER_FAMILY, WITH_KERNEL, are_taken, cases, laid_out
 
 _IS_ALL = os.environ.get("TILEOPS_TEST_ALL") == "1"
 
 
-@pytest.mark.parametrize("op", OPS if _IS_ALL else ONE_PER_FAMILY)
+@pytest.mark.parametrize("op", WITH_KERNEL if _IS_ALL else ONE_PER_FAMILY)
 def test_a_kernel_compiles_for_inputs_of_every_layout(compiled, op, monkeypatch):
     monkeypatch.setattr(
         support, "_INTERPRETED", True

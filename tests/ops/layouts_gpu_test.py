@@ -5,7 +5,7 @@ import os
 import pytest
 import torch
 
-from tileops.tests.ops.layouts import IN_TURN, LAYOUTS, OPS, are_taken, cases, check
+from tileops.tests.ops.layouts import IN_TURN, LAYOUTS, WITH_KERNEL, are_taken, cases, check
 
 if os.environ.get("TRITON_INTERPRET") == "1":
     pytest.skip("kernels are interpreted in this process; run this file alone", allow_module_level=True)
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("op", OPS)
+@pytest.mark.parametrize("op", WITH_KERNEL)
 def test_a_kernel_reads_inputs_of_every_layout(op, layout):
     served = sum(check(case, layout, "cuda", in_turn=case.dtype in IN_TURN) for case in cases(op))
     assert bool(served) is are_taken(op, layout)

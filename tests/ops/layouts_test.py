@@ -13,8 +13,8 @@ from tileops.tests.ops.layouts import (
     IN_TURN,
     LAYOUTS,
     ONE_PER_FAMILY,
-    OPS,
     PRODUCTS,
+    WITH_KERNEL,
     WITHOUT_INPUTS,
     are_taken,
     cases,
@@ -25,7 +25,7 @@ _IS_ALL = os.environ.get("TILEOPS_TEST_ALL") == "1"
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("op", OPS if _IS_ALL else ONE_PER_FAMILY)
+@pytest.mark.parametrize("op", WITH_KERNEL if _IS_ALL else ONE_PER_FAMILY)
 def test_a_kernel_reads_inputs_of_every_layout(op, layout):
     served = 0
     with np.errstate(all="ignore"):

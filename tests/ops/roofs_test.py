@@ -56,13 +56,14 @@ def test_a_matrix_product_on_the_cuda_cores_keeps_the_roof_of_the_tensor_cores()
 
 def optimal_unit(made, case):
     """The unit that does the work which the op counts: products, counts of integers, or arithmetic of one dtype."""
-    if made.ENTRY in ("GEMMFwdOp", "GQADenseFwdOp"):
+    if made.ENTRY in ("GEMMFwdOp", "GQADenseFwdOp") or made.ENTRY.startswith("Conv"):
         (dtype,) = set(case.dtypes.values())
-        return {"bfloat16": "tensor_core.bf16", "float16": "tensor_core.fp16"}[dtype]
+        units = {"bfloat16": "tensor_core.bf16", "float16": "tensor_core.fp16", "float32": "tensor_core.tf32"}
+        return units[dtype]
     dtypes = set(called(made, case).last_call.dtypes.values())
-    if "float64" in dtypes:
+    if dtypes & {"float64", "complex128"}:
         return "cuda_core.fp64"
-    counts = made.ENTRY == "MoePermuteNopadFwdOp" or not any("float" in dtype for dtype in dtypes)
+    counts = made.ENTRY == "MoePermuteNopadFwdOp" or not any("float" in dtype or "complex" in dtype for dtype in dtypes)
     return "cuda_core.int32" if counts else "cuda_core.fp32"
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from tileops.tests.oracle import windows
 from tileops.tests.oracle.recount import Recount
 
 _INT32, _INT64 = 4, 8
@@ -90,4 +91,17 @@ def moe_routing(params: Params, inputs: Inputs) -> dict[str, torch.Tensor]:
     return found
 
 
-BY_HAND: dict[str, ByHand] = {"MoePermuteNopadFwdOp": ByHand(moe_permute_nopad, moe_routing)}
+def _nothing_selects(params: Params, inputs: Inputs) -> dict[str, torch.Tensor]:
+    """No tensor of the call selects what it reads: its shapes and parameters do."""
+    return {}
+
+
+BY_HAND: dict[str, ByHand] = {
+    "MoePermuteNopadFwdOp": ByHand(moe_permute_nopad, moe_routing),
+    **{f"AvgPool{rank}dFwdOp": ByHand(windows.recount_pool, _nothing_selects) for rank in (1, 2, 3)},
+    **{f"MaxPool{rank}dFwdOp": ByHand(windows.recount_pool, _nothing_selects) for rank in (1, 2, 3)},
+    **{
+        f"MaxPool{rank}dIndicesFwdOp": ByHand(windows.recount_pool_with_indices, _nothing_selects) for rank in (1, 2, 3)
+    },
+    **{f"Conv{rank}dFwdOp": ByHand(windows.recount_convolution, _nothing_selects) for rank in (1, 2, 3)},
+}

@@ -13,6 +13,12 @@ from tileops.manifest.language import expr
 from tileops.manifest.model import Signature, Tensor
 from tileops.tests.oracle.mutants import Mutant
 
+_POOLS = [f"AvgPool{rank}dFwdOp" for rank in (1, 2, 3)]
+_POOLS += [f"MaxPool{rank}d{kind}FwdOp" for rank in (1, 2, 3) for kind in ("", "Indices")]
+_AXES = (
+    "return (batch * channels, [Axis(length, outputs[at], *(per_axis(setting, at, {rank}) for setting in settings)) "
+    "for at, length in enumerate(lengths)])"
+)
 # Why no call tells them apart, by (op, function, the statement that the mutant has).
 LISTED: dict[tuple[str, str, str], str] = {
     **{
@@ -54,6 +60,48 @@ LISTED: dict[tuple[str, str, str], str] = {
             "'running_mean', 'running_var', 'output', 'save_mean', 'weight'",
             "'running_mean', 'running_var', 'output', 'save_mean', 'bias'",
         )
+    },
+    **{
+        (op, "_pooled", _AXES.format(rank="len(outputs)")): "input and output have the same number of axes"
+        for op in _POOLS
+    },
+    **{
+        (op, "_pooled", _AXES.format(rank="len(settings)")): "one axis takes the only item, out of however many axes"
+        for op in _POOLS
+        if "1d" in op
+    },
+    **{
+        (op, "_element_bytes", "return BITS[call.tensors['input'].dtype] // 7"): "as many bytes, rounded down"
+        for op in (*_POOLS, *(f"Conv{rank}dFwdOp" for rank in (1, 2, 3)))
+    },
+    **{
+        (
+            "AvgPool1dFwdOp",
+            "avg_pool_roofline",
+            f"divides = {chosen} if call.params.get('divisor_override') == {one} "
+            "else channels * math.prod((axis.outputs for axis in axes))",
+        ): "over one axis the caller chooses no divisor"
+        for chosen, one in ((0, 2), (0, 0), (1, 1))
+    },
+    **{
+        (op, "_element_bytes", "return BITS[call.tensors['output'].dtype] // 8"): "both have the dtype T"
+        for op in _POOLS
+    },
+    **{
+        (
+            op,
+            "eval_roofline_read_bytes",
+            f"_written = _call.bytes_of('{tensor}')",
+        ): "one has elements where the other has"
+        for op, tensor in (
+            ("MeanPoolingFwdOp", "x"),
+            ("AdaptiveAvgPool2dFwdOp", "input"),
+            ("AdaptiveMaxPool2dFwdOp", "input"),
+        )
+    },
+    **{
+        ("MeanPoolingFwdOp", "BITS", f"64 bits of float64 -> {bits}"): "sums are float64, but no tensor is"
+        for bits in (32, 128)
     },
     (
         "GQADenseFwdOp",

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from tileops.tests.oracle import windows
 from tileops.tests.oracle.recount import Recount
 from tileops.tests.oracle.small_call import SmallCall
 
@@ -178,7 +179,72 @@ def moe_permute_flops(params: Params, inputs: Inputs) -> int:
     return count_moe_permute(params, inputs).flops
 
 
+# ---- poolings
+
+
+def count_pool(params: Params, inputs: Inputs) -> Counted:
+    """A compare or an add for each tap inside the input, and an average's divides."""
+    (x,) = inputs
+    found, channels = windows.pooled(params, x), x.shape[0] * x.shape[1]
+    return Counted(channels * found.taps_one_by_one() + windows.pool_divides(params, channels * found.outputs))
+
+
+def pool_flops(params: Params, inputs: Inputs) -> int:
+    """The same by an array per axis."""
+    (x,) = inputs
+    found, channels = windows.pooled(params, x), x.shape[0] * x.shape[1]
+    return channels * found.taps() + windows.pool_divides(params, channels * found.outputs)
+
+
+def _pools() -> dict[str, Enumeration]:
+    kinds = {f"AvgPool{rank}dFwdOp": (rank, True) for rank in (1, 2, 3)}
+    for rank in (1, 2, 3):
+        kinds.update({f"MaxPool{rank}d{kind}FwdOp": (rank, False) for kind in ("", "Indices")})
+    return {
+        op: Enumeration(functools.partial(windows.pool_calls, *kind), count_pool, pool_flops)
+        for op, kind in kinds.items()
+    }
+
+
+def _adaptive(divides: int) -> Enumeration:
+    def flops(params: Params, inputs: Inputs) -> int:
+        (x,) = inputs
+        return windows.count_adaptive(params, x, divides)
+
+    return Enumeration(windows.adaptive_calls, lambda params, inputs: Counted(flops(params, inputs)), flops)
+
+
+# ---- convolutions
+
+
+def _convolution(params: Params, inputs: Inputs, taps: Callable[[windows.Windows], int]) -> int:
+    """A multiply and an add for each tap inside the input and each channel of the group; the adds of the bias."""
+    x, weight, bias = inputs
+    found = windows.convolved(params, x, weight)
+    filters = x.shape[0] * weight.shape[0]
+    return filters * (2 * weight.shape[1] * taps(found) + (0 if bias is None else found.outputs))
+
+
+def _convolutions() -> dict[str, Enumeration]:
+    return {
+        f"Conv{rank}dFwdOp": Enumeration(
+            functools.partial(windows.convolution_calls, rank),
+            lambda params, inputs: Counted(_convolution(params, inputs, windows.Windows.taps_one_by_one)),
+            functools.partial(_convolution, taps=windows.Windows.taps),
+        )
+        for rank in (1, 2, 3)
+    }
+
+
 ENUMERATIONS: dict[str, Enumeration] = {
     "GQADenseFwdOp": Enumeration(attention_calls, count_attention, attention_flops),
     "MoePermuteNopadFwdOp": Enumeration(moe_permute_calls, count_moe_permute, moe_permute_flops),
+    **_pools(),
+    "AdaptiveAvgPool2dFwdOp": _adaptive(1),
+    "AdaptiveMaxPool2dFwdOp": _adaptive(0),
+    "AdaptiveMaxPool2dIndicesFwdOp": _adaptive(0),
+    "MeanPoolingFwdOp": Enumeration(
+        windows.mean_calls, lambda params, inputs: Counted(windows.count_means(params, inputs)), windows.count_means
+    ),
+    **_convolutions(),
 }

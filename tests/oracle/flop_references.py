@@ -75,10 +75,15 @@ def total(params: dict[str, Any], x: torch.Tensor) -> torch.Tensor:
     return torch.sum(x, dim, keepdim=params["keepdim"], dtype=None if dtype is None else getattr(torch, dtype))
 
 
+def fourier(params: dict[str, Any], x: torch.Tensor) -> torch.Tensor:
+    return torch.fft.fft(x) if x.numel() else x.clone()
+
+
 REFERENCES: dict[str, Reference] = {
     **flop_elementwise.REFERENCES,
     "GEMMFwdOp": gemm,
     "RMSNormFwdOp": rms_norm,
     "BatchNormFwdOp": batch_norm,
     "SumFwdOp": total,
+    "FFTC2CFwdOp": fourier,
 }

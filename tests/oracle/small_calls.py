@@ -60,6 +60,7 @@ _SHAPES: dict[str, list[tuple[dict[str, Any], list[tuple[int, ...] | None]]]] = 
         ({"dim": (0, 2), "dtype": "float32"}, [(2, 3, 4)]),
         ({"dim": 0}, [(3, 0)]),
     ],
+    "FFTC2CFwdOp": [({}, [(4,)]), ({}, [(3, 1)]), ({}, [(2, 5, 8)]), ({}, [(0, 2)])],
 }
 
 
