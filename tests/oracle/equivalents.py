@@ -105,6 +105,11 @@ LISTED: dict[tuple[str, str, str], str] = {
     },
     (
         "GQADenseFwdOp",
+        "gqa_fwd_roofline",
+        "flops = scores * (4 * width + _SOFTMAX_FLOPS_PER_SCORE) + results if scores and width else 0",
+    ): "a call with scores has results exactly if its width is not 0",
+    (
+        "GQADenseFwdOp",
         "gqa_fwd_read_bytes",
         "if 0 in (*call.tensors['q'].shape[:4], call.tensors['k'].shape[1]):",
     ): "heads of no width hold no bytes, read or not",

@@ -53,7 +53,11 @@ _SHAPES: dict[str, list[tuple[dict[str, Any], list[tuple[int, ...] | None]]]] = 
         )
         if training or running
     ]
-    + [({"training": False}, [shape, (2,), (2,), (2,), (2,)]) for shape in ((0, 2, 5), (3, 2, 0), (0, 2), (1, 2))],
+    + [
+        ({"training": False}, [shape, (2,), (2,), affine, affine])
+        for shape in ((0, 2, 5), (3, 2, 0), (0, 2), (1, 2))
+        for affine in ((2,), None)
+    ],
     "SumFwdOp": [
         ({"dim": -1}, [(3, 4)]),
         ({"dim": None, "keepdim": True}, [(3, 4)]),
