@@ -68,7 +68,8 @@ class Interpreter:
                 found = str(self._ask(what, {"do": "check", "path": path}, IMPORT_TIMEOUT_S, None)["problem"])
             except FormulaFailedError as error:
                 return self._broken.setdefault(module, str(error))
-            self._loaded.add(module)
+            if not found:  # what is wrong may be of the whole module, and then of its other functions too
+                self._loaded.add(module)
             return found
 
     def price(self, path: str, call: Answer, answer: Callable[[Answer], Answer]) -> tuple[int, int]:

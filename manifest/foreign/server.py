@@ -253,9 +253,9 @@ def _price(path: str, sent: Mapping[str, Any], channel: _Channel) -> dict[str, A
     try:
         function: Any = getattr(_loaded(module_name), name, None)
     except ImportError as error:
-        return {"problem": str(error)}
+        return {"problem": f"cannot be used: {error}"}
     if problem := problem_of(module_name, name, function):
-        return {"problem": problem}
+        return {"problem": f"cannot be used: {problem}"}
     try:
         found = function(Call(sent, channel.ask))
     except OpNotAvailableError as error:

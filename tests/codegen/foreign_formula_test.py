@@ -266,6 +266,22 @@ def test_a_module_that_holds_no_formula_is_R021(tmp_path, source, words):
     assert module(text_of(entry(status="spec-only")))  # its price alone is an error
 
 
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("import torch\ndef price(call):\n    return 1, 1", "acme._costs.windows imports torch"),
+        ("def price(call, op):\n    return 1, 1\ndef right(call):\n    return 1, 2", "must take the checked call"),
+    ],
+)
+def test_a_function_that_is_no_formula_prices_no_call_of_its_op(tmp_path, source, words):
+    rooted(tmp_path, source)
+    if "right" in source:
+        assert priced("right") == (1, 2)
+    for _ in range(2):
+        with pytest.raises(OpCallError, match=f"windows.price cannot be used: .*{words}"):
+            priced(status="spec-only")
+
+
 def test_a_module_that_never_loads_is_R021(tmp_path, monkeypatch):
     monkeypatch.setattr(interpreter, "IMPORT_TIMEOUT_S", 2.0)
     rooted(tmp_path, "import time\ntime.sleep(600)\n")
