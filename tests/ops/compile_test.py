@@ -11,7 +11,7 @@ from tileops.ops.kernels.attention import forward
 from tileops.ops.kernels.gemm import skinny
 from tileops.ops.kernels.moe import permute
 from tileops.ops.kernels.norm import batch_norm, batch_norm_training, rms_norm
-from tileops.ops.kernels.reduction import sums
+from tileops.ops.kernels.reduction import folds
 from tileops.tests.ops.compiling import assert_wide, compiled, empty  # noqa: F401  # a fixture is found by its name
 
 
@@ -40,9 +40,9 @@ def test_normalizations(compiled):
 def test_reductions(compiled):
     for shape, dims in (((2048, 4096), (1,)), ((8192, 8192), (0, 1)), ((2048, 4096), (0,)), ((4, 128, 4096), (0, 2))):
         kept = tuple(size for axis, size in enumerate(shape) if axis not in dims)
-        sums.sum_over(empty(*shape), dims, kept, torch.bfloat16)
-    sums.sum_over(empty(65536, 64), (1,), (65536,), torch.bfloat16)
-    assert set(compiled) == {"_sum_slices", "_sum_columns", "_sum_rows"}
+        folds.fold_over("sum", empty(*shape), dims, kept, torch.bfloat16)
+    folds.fold_over("sum", empty(65536, 64), (1,), (65536,), torch.bfloat16)
+    assert set(compiled) == {"_fold_slices", "_fold_columns", "_fold_rows"}
     for ptx in (kernel for kernels in compiled.values() for kernel in kernels):
         assert re.search(r"ld\.global\S*\.v4\.b32", ptx)
 

@@ -8,7 +8,7 @@ import torch
 from tileops.ops.families.elementwise import AddFwdOp
 from tileops.ops.families.reduction import SumFwdOp
 from tileops.ops.kernels import support
-from tileops.ops.kernels.reduction import sums
+from tileops.ops.kernels.reduction import folds
 from tileops.tests.ops.comparing import DTYPES, assert_near
 
 TARGETS = ["torch", "triton"]
@@ -132,5 +132,5 @@ def test_a_result_never_aliases_its_input():
 def test_sum_parts_adds_in_float32():
     parts = torch.randn(5, 7, 130)
     out = torch.empty(7, 130, dtype=torch.bfloat16)
-    sums.sum_parts(parts, out)
+    folds.sum_parts(parts, out)
     assert_near(out, parts.double().sum(0), scale=4)

@@ -209,15 +209,31 @@ def _rows(op: str) -> Iterator[Case]:
         yield Case(dtype, (_values((6, 18), dtype, 0),), _kernel(op, params), lambda x: (reference(x.double()),))
 
 
-def _sum(op: str) -> Iterator[Case]:
+def _fold(op: str) -> Iterator[Case]:
+    function = _FOLDS[op]
     for dtype in FLOATS:
         for shape, dim in (((6, 18), None), ((6, 18), 0), ((6, 18), 1), ((3, 1100), 1), ((1200, 5), 0)):
+            if op == "ProdFwdOp" and (dim is None or max(shape) > 18):  # a product of many would be 0
+                continue
             yield Case(
                 dtype,
                 (_values(shape, dtype, 0),),
                 _kernel(op, {"dim": dim}),
-                lambda x, dim=dim: (x.double().sum(dim) if dim is not None and x.dim() else x.double().sum(),),
+                lambda x, dim=dim: (
+                    function(x.double().reshape(-1), 0) if dim is None or not x.dim() else function(x.double(), dim),
+                ),
             )
+
+
+# What folds compute, by op: (x, axis) -> the result.
+_FOLDS: dict[str, Callable[[torch.Tensor, int], torch.Tensor]] = {
+    "SumFwdOp": torch.sum,
+    "MeanFwdOp": torch.mean,
+    "AmaxFwdOp": torch.amax,
+    "AminFwdOp": torch.amin,
+    "ProdFwdOp": torch.prod,
+    "VectorNormFwdOp": lambda x, axis: x.square().sum(axis).sqrt(),
+}
 
 
 def _positions(op: str) -> Iterator[Case]:
@@ -340,7 +356,7 @@ _BUILDERS: dict[str, Callable[[str], Iterator[Case]]] = {
     **dict.fromkeys(GATED, _rows),
     **dict.fromkeys(WITHOUT_INPUTS, _positions),
     "DropoutFwdOp": _rows,
-    "SumFwdOp": _sum,
+    **dict.fromkeys(_FOLDS, _fold),
     "RMSNormFwdOp": _rms_norm,
     "BatchNormFwdOp": _batch_norm,
     "GEMMFwdOp": _gemm,

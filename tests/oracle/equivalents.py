@@ -33,9 +33,18 @@ LISTED: dict[tuple[str, str, str], str] = {
         (
             op,
             "eval_roofline_read_bytes",
-            "_written = _call.bytes_of('input')",
+            f"_written = _call.bytes_of('{name}')",
         ): "without a result there is no input, and without input there is nothing to read"
-        for op in ("SumFwdOp", "SiLUAndMulFwdOp", "GELUAndMulFwdOp")
+        for op, name in (
+            ("SumFwdOp", "input"),
+            ("MeanFwdOp", "input"),
+            ("AmaxFwdOp", "input"),
+            ("AminFwdOp", "input"),
+            ("ProdFwdOp", "input"),
+            ("VectorNormFwdOp", "x"),
+            ("SiLUAndMulFwdOp", "input"),
+            ("GELUAndMulFwdOp", "input"),
+        )
     },
     **{
         (

@@ -68,11 +68,27 @@ def batch_norm(
     return (result if bias is None else result + bias.view(each)).to(x.dtype), mean, invstd
 
 
-def total(params: dict[str, Any], x: torch.Tensor) -> torch.Tensor:
-    dim, dtype = params["dim"], params["dtype"]
-    if dim is None or dim == ():
-        dim = tuple(range(x.dim()))
-    return torch.sum(x, dim, keepdim=params["keepdim"], dtype=None if dtype is None else getattr(torch, dtype))
+def fold(function: Callable[..., torch.Tensor]) -> Reference:
+    """The algorithm of an op that folds axes of one tensor: (x, axes, keepdim=) -> the result, all axes if none are named.
+
+    Where the op converts to a dtype, it does so first, and where the result is narrower than float32, last.
+    """
+
+    def folded(params: dict[str, Any], x: torch.Tensor) -> torch.Tensor:
+        dim, dtype = params["dim"], params.get("dtype")
+        if dim is None or dim == ():
+            dim = tuple(range(x.dim()))
+        given = x if dtype is None else x.to(getattr(torch, dtype))
+        return function(_wide(given), dim, keepdim=params["keepdim"]).to(given.dtype)
+
+    return folded
+
+
+def vector_norm(params: dict[str, Any], x: torch.Tensor) -> torch.Tensor:
+    if params["ord"] == 2:
+        return fold(lambda wide, dim, keepdim: wide.square().sum(dim, keepdim=keepdim).sqrt())(params, x)
+    function = torch.sum if params["ord"] == 1 else torch.amax
+    return fold(lambda wide, dim, keepdim: function(wide.abs(), dim, keepdim=keepdim))(params, x)
 
 
 def fourier(params: dict[str, Any], x: torch.Tensor) -> torch.Tensor:
@@ -84,6 +100,11 @@ REFERENCES: dict[str, Reference] = {
     "GEMMFwdOp": gemm,
     "RMSNormFwdOp": rms_norm,
     "BatchNormFwdOp": batch_norm,
-    "SumFwdOp": total,
     "FFTC2CFwdOp": fourier,
+    "SumFwdOp": fold(torch.sum),
+    "MeanFwdOp": fold(torch.mean),
+    "AmaxFwdOp": fold(torch.amax),
+    "AminFwdOp": fold(torch.amin),
+    "ProdFwdOp": fold(torch.prod),
+    "VectorNormFwdOp": vector_norm,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -65,6 +66,44 @@ _SHAPES: dict[str, list[tuple[dict[str, Any], list[tuple[int, ...] | None]]]] = 
         ({"dim": 0}, [(3, 0)]),
     ],
     "FFTC2CFwdOp": [({}, [(4,)]), ({}, [(3, 1)]), ({}, [(2, 5, 8)]), ({}, [(0, 2)])],
+    "MeanFwdOp": [
+        ({"dim": -1}, [(3, 4)]),
+        ({"dim": None, "keepdim": True}, [(3, 4)]),
+        ({"dim": (0, 2), "dtype": "float32"}, [(2, 3, 4)]),
+        ({"dim": ()}, [(2, 5)]),
+        ({"dim": 0}, [(3, 0)]),
+        ({"dim": 0}, [()]),
+    ],
+    **{
+        op: [
+            ({"dim": -1}, [(3, 4)]),
+            ({"dim": None, "keepdim": True}, [(3, 4)]),
+            ({"dim": (0, 2)}, [(2, 3, 4)]),
+            ({"dim": 0}, [(3, 0)]),
+            ({"dim": 0}, [()]),
+        ]
+        for op in ("AmaxFwdOp", "AminFwdOp")
+    },
+    "ProdFwdOp": [
+        ({"dim": -1}, [(3, 4)]),
+        ({"dim": 0, "keepdim": True}, [(3, 5)]),
+        ({"dim": 1, "dtype": "float32"}, [(2, 3, 4)]),
+        ({"dim": 0}, [(3, 0)]),
+        ({"dim": 1}, [(3, 0)]),
+        ({"dim": 0}, [()]),
+    ],
+    "VectorNormFwdOp": [
+        ({"ord": order, **params}, [shape])
+        for order in (1, 2, 2.0, math.inf)
+        for params, shape in (
+            ({"dim": -1}, (3, 4)),
+            ({"dim": None, "keepdim": True}, (3, 4)),
+            ({"dim": (0, 2), "dtype": "float32"}, (2, 3, 4)),
+            ({"dim": 0}, (3, 0)),
+            ({"dim": 0}, ()),
+        )
+    ]
+    + [({"ord": order, "dim": 1}, [(3, 0)]) for order in (1, 2)],
 }
 
 

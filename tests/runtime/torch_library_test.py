@@ -26,6 +26,11 @@ SMALL = {
     "AddFwdOp": ({"alpha": 2}, lambda: (randn(3, 1, dtype=torch.float16), randn(1, 4, dtype=torch.float16))),
     "GEMMFwdOp": ({}, lambda: (randn(8, 16, dtype=torch.float16), randn(4, 16, dtype=torch.float16))),
     "SumFwdOp": ({"dim": [0, -1], "keepdim": True}, lambda: (randn(3, 4, 5),)),
+    "MeanFwdOp": ({"dim": [0, -1], "keepdim": True}, lambda: (randn(3, 4, 5),)),
+    "AmaxFwdOp": ({"dim": [0, -1]}, lambda: (randn(3, 4, 5),)),
+    "AminFwdOp": ({"dim": [0, -1]}, lambda: (randn(3, 4, 5),)),
+    "ProdFwdOp": ({"dim": -1}, lambda: (randn(3, 4, 5),)),
+    "VectorNormFwdOp": ({"ord": 1, "dim": [0, -1]}, lambda: (randn(3, 4, 5),)),
     "GQADenseFwdOp": ({}, lambda: [randn(1, 5, n, 8, dtype=torch.float16) for n in (4, 2, 2)]),
 }
 

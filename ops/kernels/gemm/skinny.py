@@ -11,7 +11,7 @@ import torch
 import triton
 import triton.language as tl
 
-from tileops.ops.kernels.reduction import sums
+from tileops.ops.kernels.reduction import folds
 from tileops.ops.kernels.support import MULTIPROCESSORS, ceil_div, on_device, power_of_two
 
 
@@ -81,5 +81,5 @@ def matmul_skinny(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
             num_stages=stages,
         )
     if splits > 1:
-        sums.sum_parts(parts, out)
+        folds.sum_parts(parts, out)
     return out
