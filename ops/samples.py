@@ -68,6 +68,7 @@ class Groups:
       is_centred: whether there is no offset: where a weighted mean of the group is the result, an offset would hide
         which weights it had.
       has_large: whether one element of each group, at random, has more energy than all others together.
+      largest: the most that this element is, in units of the group's scale.
       when: the parameter that must be true; where it is not the values are normally distributed. "" for none.
     """
 
@@ -77,6 +78,7 @@ class Groups:
     scales: tuple[float, float] | None = None
     is_centred: bool = False
     has_large: bool = True
+    largest: float = _LARGEST
     when: str = ""
 
     def draw(
@@ -105,7 +107,7 @@ class Groups:
         values.mul_(scale.to(work))
         if self.has_large and count >= _FEWEST_FOR_LARGE:
             size = (_ADDED_LARGE if self.is_added else _LARGE) * math.sqrt(count)
-            large = offset.sign().mul_(scale).mul_(min(size, _LARGEST))
+            large = offset.sign().mul_(scale).mul_(min(size, self.largest))
             values[_one_of_each(shape, axes, stream)] = large.to(work).reshape(groups)
         if dtype.itemsize == 1:  # a cast beyond the largest number gives NaN in some of these dtypes
             values.clamp_(torch.finfo(dtype).min, torch.finfo(dtype).max)

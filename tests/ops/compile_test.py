@@ -11,6 +11,7 @@ from tileops.ops.kernels.attention import forward
 from tileops.ops.kernels.gemm import skinny
 from tileops.ops.kernels.moe import permute
 from tileops.ops.kernels.norm import batch_norm, batch_norm_training, rms_norm
+from tileops.ops.kernels.quantization import dequantize, quantize
 from tileops.ops.kernels.reduction import folds
 from tileops.tests.ops.compiling import assert_wide, compiled, empty  # noqa: F401  # a fixture is found by its name
 
@@ -69,3 +70,23 @@ def test_moe(compiled):
     assert {"_count_experts", "_scan_counts"} <= set(compiled)
     for ptx in compiled["_permute_in_one_launch"] + compiled["_permute_counted"]:
         assert_wide(ptx)
+
+
+def test_quantization(compiled):
+    for cols, length in ((4096, 4096), (28672, 28672), (7168, 128)):
+        quantize.quantize_groups(empty(4096, cols), length, "int8")
+        quantize.quantize_groups(empty(4096, cols), length, "fp8")
+    quantize.quantize_groups(empty(4096, 4096), 4096, "int8", empty(4096, dtype=torch.float32))
+    quantize.quantize_tiles(empty(7168, 18432))
+    quantize.quantize_whole(empty(4096, 4096))
+    quantize.quantize_int4(empty(14336, 4096, dtype=torch.float16), 128)
+    for out_dtype in (torch.bfloat16, torch.float32):
+        dequantize.dequantize(empty(4096, 7168, dtype=torch.int8), empty(4096, 56, dtype=torch.float32), 128, out_dtype)
+        dequantize.dequantize(empty(4096, 7168, dtype=torch.int8), empty(4096, dtype=torch.float32), 0, out_dtype)
+    for ptx in (kernel for name, kernels in compiled.items() if name != "_dequantize" for kernel in kernels):
+        assert re.search(r"ld\.global\S*\.v4\.b32", ptx)
+        # A quotient is correctly rounded, subnormals included: codes are exact.
+        assert "div.full" not in ptx and ".ftz" not in ptx
+    for name in ("_quantize_groups", "_quantize_tiles", "_quantize_whole", "_quantize_int4"):
+        assert all("div.rn.f32" in ptx for ptx in compiled[name])
+    assert any("cvt.rn.satfinite.e4m3x2.f32" in ptx for ptx in compiled["_quantize_tiles"])

@@ -16,7 +16,7 @@ from tileops.ops.errors import OpCallError
 from tileops.ops.kernels.elementwise.table import GATED, TABLE
 from tileops.ops.kernels.gemm import skinny
 from tileops.ops.op import Op
-from tileops.tests.ops import elementwise_calls
+from tileops.tests.ops import elementwise_calls, quantized
 
 OPS: dict[str, type[Op]] = catalogue.load()
 WITH_KERNEL = tuple(op for op in OPS if any(made.name == "triton" for made in OPS[op].implementations()))
@@ -34,13 +34,26 @@ ONE_PER_FAMILY = (
     "GQADenseFwdOp",
     "MoePermuteNopadFwdOp",
     "MaxPool2dIndicesFwdOp",
+    "SmoothQuantFwdOp",
+    "FP8QuantPerBlockFwdOp",
+    "INT8DequantPerBlockFwdOp",
 )
 # Where the kernels of this process run; on the CPU the interpreter runs them.
 HERE = "cuda" if torch.cuda.is_available() else "cpu"
 WITHOUT_INPUTS = ("AlibiFwdOp", "SinusoidalFwdOp")
 PRODUCTS = ("GEMMFwdOp", "GQADenseFwdOp")
 _POOLS = tuple(op for op in OPS if "Pool" in op)
-_NEED_AXES = (*PRODUCTS, *GATED, *_POOLS, "RMSNormFwdOp", "BatchNormFwdOp", "MoePermuteNopadFwdOp")
+# Quantizers of one input, with what they give exactly; and all ops of the family.
+_QUANTIZERS: dict[str, Callable[[torch.Tensor], tuple[torch.Tensor, ...]]] = {
+    "INT8QuantPerTensorFwdOp": quantized.int8_of_all,
+    "INT8QuantPerChannelFwdOp": quantized.int8_of_rows,
+    "INT8QuantPerTokenGroupFwdOp": quantized.int8_of_groups,
+    "FP8QuantPerBlockFwdOp": quantized.fp8_of_tiles,
+    "FP8QuantPerTokenGroupFwdOp": quantized.fp8_of_vectors,
+    "INT4QuantPerGroupFwdOp": lambda w: quantized.int4_of_groups(w, 6),
+}
+QUANTIZATION = (*_QUANTIZERS, "SmoothQuantFwdOp", *quantized.SCALES)
+_NEED_AXES = (*PRODUCTS, *GATED, *_POOLS, "RMSNormFwdOp", "BatchNormFwdOp", "MoePermuteNopadFwdOp", *QUANTIZATION)
 FLOATS = (torch.float16, torch.bfloat16, torch.float32)
 # Enough for inputs of which one alone lies otherwise: how operands meet is the same in every dtype.
 IN_TURN = (torch.bfloat16, torch.int32)
@@ -352,6 +365,32 @@ def _tuple_of(reference: Op) -> Callable[..., tuple[torch.Tensor, ...]]:
     return exact
 
 
+def _quantize(op: str) -> Iterator[Case]:
+    shape = (2, 3, 2, 18) if op == "FP8QuantPerTokenGroupFwdOp" else (6, 18)
+    params = {"group_size": 6} if op == "INT4QuantPerGroupFwdOp" else {}
+    for dtype in FLOATS if not params else (torch.float16,):
+        yield Case(dtype, (_values(shape, dtype, 0),), _kernel(op, params), _QUANTIZERS[op])
+
+
+def _smooth_quant(op: str) -> Iterator[Case]:
+    for dtype in (torch.float16, torch.bfloat16):
+        inputs = _values((6, 18), dtype, 0), _values((18,), torch.float32, 1)
+        yield Case(
+            dtype,
+            inputs,
+            _kernel(op, {}),
+            lambda x, smooth: quantized.int8_of_rows((x.double() / smooth.double()).float()),
+        )
+
+
+def _dequantize(op: str) -> Iterator[Case]:
+    q, scale = _values((6, 18), torch.int8, 0), _values(quantized.SCALES[op](6, 18), torch.float32, 1)
+    for dtype in FLOATS:
+        yield Case(
+            dtype, (q, scale), _kernel(op, {"out_dtype": dtype}), lambda q, scale: (quantized.product(q, scale),)
+        )
+
+
 _BUILDERS: dict[str, Callable[[str], Iterator[Case]]] = {
     **dict.fromkeys(GATED, _rows),
     **dict.fromkeys(WITHOUT_INPUTS, _positions),
@@ -363,4 +402,7 @@ _BUILDERS: dict[str, Callable[[str], Iterator[Case]]] = {
     "GQADenseFwdOp": _attention,
     "MoePermuteNopadFwdOp": _moe,
     **dict.fromkeys(_POOLS, _pool),
+    **dict.fromkeys(_QUANTIZERS, _quantize),
+    "SmoothQuantFwdOp": _smooth_quant,
+    **dict.fromkeys(quantized.SCALES, _dequantize),
 }

@@ -19,6 +19,17 @@ _AXES = (
     "return (batch * channels, [Axis(length, outputs[at], *(per_axis(setting, at, {rank}) for setting in settings)) "
     "for at, length in enumerate(lengths)])"
 )
+# The codes, the scales and the input of quantizers.
+_QUANTIZERS = {
+    "INT8QuantPerTensorFwdOp": ("q", "scale", "x"),
+    "INT8QuantPerChannelFwdOp": ("q", "scale", "w"),
+    "INT8QuantPerTokenGroupFwdOp": ("q", "scale", "x"),
+    "SmoothQuantFwdOp": ("q", "scale", "x"),
+    "FP8QuantPerTokenGroupFwdOp": ("q", "scale", "x"),
+    "FP8QuantPerBlockFwdOp": ("q", "scale", "w"),
+    "INT4QuantPerGroupFwdOp": ("packed_weight", "params", "w"),
+}
+
 # Why no call tells them apart, by (op, function, the statement that the mutant has).
 LISTED: dict[tuple[str, str, str], str] = {
     **{
@@ -111,6 +122,31 @@ LISTED: dict[tuple[str, str, str], str] = {
     **{
         ("MeanPoolingFwdOp", "BITS", f"64 bits of float64 -> {bits}"): "sums are float64, but no tensor is"
         for bits in (32, 128)
+    },
+    **{
+        (op, "eval_roofline_read_bytes", f"_written = _call.bytes_of({names})"): "all are empty, or none is"
+        for op, (codes, scales, given) in _QUANTIZERS.items()
+        for names in (
+            f"'{scales}'",
+            f"'{codes}'",
+            f"'{scales}', '{scales}'",
+            f"'{codes}', '{given}'",
+            f"'{codes}', '{codes}'",
+        )
+    },
+    (
+        "INT4QuantPerGroupFwdOp",
+        "eval_roofline_read_bytes",
+        "_written = _call.bytes_of('w', 'params')",
+    ): "all are empty, or none is",
+    (
+        "INT8DequantPerBlockFwdOp",
+        "eval_roofline_read_bytes",
+        "_written = _call.bytes_of('scale')",
+    ): "all are empty, or none is",
+    **{
+        ("INT8QuantPerTensorFwdOp", function, "_read = _read if _written else 1"): "no tensor is empty"
+        for function in ("eval_roofline", "eval_roofline_read_bytes")
     },
     (
         "GQADenseFwdOp",

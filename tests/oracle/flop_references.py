@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from tileops.tests.oracle import flop_elementwise
+from tileops.tests.oracle import flop_elementwise, flop_quantization
 
 Reference = Callable[..., Any]
 
@@ -97,6 +97,7 @@ def fourier(params: dict[str, Any], x: torch.Tensor) -> torch.Tensor:
 
 REFERENCES: dict[str, Reference] = {
     **flop_elementwise.REFERENCES,
+    **flop_quantization.REFERENCES,
     "GEMMFwdOp": gemm,
     "RMSNormFwdOp": rms_norm,
     "BatchNormFwdOp": batch_norm,

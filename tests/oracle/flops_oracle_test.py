@@ -112,6 +112,14 @@ def _admits(name, params):
     return True
 
 
+def _comparable(outputs):
+    """Outputs with 8-bit floats widened, which torch compares by bits alone."""
+    if isinstance(outputs, (tuple, list)):
+        return tuple(_comparable(one) for one in outputs)
+    is_narrow = outputs is not None and outputs.is_floating_point() and outputs.itemsize == 1
+    return outputs.float() if is_narrow else outputs
+
+
 @pytest.mark.parametrize("name", REFERENCES)
 def test_the_reference_that_is_counted_computes_what_the_op_computes(name):
     for small in expected.calls_of(name, OPS[name]):
@@ -119,7 +127,7 @@ def test_the_reference_that_is_counted_computes_what_the_op_computes(name):
         op = OPS[name](**small.params, target="torch")
         computed = op(**dict(zip(op.INPUT_NAMES, small.inputs, strict=True)))
         counted = REFERENCES[name](op.last_call.params, *copies)
-        torch.testing.assert_close(counted, computed, rtol=1e-2, atol=1e-2)
+        torch.testing.assert_close(_comparable(counted), _comparable(computed), rtol=1e-2, atol=1e-2)
         for ours, theirs in zip(copies, small.inputs, strict=True):  # what the op writes, the reference writes
             if ours is not None:
                 torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)

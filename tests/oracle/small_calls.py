@@ -59,6 +59,32 @@ _SHAPES: dict[str, list[tuple[dict[str, Any], list[tuple[int, ...] | None]]]] = 
         for shape in ((0, 2, 5), (3, 2, 0), (0, 2), (1, 2))
         for affine in ((2,), None)
     ],
+    "INT8QuantPerTensorFwdOp": [({}, [shape]) for shape in ((3, 5), (1, 1), (2, 130), (4, 256))],
+    "INT8QuantPerChannelFwdOp": [({}, [shape]) for shape in ((3, 5), (1, 1), (2, 130), (4, 256), (0, 4))],
+    **{
+        op: [({}, [shape]) for shape in ((3, 5), (129, 130), (2, 256), (300, 1), (0, 4), (4, 0))]
+        for op in ("INT8QuantPerTokenGroupFwdOp", "FP8QuantPerBlockFwdOp")
+    },
+    "SmoothQuantFwdOp": [({}, [shape, shape[1:]]) for shape in ((3, 5), (1, 1), (2, 130), (0, 4))],
+    **{
+        op: [
+            ({"out_dtype": "float32"}, [(rows, cols), scales(rows, cols)])
+            for rows, cols in ((3, 5), (1, 1), (2, 130), (0, 4), (4, 0))
+        ]
+        for op, scales in (
+            ("INT8DequantPerTensorFwdOp", lambda rows, cols: (1,)),
+            ("INT8DequantPerChannelFwdOp", lambda rows, cols: (rows,)),
+            ("INT8DequantPerBlockFwdOp", lambda rows, cols: (rows, -(-cols // 128))),
+        )
+    },
+    "FP8QuantPerTokenGroupFwdOp": [
+        ({}, [shape])
+        for shape in ((2, 3, 5, 7), (1, 1, 1, 1), (3, 2, 4, 130), (4, 5, 2, 3), (0, 3, 1, 4), (2, 0, 3, 1))
+    ],
+    "INT4QuantPerGroupFwdOp": [
+        ({"group_size": size}, [shape])
+        for size, shape in ((2, (3, 4)), (3, (5, 6)), (128, (1, 256)), (4, (0, 8)), (7, (2, 0)))
+    ],
     "SumFwdOp": [
         ({"dim": -1}, [(3, 4)]),
         ({"dim": None, "keepdim": True}, [(3, 4)]),
