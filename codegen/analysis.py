@@ -172,7 +172,7 @@ class _Analyser:
             return None
         if isinstance(field.value, str) and field.value.strip():
             return field.value.strip()
-        self._report(f"roofline.{name}", "R002", "must be non-empty text")
+        self._report(f"roofline.{name}", "R002", "must be non-empty text; write a number in quotes")
         return None
 
     def _func(self, field: RooflineField, path: str | None) -> Analysis:

@@ -220,7 +220,7 @@ def _beside_libraries(league: Mapping[str, Any]) -> list[str]:
         ]
     won = [row for row in rows if row["is_won"]]
     won.sort(key=lambda row: (_entrant(row, row["fastest"])["ratio"], row["op"], row["case_id"]))
-    lines += ["### Rows where somebody is over 2% faster than our default", ""]
+    lines += ["### Rows in which some implementation is over 2% faster than our default", ""]
     if not any(row["default"] for row in rows):
         lines += ["The recorded runs do not say which implementation is the default.", ""]
         return lines

@@ -25,7 +25,7 @@ CODES: dict[str, str] = {
     "M022": "an expression has the wrong kind",
     "M023": "a kind or parameter type is not in the language",
     "M024": "a dtype is unknown",
-    "M025": "a value is read where a guard does not show it present",
+    "M025": "a value is read without a guard that shows it present",
     "M026": "a shape rule says what a shape or a `let` should",
     "M027": "a shape rule decides nothing, or rejects every call",
     "M028": "constants leave an expression without a value",

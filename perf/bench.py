@@ -59,7 +59,7 @@ _PLUGIN = flags.DEFINE_multi_string("plugin", [], "Module or .py file that regis
 _BASELINES = flags.DEFINE_list(
     "baselines",
     [],
-    "Libraries of others to measure too (docs/baselines.md), or all. One that is not installed is skipped.",
+    "Libraries of others to measure too (docs/baselines.md), or all. A library that is not installed is skipped.",
 )
 _BASELINES_DIR = flags.DEFINE_string(
     "baselines_dir", None, "Folder of the plug-in files of --baselines. Default: perf/baselines of the project."

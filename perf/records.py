@@ -1,7 +1,7 @@
 """Converts run files: between the binary and the JSON form, to CSV and text, and from JUnit.
 
-Several --in files are the parts of one run, which are merged: they have the same device, software, sources and plug-ins, no
-row twice and no part missing. Stderr names damage in a file; the rest of that file is converted.
+Several --in files are parts of one run, and the command merges them. The parts must have the same device, software, sources
+and plug-ins, no row twice and no part missing. Stderr names damage in a file; the rest of that file is converted.
 
 Exit status: 0, or 2 if a flag or file is wrong or the parts do not fit together.
 """
@@ -52,7 +52,7 @@ _DUPLICATES = flags.DEFINE_enum(
     "duplicates",
     None,
     duplicates.CHOICES,
-    "Which record to keep if a file has several successful ones of one row. Default: all.",
+    "Which record to keep if a file has several successful records of one row. Default: all.",
 )
 
 _FORM_OF_ENDING = {".jsonl": "jsonl", ".csv": "csv", ".textproto": "textproto", ".binpb": "run"}

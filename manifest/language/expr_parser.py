@@ -176,6 +176,10 @@ class _Parser:
         return Unary(_UNARY[type(node.op)], self.expression(node.operand, depth))
 
     def _BinOp(self, node: ast.BinOp, depth: int) -> Expr:
+        if isinstance(node.op, ast.Div):
+            raise ExprError("/ is not in the language; write // for a quotient rounded down, or ceil_div(a, b)")
+        if isinstance(node.op, ast.Pow):
+            raise ExprError("** is not in the language; write a product, such as n * n")
         if type(node.op) not in _BINARY:
             raise self._refused(node)
         return Binary(_BINARY[type(node.op)], self.expression(node.left, depth), self.expression(node.right, depth))

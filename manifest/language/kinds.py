@@ -270,6 +270,8 @@ def index_kind(text: str) -> Kind | str:
         return INDEX_KINDS[compact]
     match = re.fullmatch(r"DType\[([^\[\]]*)\]", compact)
     if match is None:
+        if all(name.strip() in BITS for name in compact.split("|")):
+            return f"{shown(text)} is no kind; write DType[{compact}]"
         return f"{shown(text)} is no kind; the kinds are Dim, Shape, Seq[Int] and DType[a | b]"
     return dtype_set([name.strip() for name in match[1].split("|")])
 

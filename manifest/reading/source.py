@@ -79,6 +79,14 @@ def lines(node: Node, depth: int, path: str = "") -> dict[str, int]:
     return found
 
 
+class _NoAnchorError(Exception):
+    """An alias on the line `line` names no anchor before it."""
+
+    def __init__(self, line: int, anchor: str) -> None:
+        super().__init__(f"the alias *{anchor} has no anchor before it; write text that begins with * in quotes")
+        self.line = line
+
+
 class _TooLargeError(Exception):
     """A document exceeds a bound, on the line `line`."""
 
@@ -116,12 +124,15 @@ def parse(data: bytes, file: str, diagnostics: Diagnostics) -> Node | None:
         return _Builder(loader, file, diagnostics).document()
     except _TooLargeError as error:
         diagnostics.add_of_file(file, error.line, "M003", str(error))
+    except _NoAnchorError as error:
+        diagnostics.add_of_file(file, error.line, "M001", f"not YAML: {error}")
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         code = "M003" if "nesting" in (error.problem or "") else "M001"  # the parser has a bound of its own
         last = data.count(b"\n") + (not data.endswith(b"\n"))  # a parser that expects more text is behind the last line
         line = min(mark.line + 1, last) if mark else 1
-        diagnostics.add_of_file(file, max(line, 1), code, f"not YAML: {error.problem or error.context}")
+        hint = "; indent with spaces, not with a tab" if mark and _begins_with_a_tab(data, mark.line) else ""
+        diagnostics.add_of_file(file, max(line, 1), code, f"not YAML: {error.problem or error.context}{hint}")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         diagnostics.add_of_file(
@@ -133,6 +144,12 @@ def parse(data: bytes, file: str, diagnostics: Diagnostics) -> Node | None:
         if loader is not None:
             loader.dispose()
     return None
+
+
+def _begins_with_a_tab(data: bytes, line: int) -> bool:
+    """Returns whether the indentation of a line, counted from 0, has a tab."""
+    text = b"".join(data.split(b"\n")[line : line + 1])
+    return b"\t" in text[: len(text) - len(text.lstrip())]
 
 
 # libyaml's parser if PyYAML was built with it: the same events, ten times as fast.
@@ -215,7 +232,7 @@ class _Builder:
 
     def _alias(self, anchor: str, line: int, depth: int, key_line: int) -> Node:
         if anchor not in self._anchors:
-            raise yaml.YAMLError(f"alias *{anchor} on line {line} has no anchor before it")
+            raise _NoAnchorError(line, anchor)
         found = self._anchors[anchor]
         if found is None:
             raise _TooLargeError(line, f"the alias *{anchor} refers to itself")

@@ -30,9 +30,9 @@ STANDING_TITLES = (
 )
 WON_TITLES = ("op", "case", "fastest", "time", "our default", "time", "ratio")
 EXPLANATION = (
-    "time / ours is the geometric mean of a library's time to that of our default, the implementation that a call takes"
-    " without libraries, over the compared rows of one run: below 1 the library is faster. fastest counts rows where"
-    " nothing is faster."
+    "time / ours is the geometric mean, over the compared rows, of a library's time over the time of our default in the"
+    " same run: below 1 the library is faster. Our default is the implementation that a call takes without libraries."
+    " fastest counts rows in which no other implementation is faster."
 )
 
 
@@ -185,7 +185,7 @@ def write_table(found: league.League, out: TextIO, top: int | None) -> None:
         _print_rows(_row_columns(found.libraries), found.served(), most, console)
     won = found.won()
     console.print()
-    console.print(f"{words.counted(len(won), 'row')} where somebody is over 2% faster than our default")
+    console.print(f"{words.counted(len(won), 'row')} in which some implementation is over 2% faster than our default")
     if won:
         _print_rows(_WON_COLUMNS, won, most, console)
     for library, reason in sorted(found.skipped.items()):

@@ -19,7 +19,7 @@ from tileops.perf.runs import reader as runfile
 from tileops.proto import benchmark_pb2
 from tileops.tools.cli import words
 
-HELP = "Which record counts if a file has several successful ones of one row. Default: refuse such a file."
+HELP = "Which record counts if a file has several successful records of one row. Default: refuse such a file."
 
 # Python's hashes are signed; the table has them without a sign.
 _HASH_MASK = 2**64 - 1

@@ -28,8 +28,8 @@ def plugin_difference(ours: benchmark_pb2.RunHeader, theirs: benchmark_pb2.RunHe
     """
     names = [[_short(plugin) for plugin in header.plugins] for header in (ours, theirs)]
     if names[0] != names[1]:
-        brought = ", and ".join(", ".join(each) or "nothing that is named" for each in names)
-        return f"--plugin, --baselines, --spec_dir and --generated_dir brought {brought}"
+        one, other = (", ".join(each) or "nothing" for each in names)
+        return f"--plugin, --baselines, --spec_dir and --generated_dir name {one} in one run and {other} in the other"
     for one, other in zip(ours.plugins, theirs.plugins, strict=True):
         if one.sources != other.sources:
             files = {

@@ -139,7 +139,7 @@ class JUnitReader:
         if not fitting:
             names = [each.get("name", "") for each in self._numbers]
             there = ", ".join(filter(None, names)) or f"numbers 1 to {len(names)}"
-            raise self._refusal(f"no suite is {suite!r}; there are: {there}")
+            raise self._refusal(f"no suite has the name or number {suite!r}; there are: {there}")
         if len(fitting) > 1:
             titles = " and ".join(map(self._title, fitting))
             raise self._refusal(f"{suite!r} fits {titles}; use a number or rename one")

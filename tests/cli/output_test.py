@@ -22,7 +22,10 @@ OWN = {
     ("compare", "json"): b'{\n "base": {\n',
     ("compare", "csv"): b"op,family,case_id,implementation,verdict,ratio\n",
     ("compare", "html"): _PAGE + b"Comparison: a and b</title>",
-    ("league", "table"): b"NVIDIA H200  a.binpb\n1 row where somebody is over 2% faster than our default\n",
+    (
+        "league",
+        "table",
+    ): b"NVIDIA H200  a.binpb\n1 row in which some implementation is over 2% faster than our default\n",
     ("league", "json"): b'{\n"device_name": "NVIDIA H200",\n"runs": [',
     ("league", "csv"): b"op,family,case_id,implementation,library,outcome\n",
     ("league", "html"): _PAGE + b"Libraries beside our kernels</title>",

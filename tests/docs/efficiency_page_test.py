@@ -155,7 +155,7 @@ def test_libraries_have_a_column_each_and_the_fastest_of_each_row_is_named():
     assert "| AddFwdOp | a-float16 | triton 20.0 | 25.0 (1.250) |  | triton |" in section
     assert "| SumFwdOp | b-float16 | triton 40.0 | 18.0 (0.450) | wrong | liger_b |" in section
     assert "- SumFwdOp b-float16: quack wrong: wrong result: off by 3" in section
-    won = section.split("### Rows where somebody is over 2% faster than our default")[1]
+    won = section.split("### Rows in which some implementation is over 2% faster than our default")[1]
     assert "These are 2 of 3 rows" in won
     assert [line for line in won.splitlines() if "FwdOp" in line] == [
         "| ExpFwdOp | c-float16 | triton | 16.0 | torch | 40.0 | 0.400 |",

@@ -98,7 +98,7 @@ def test_resume_refuses_another_content_of_a_plugin_and_takes_the_old_one_back(t
     )
     _refused(
         bench(*flags, "--resume", "--plugin=more.py"),
-        "--generated_dir brought generated, mine.py, and generated, mine.py, more.py",
+        "--generated_dir name generated, mine.py in one run and generated, mine.py, more.py in the other",
     )
     assert (tmp_path / "run.binpb").read_bytes() == before
     mine.write_text(MINE)

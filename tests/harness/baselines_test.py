@@ -190,7 +190,9 @@ def test_runs_differ_in_libraries_in_their_files_and_in_their_versions():
     assert difference(header(skipped="no GPU"), header(skipped="no GPU here")) is None
     assert difference(header(), header(version="1.3")) == "--baselines=good is not the same (good_package 1.2 and 1.3)"
     assert difference(header(), header(digest="1")) == "--baselines=good is not the same (its good.py)"
-    assert "brought --baselines=good, and nothing that is named" in difference(header(), benchmark_pb2.RunHeader())
+    assert "name --baselines=good in one run and nothing in the other" in difference(
+        header(), benchmark_pb2.RunHeader()
+    )
 
 
 @pytest.mark.parametrize(

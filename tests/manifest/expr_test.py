@@ -176,6 +176,17 @@ def test_everything_else_is_refused(text):
         expr_parser.parse(text)
 
 
+def test_dtypes_that_are_no_kind_are_told_as_a_kind():
+    assert kinds.index_kind("float16 | int8") == "'float16 | int8' is no kind; write DType[float16 | int8]"
+    assert str(kinds.index_kind("shape")).endswith("the kinds are Dim, Shape, Seq[Int] and DType[a | b]")
+
+
+@pytest.mark.parametrize(("text", "said"), [("a / 2", "write // for a quotient"), ("a ** 2", "write a product")])
+def test_a_refused_operator_names_its_replacement(text, said):
+    with pytest.raises(expr_parser.ExprError, match=said):
+        expr_parser.parse(text)
+
+
 @pytest.mark.parametrize(
     "text", ["(" * 500 + "1" + ")" * 500, "-" * 3000 + "1", " + ".join(["a"] * 1500), "not " * 900 + "a", "1" * 3000]
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import pytest
@@ -185,8 +186,27 @@ def test_a_byte_order_mark_is_no_part_of_the_first_key():
 
 def test_anchors_are_read_and_an_alias_stands_for_the_whole():
     assert read("a: &x [1, 2]\nb: *x\n") == ({"a": [1, 2], "b": [1, 2]}, [])
-    assert read("a: *nowhere\n") == (None, ["1 M001"])
+    assert read("b: 1\na: *nowhere\n") == (None, ["2 M001"])
     assert read("a: &x {b: *x}\n") == (None, ["1 M003"])
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "b: 1\nx: {shape: [*S]}\n",
+            r"2: not YAML: the alias \*S has no anchor before it; write text that begins with \* in quotes",
+        ),
+        ("a:\n\tb: 1\n", "2: not YAML: .*; indent with spaces, not with a tab"),
+        ("a:\n  b: [1\n", "[23]: not YAML: "),
+    ],
+)
+def test_text_that_is_no_yaml_is_told_with_its_line_and_what_to_write(text, said):
+    diagnostics = Diagnostics()
+    assert source.parse(text.encode(), "x.yaml", diagnostics) is None
+    (found,) = map(str, diagnostics)
+    assert re.match(f"x.yaml:{said}", found), found
+    assert ("a tab" in found) == ("\t" in text)
 
 
 @pytest.mark.parametrize("text", ["2020-01-01", "2020-1-1 10:00:00", "2020-01-01T10:00:00Z"])

@@ -158,7 +158,7 @@ def test_the_command_writes_every_form(tmp_path, command):
     assert ["quack", "quack-kernels", "0.6.5", "3", "1", "1", "1", "0.500", "1", "1"] in lines
     assert ["(ours)", "3", "1"] in lines
     assert "libraries liger 0.8.5, quack 0.6.5; skipped fla" in out and "fla was skipped: fla-core is not" in out
-    assert "2 rows where somebody is over 2% faster than our default" in out
+    assert "2 rows in which some implementation is over 2% faster than our default" in out
     assert "quack wrong: wrong result: off by 3" in out and "quack failed: RuntimeError: no" in out
     status, out, _ = command("--run=run.binpb", "--format=json")
     found = json.loads(out)

@@ -133,7 +133,7 @@ def test_each_suite_becomes_a_run_of_its_own(tmp_path, convert):
         assert (reader.header.environment.device_name, reader.header.environment.driver_version) == (device, driver)
         assert len(list(reader.records())) == 1
     status, _, err = convert("--in=nightly.xml", "--suite=three")
-    assert status == 2 and "no suite is 'three'; there are: one, two" in err
+    assert status == 2 and "no suite has the name or number 'three'; there are: one, two" in err
     status, _, err = convert("--in=one.binpb", "--suite=one")
     assert status == 2 and "is no JUnit XML, and only JUnit has suites" in err
 

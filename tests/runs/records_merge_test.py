@@ -136,7 +136,7 @@ def test_plugins_of_one_name_and_another_content_are_refused(tmp_path, merge, sh
     two = shard("2.binpb", "row-2", plugins=[("kernels/mine.py", "new")])
     _refused(tmp_path, merge(one, two), "mine.py is not the same (its mine.py)", "measure one of them again")
     none = shard("3.binpb", "row-3")
-    _refused(tmp_path, merge(one, none), "brought mine.py, and nothing that is named")
+    _refused(tmp_path, merge(one, none), "name mine.py in one run and nothing in the other")
     same = shard("4.binpb", "row-4", plugins=[("mine.py", "old")])
     assert merge(one, same) == (0, "")  # where a file lies is of no account
     assert _merged(tmp_path)[0].plugins[0].sources["mine.py"] == "old"

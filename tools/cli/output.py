@@ -34,7 +34,7 @@ _MARKS = {
     ("compare", "json"): rb'\A\{\s*"base":',
     ("compare", "csv"): rb"\Aop,family,case_id,implementation,verdict,",
     ("compare", "html"): _PAGE + b"Comparison: ",
-    ("league", "table"): rb"^\d+ rows? where somebody is over ",
+    ("league", "table"): rb"^\d+ rows? in which some implementation is over ",
     ("league", "json"): rb'\A\{\n"device_name": .*\n"runs":',
     ("league", "csv"): rb"\Aop,family,case_id,implementation,library,",
     ("league", "html"): _PAGE + b"Libraries beside our kernels",
