@@ -39,8 +39,8 @@ _FAMILY = flags.DEFINE_multi_string("family", [], "Globs of families, comma-sepa
 _IMPLEMENTATION = flags.DEFINE_string(
     "implementation",
     runs.BEST,
-    "Name of an implementation, all, or best: the fastest correct implementation of each row, of libraries only those that"
-    " --baselines names.",
+    "Name of an implementation, all, or best: the fastest correct implementation of each row. It leaves out"
+    " libraries that --baselines does not name.",
 )
 _BASELINES = flags.DEFINE_list(
     "baselines", [], "Libraries among which --implementation=best chooses too, or all (docs/baselines.md)."
