@@ -94,7 +94,7 @@ def topk_ids(rows: int, k: int, experts: int) -> Extent:
     if not 0 <= k <= experts:
         raise ValueError(f"{k} different experts of {experts} do not exist")
     _not_negative(rows=rows)
-    _bounded(rows * experts)
+    _bounded(_size(rows, experts))
     return Extent(shape=(rows, k), within=(0, max(experts - 1, 0)), work=rows * experts)
 
 
@@ -125,6 +125,7 @@ def paged_block_table(batch: int, width: int, pool: int) -> Extent:
     _not_negative(batch=batch, width=width)
     if batch and width > pool:
         raise ValueError(f"a sequence of {width} pages needs more than the {pool} pages of the pool")
+    _bounded(_size(batch, width))
     if batch * width > pool:
         _drawn_from(pool=pool)
         return Extent(shape=(batch, width), within=(0, pool - 1), work=_sampled(batch * width))
@@ -138,7 +139,7 @@ def nsa_block_indices(lengths: Sequence[int], block: int, selected: int, heads: 
     _not_negative(selected=selected, heads=heads)
     sizes = _lengths(lengths)
     total = sum(sizes)
-    _bounded(total * heads * max(selected, 1))
+    _bounded(_size(total, heads, selected))
     blocks = [divmod(size, block) for size in sizes]
     drawn = heads * sum(block * full * (full + 1) // 2 + rest * (full + 1) for full, rest in blocks)
     _bounded(drawn)
@@ -151,7 +152,7 @@ def nsa_block_counts(tokens: int, heads: int, selected: int) -> Extent:
     """Returns the extent of one drawn number per token and head."""
     _not_negative(tokens=tokens, heads=heads)
     _positive(selected=selected)
-    _bounded(tokens * heads)
+    _bounded(_size(tokens, heads))
     return Extent(shape=(tokens, heads), within=(1, selected), work=tokens * heads)
 
 
@@ -177,6 +178,7 @@ def attn_sparse_topk_positions(lengths: Sequence[int], queries: int, k: int) -> 
     _drawn_from(length=longest)
     within = (-1 if shortest - queries + 1 < k else 0, longest - 1)
     shape = (len(lengths), queries, k)
+    _bounded(_size(*shape))
     return Extent(shape=shape, within=within, work=_sampled(math.prod(shape)))
 
 
@@ -195,7 +197,7 @@ def full(sizes: Sequence[int], value: int) -> Extent:
     if not -(2**63) <= value < 2**63:
         raise ValueError(f"the value {value} is outside int64's range")
     count = math.prod(sizes)
-    _bounded(count)
+    _bounded(_size(*sizes))
     return Extent(shape=tuple(sizes), within=(value, value), work=count)
 
 
@@ -293,6 +295,11 @@ def chunks(lengths: Sequence[int], chunk: int) -> list[int]:
     """Returns the number of chunks of at most `chunk` tokens in each sequence. Raises ValueError outside the domain."""
     _positive(chunk=chunk)
     return [-(-length // chunk) for length in _lengths(lengths)]
+
+
+def _size(*sizes: int) -> int:
+    """Returns the size of an array, with 1 for an axis of 0: NumPy refuses large axes beside it too."""
+    return math.prod(max(size, 1) for size in sizes)
 
 
 def _list(length: int, within: tuple[int, int]) -> Extent:

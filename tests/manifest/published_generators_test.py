@@ -285,3 +285,25 @@ _MASKED = {"kind": "masked", "max_m": 4}
 def test_outside_its_domain_a_generator_raises_value_error(name, args):
     with pytest.raises(ValueError, match="."):
         generators.extent(name, args)
+
+
+_HOSTILE = {
+    "int": (0, 1, 2**28, 2**53, 2**63 - 1),
+    "list": ((), (0,), (0, 3), (2**62,)),
+    "sizes": ((0, 2**63 - 1), (2**62, 0, 2**62), (2**28,)),
+    "side": ("end",),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "takes"),
+    [(name, takes) for name, one in generators.REGISTRY.items() for takes in one.forms if "layout" not in takes],
+)
+def test_a_call_of_any_sizes_is_refused_or_filled(name, takes):
+    for args in itertools.product(*(_HOSTILE[kind][:: len(takes) // 4 + 1] for kind in takes)):
+        try:
+            extent = generators.REGISTRY[name].extent(*args)
+        except ValueError:
+            continue
+        if extent.work <= 10**4:
+            assert generators.generate(name, args, 1).shape == extent.shape
