@@ -87,6 +87,8 @@ def _never_equal(op: str, kind: Kind, other: expr.Expr) -> expr.Literal | None:
         value = literal.value
         if isinstance(inner, (Enum, DType)) and isinstance(value, str) and value not in inner.values:
             return literal
+        if isinstance(inner, Union) and isinstance(value, str) and not comparable(inner, Enum((value,))):
+            return literal
         if isinstance(inner, Int) and isinstance(value, float) and not value.is_integer():
             return literal
     return None

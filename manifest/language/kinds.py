@@ -322,6 +322,10 @@ _MEANT = {
     "tensor": "torch.Tensor",
     "list": "list[int]",
     "tuple": "tuple[int, ...]",
+    "dim": "int",
+    "seq": "list[int]",
+    "shape": "list[int]",
+    "Maybe": "int | None",
     "Optional": "int | None",
     "Any": "object",
     "complex": "object",
@@ -425,9 +429,14 @@ def _one_type(text: str, adts: Mapping[str, Adt]) -> Kind | str:
 
 def _bare(text: str, adts: Mapping[str, Adt]) -> Kind | str:
     """Returns the kind of an object whose class is named without its module, unless the name is like a known type's."""
-    if not _CAMEL_CASE.fullmatch(text) or text in _MEANT or _close(text, adts):
+    if not _CAMEL_CASE.fullmatch(text) or _meant(text) or _close(text, adts):
         return unknown_type(text, adts)
     return Opaque(text, is_bare=True)
+
+
+def _meant(text: str) -> str | None:
+    """Returns the type that a name of other languages, or of a kind, means here, however it is capitalized."""
+    return _MEANT.get(text) or _MEANT.get(text.lower())
 
 
 def _close(text: str, adts: Mapping[str, Adt]) -> list[str]:
@@ -436,7 +445,8 @@ def _close(text: str, adts: Mapping[str, Adt]) -> list[str]:
 
 
 def unknown_type(text: str, adts: Mapping[str, Adt]) -> str:
-    close = [_MEANT[text]] if text in _MEANT else _close(text, adts)
+    meant = _meant(text)
+    close = [meant] if meant else _close(text, adts)
     hint = f"; did you mean {close[0]}?" if close else "."
     return UnknownType(
         f"{shown(text)} is no type{hint} Types are {', '.join(SIMPLE_TYPES)}, torch.Tensor, 'words', list[...],"

@@ -12,6 +12,7 @@ PARAMS = {
     "w": {"type": "'a' | 'b' | None", "default": None},
     "f": {"type": "bool | int", "default": 0},
     "n": {"type": "int", "default": 3},
+    "u": {"type": "int | 'a' | 'b'", "default": 3},
     "pads": {"type": "tuple[int, int]", "default": [0, 0]},
 }
 X = {"x": {"dtype": "T", "shape": "[N]"}}
@@ -36,6 +37,7 @@ def priced(condition):
         "(N, n) == (1, 2, 3)",
         "pads == (1, 2, 3)",
         "'a' == w == 'b'",
+        "u in ('a', 'zz')",
     ],
 )
 def test_a_comparison_that_no_call_fulfils_is_refused(condition):
@@ -43,7 +45,8 @@ def test_a_comparison_that_no_call_fulfils_is_refused(condition):
 
 
 @pytest.mark.parametrize(
-    "condition", ["'float16' == T == T", "1 == n != 2", "(k, n) == ('a', 1)", "pads == (1, 2)", "'a' == k == w"]
+    "condition",
+    ["'float16' == T == T", "1 == n != 2", "(k, n) == ('a', 1)", "pads == (1, 2)", "'a' == k == w", "u in ('a', 1)"],
 )
 def test_a_comparison_that_some_call_fulfils_is_taken(condition):
     assert codes(priced(condition)) == []

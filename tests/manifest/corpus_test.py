@@ -375,6 +375,8 @@ FAULTS = [
     Fault("making", '"FrameOptions | None"', '"FrameOptions"', "M023"),
     Fault("making", '"FrameOptions | None"', '"Layouts | None"', "M023"),
     Fault("making", '"FrameOptions | None"', '"Tensor | None"', "M023"),
+    Fault("making", '"FrameOptions | None"', '"Dim | None"', "M023"),
+    Fault("making", '"FrameOptions | None"', '"List | None"', "M023"),
     Fault("making", '"FrameOptions | None", default: null', '"FrameOptions | int | None", default: 2', "M023"),
     Fault("elsewhere", "func: acme._costs.window", "func: acme.__costs.window", "R020"),
     Fault("elsewhere", "func: acme._costs.window", "func: acme._costs._window", "R020"),
