@@ -103,7 +103,7 @@ def load(
         if said := bench_settings.describe(settings, bench_settings.read()):
             raise CatalogueError(f"{flag}: on import, {said}")
         if names := bench_settings.busy(threads):
-            raise CatalogueError(f"{flag}: threads that its import started are still computing ({', '.join(names)})")
+            raise CatalogueError(f"{flag}: what its import started is still computing ({', '.join(names)})")
         # Nothing is imported from beside the file of a library.
         for name, file in bench_plugins.namesakes(plugin, sources.plugins) if library is None else ():
             raise CatalogueError(

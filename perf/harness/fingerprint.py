@@ -198,6 +198,7 @@ class Fingerprint:
         self._seen[id(function)] = function
         if hasattr(function, "_tileops_implementation"):
             self._functions.append((path, function, (function.__code__,)))
+            self._look_up(function.__code__)
             return
         parts = function.__code__, function.__defaults__, function.__kwdefaults__
         self._functions.append((path, function, parts))

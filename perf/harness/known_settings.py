@@ -1,11 +1,14 @@
 """The process-wide settings that the bench knows: the name of each, and how to read and write it.
 
-Settings of the interpreter and the process: hooks, garbage collection, timers, CPUs. A hook runs code of its own while
-other code is measured. Settings of PyTorch: threads, defaults, precisions, choice of kernels, modes, device and stream.
+Settings of the interpreter and the process: hooks, garbage collection, timers, CPUs, environment variables. A hook runs
+code of its own while other code is measured. Settings of PyTorch: threads, defaults, precisions, choice of kernels, options
+of its compiler, modes, device and stream.
 """
 
 from __future__ import annotations
 
+import contextvars
+import copy
 import functools
 import gc
 import os
@@ -18,7 +21,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
+from torch.nn import attention
 from torch.overrides import _pop_mode as _pop_function_mode
+from torch.utils._config_module import _UNSET_SENTINEL as _UNSET
 from torch.utils._python_dispatch import _pop_mode as _pop_dispatch_mode
 
 # The value of a setting that cannot be read.
@@ -87,9 +92,52 @@ def _of_process() -> list[Setting]:
         Setting("the interval at which threads switch", sys.getswitchinterval, sys.setswitchinterval),
         Setting("flushing of denormal numbers to zero", _flushes_denormals, torch.set_flush_denormal, True),
     ]
+    found += [
+        Setting("the priority of the process", lambda: os.getpriority(os.PRIO_PROCESS, 0)),
+        Setting("the working directory", _working_directory, os.chdir),
+        Setting("the environment of PyTorch, Triton and CUDA", _environment, _set_environment, True),
+    ]
     if hasattr(os, "sched_getaffinity"):
         found.append(Setting("the CPUs to run on", _affinity, lambda cpus: os.sched_setaffinity(0, cpus), True))
     return found
+
+
+# By variables whose names begin so, PyTorch, Triton, CUDA and its libraries choose what they run. Their compilers set
+# variables of the given endings themselves, which say where files are.
+_PREFIXES = (
+    *("CUBLAS", "CUDA_DEVICE_", "CUDA_LAUNCH_", "CUDNN_", "MKL_", "NVIDIA_", "OMP_"),
+    *("PYTORCH_", "TORCH_", "TORCHDYNAMO_", "TORCHINDUCTOR_", "TRITON_"),
+)
+_FILE_ENDINGS = ("_DIR", "_PATH")
+
+
+class Named(dict[str, Any]):
+    """Values by name, which a message shows as `NAME=value`."""
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name}={value}" for name, value in sorted(self.items())) or "none"
+
+
+def _environment() -> Named:
+    """Returns the variables by which PyTorch and what it uses choose what they run."""
+    return Named(
+        (name, value)
+        for name, value in os.environ.items()
+        if name.startswith(_PREFIXES) and not name.endswith(_FILE_ENDINGS)
+    )
+
+
+def _set_environment(found: Named) -> None:
+    for name in _environment().keys() - found.keys():
+        del os.environ[name]
+    os.environ.update(found)
+
+
+def _working_directory() -> str:
+    try:
+        return os.getcwd()
+    except FileNotFoundError:  # it was removed
+        return UNKNOWN
 
 
 def hooks() -> list[Setting]:
@@ -196,6 +244,17 @@ _DEVICE_TYPES = ("cpu", "cuda")
 FULL = {"none", "ieee"}
 _CUDNN = ("allow_tf32", "benchmark", "deterministic", "enabled")
 _SDP_KERNELS = ("flash", "mem_efficient", "math", "cudnn")
+# More choices of kernels: in words, and the end of the names of PyTorch's functions.
+_CHOICES = (
+    ("the library of linear algebra", "linalg_preferred_backend"),
+    ("the library of matrix products", "blas_preferred_backend"),
+    ("the order in which attention looks for a kernel", "sdp_priority_order"),
+    ("the reduction of attention in 16 bits", "math_sdp_allow_fp16_bf16_reduction"),
+    ("the filling of new memory in deterministic mode", "deterministic_fill_uninitialized_memory"),
+)
+# Modules with options of PyTorch's compiler. It sets the given one itself.
+_COMPILERS = ("torch._dynamo.config", "torch._functorch.config", "torch._inductor.config")
+_SET_BY_COMPILER = frozenset({"compile_threads"})
 
 
 def _of_torch() -> list[Setting]:
@@ -224,6 +283,9 @@ def _of_torch() -> list[Setting]:
         _attribute(einsum, "strategy", "torch.backends.opt_einsum"),
         *map(_attention, _SDP_KERNELS),
         Setting("the deterministic mode", *deterministic),
+        *(_private(*each) for each in _CHOICES),
+        *map(_options, _COMPILERS),
+        Setting("the implementation of flash attention", lambda: attention.current_flash_attention_impl()),
         Setting("grad mode", torch.is_grad_enabled, torch._C._set_grad_enabled),
         Setting("inference mode", torch.is_inference_mode_enabled),
     ]
@@ -254,6 +316,41 @@ def _attention(kernel: str) -> Setting:
 def _attribute(owner: Any, name: str, path: str) -> Setting:
     write = _unless_unknown(functools.partial(setattr, owner, name))
     return Setting(f"{path}.{name}", functools.partial(getattr, owner, name), write)
+
+
+def _private(name: str, ending: str) -> Setting:
+    read, write = getattr(torch._C, f"_get_{ending}", None), getattr(torch._C, f"_set_{ending}", None)
+    if read is None or write is None:  # another PyTorch
+        return Setting(name, lambda: UNKNOWN)
+    return Setting(name, read, write)
+
+
+def _options(module: str) -> Setting:
+    name = f"the options of {module.removesuffix('.config')}"
+    return Setting(name, functools.partial(_changed_options, module), functools.partial(_set_options, module))
+
+
+def _changed_options(module: str) -> Named:
+    """Returns the options of a module that were set to another value than their default; none if it is not loaded."""
+    found = Named()
+    for name, entry in getattr(sys.modules.get(module), "_config", {}).items():
+        value, default = entry.user_override, _default_of(entry)
+        if isinstance(value, contextvars.ContextVar):  # newer PyTorch
+            value = value.get()
+        if value is not _UNSET and value != default and name not in _SET_BY_COMPILER and not name.startswith("_"):
+            found[name] = copy.deepcopy(value)  # it may be a list that changes later
+    return found
+
+
+def _default_of(entry: Any) -> Any:
+    return entry.default if entry.env_value_default is _UNSET else entry.env_value_default
+
+
+def _set_options(module: str, found: Named) -> None:
+    """Sets the options that were left changed to the values that they had, or to their defaults."""
+    config: Any = sys.modules[module]
+    names = _changed_options(module).keys() | found.keys()
+    config.load_config({name: found.get(name, _default_of(config._config[name])) for name in names})
 
 
 def _unless_unknown(write: Callable[[Any], Any]) -> Callable[[Any], Any]:

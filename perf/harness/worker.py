@@ -85,7 +85,8 @@ def serve(connection: Connection, sources: catalogue.Sources, budget: Budget | N
     server.follow()  # a hang must not outlive the run
     sys.stdout.flush()
     os.dup2(2, 1)
-    worker = _Worker(sources, budget)
+    worker, own = _Worker(sources, budget), os.getpid()
+    os.register_at_fork(after_in_child=connection.close)  # a copy that lives on would hide that this process died
     while True:
         try:
             task = connection.recv()
@@ -97,6 +98,8 @@ def serve(connection: Connection, sources: catalogue.Sources, budget: Budget | N
             answer = Answer(payload=None, is_broken=True, complaint=str(error), ends_run=True)
         except Exception as error:
             answer = Answer(payload=None, is_broken=True, complaint=errors.describe(error))
+        if os.getpid() != own:  # the task's code forked: this copy must neither answer nor take the next task
+            os._exit(0)
         connection.send(answer)
         if answer.is_broken:
             return

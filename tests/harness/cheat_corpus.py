@@ -44,7 +44,7 @@ CHEATS = {
         "leaves_a_dtype_while_it_is_timed": "not timed: the default dtype was left at torch.float64",
         "computes_by_a_hook": "not timed: the profile hook was left at .*hook, and was NoneType",
         "computes_by_a_hook_that_comes_and_goes": "not timed: the profile hook was left at .*hook, and was NoneType",
-        "leaves_a_thread_that_spins": "not timed: threads that the call left behind are still computing .spins",
+        "leaves_a_thread_that_spins": "not timed: threads or processes that the call left behind are still computing .spins",
         "overwrites_the_reference": "wrong result: .* relative error",
         "blinds_the_guard": "not timed: .*harness.correctness.TOLERANCE, .*harness.fingerprint.Fingerprint.changed",
     },

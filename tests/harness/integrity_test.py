@@ -166,6 +166,20 @@ def test_an_implementation_keeps_what_it_likes_and_stays_what_it_is():
     assert fingerprint.changed() == ["implementation 'mine' of ScaleFwdOp"]
 
 
+def test_what_an_implementation_of_ours_looks_up_must_stay(monkeypatch):
+    """A library may put its own function in place of PyTorch's, which our implementation would run."""
+    module = _module()
+    source = (
+        "def norm(x):\n    return torch.nn.functional.layer_norm(x, (3,))\n\nnorm._tileops_implementation = 'torch'\n"
+    )
+    module.torch = torch
+    exec(source, vars(module))
+    fingerprint = bench_fingerprint.Fingerprint([module])
+    assert fingerprint.changed() == []
+    monkeypatch.setattr(torch.nn.functional, "layer_norm", _other)
+    assert fingerprint.changed() == ["torch.nn.functional.layer_norm"]
+
+
 def test_what_pytorch_replaces_itself_is_no_change():
     """Its compiler wraps functions of its own when it is first imported, and more of them when it first compiles."""
     program = """

@@ -4,6 +4,7 @@ import gc
 import importlib
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -27,6 +28,11 @@ def _as_before():
     yield
     settings.restore(before)
     assert settings.describe(before, settings.read()) == ""
+
+
+def _options(compiler, name):
+    """Sets an option of PyTorch's compiler, as an import of a library may."""
+    setattr(importlib.import_module(f"torch.{compiler}.config"), name, True)
 
 
 class _Hook:
@@ -60,6 +66,17 @@ class _Hook:
         (lambda: TorchFunctionMode().__enter__(), "the depth of torch function modes was left at 1"),
         (lambda: TorchDispatchMode().__enter__(), "the depth of torch dispatch modes was left at 1"),
         (lambda: setattr(torch.backends.mkldnn, "enabled", False), "torch.backends.mkldnn.enabled was left at False"),
+        (
+            lambda: _options("_inductor", "max_autotune"),
+            "options of torch._inductor was left at max_autotune=True, and",
+        ),
+        (lambda: _options("_dynamo", "suppress_errors"), "options of torch._dynamo was left at suppress_errors=True"),
+        (lambda: torch._C._set_sdp_priority_order([2, 1, 0]), "the order in which attention looks for a kernel was"),
+        (
+            lambda: torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp(True),
+            "of attention in 16 bits was left at True",
+        ),
+        (lambda: os.chdir("/"), "the working directory was left at /, and was"),
         (lambda: sys.setprofile(_Hook()), "the profile hook was left at _Hook, and was NoneType"),
         (lambda: sys.settrace(_Hook()), "the trace hook was left at _Hook, and was NoneType"),
         (lambda: threading.setprofile(print), "the profile hook of new threads was left at print"),
@@ -84,6 +101,10 @@ def test_a_setting_that_is_left_behind_is_told_and_put_back(change, named):
 @pytest.mark.parametrize(
     ("change", "named"),
     [
+        (
+            lambda: os.environ.update(NVIDIA_TF32_OVERRIDE="1"),
+            "Triton and CUDA was left at NVIDIA_TF32_OVERRIDE=1, and",
+        ),
         (lambda: torch.set_flush_denormal(True), "flushing of denormal numbers to zero was left at True"),
         (lambda: os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}), "the CPUs to run on was left at"),
     ],
@@ -165,6 +186,30 @@ def test_a_thread_that_computes_on_is_named_and_one_that_waits_is_not():
     settings.check_threads(before)
 
 
+def test_a_process_that_computes_on_is_named_and_one_that_waits_is_not():
+    before = settings.alive()
+    with subprocess.Popen(["sleep", "60"]) as waiting:
+        settings.check_threads(before)
+        with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as spinning:
+            try:
+                with pytest.raises(ClockError, match=rf"left behind are still computing \(process {spinning.pid}\)"):
+                    settings.check_threads(before)
+                assert settings.busy(settings.alive()) == []
+            finally:
+                spinning.kill()
+                waiting.kill()
+
+
+def test_names_of_files_and_what_the_compiler_sets_itself_are_no_settings(monkeypatch):
+    before = settings.read()
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "/somewhere")
+    monkeypatch.setenv("EDITOR", "ed")
+    importlib.import_module("torch._inductor.config").compile_threads = 3
+    settings.check(before)
+    torch.compile(torch.nn.functional.gelu, backend="aot_eager")(torch.ones(3))
+    settings.check(before)
+
+
 def test_threads_that_never_begin_or_end_while_they_are_watched_are_no_trouble(monkeypatch):
     before = settings.alive()
     ending = threading.Thread(target=time.sleep, args=(0.005,))
@@ -235,4 +280,18 @@ def test_a_plugin_whose_import_starts_a_thread_that_computes_is_refused(tmp_path
     )
     process = runs.start(tmp_path, runs.TOY, "--list", "--plugin=spins.py")
     _, err = process.communicate(timeout=120)
-    assert process.returncode == 2 and "spins.py: threads that its import started are still computing (spins)" in err
+    assert process.returncode == 2 and "spins.py: what its import started is still computing (spins)" in err
+
+
+def test_a_copy_of_the_process_does_not_hide_that_the_process_died(tmp_path):
+    (tmp_path / "forks.py").write_text(
+        "import os, time\nfrom tileops.ops import catalogue\n\ndef dies(op, call, x):\n"
+        "    if os.fork() == 0:\n        time.sleep(30)\n        os._exit(0)\n    os._exit(3)\n\n"
+        f"catalogue.load({str(toys.GENERATED)!r})['ScaleFwdOp'].register('dies', dies)\n"
+    )
+    flags = ("--device=cpu", "--label=small", "--implementation=dies", "--row_timeout_s=25", "--out=run.binpb")
+    process = runs.start(tmp_path, runs.TOY, "--plugin=forks.py", "--op=ScaleFwdOp", *flags)
+    _, err = process.communicate(timeout=150)
+    assert process.returncode == 1, err
+    (found,) = runs.outcomes(tmp_path / "run.binpb").values()
+    assert found.status == runs.ERROR and "the process" in found.message, found.message
