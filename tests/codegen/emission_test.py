@@ -79,15 +79,16 @@ def test_generated_code_holds_no_parser_and_no_expression_string(family):
     assert not called & {"eval", "exec", "compile", "__import__", "getattr"}
 
 
+# What emission leaves on one line, however long: a case, a text of the entry, one let, one rule, one check of a value.
+# A line of a docstring's text is indented by six.
+WHOLE = re.compile(r'\s+(_WorkloadCase\(|"|\w+ = |_primitives\.|\{"|if not \()| {6}\S')
+
+
 @pytest.mark.parametrize("family", sorted(SOURCES))
 def test_generated_code_keeps_the_line_length(family):
-    lines = SOURCES[family].splitlines()
-    code = [
-        line
-        for line in lines
-        if "transposed, rows, columns" not in line and not line.startswith("        _WorkloadCase(")
-    ]
-    assert max(len(line) for line in code) <= LINE_LENGTH
+    """Calls, mappings and sums are broken."""
+    longer = [line for line in SOURCES[family].splitlines() if len(line) > LINE_LENGTH]
+    assert [line for line in longer if not WHOLE.match(line)] == []
 
 
 @pytest.mark.parametrize("family", sorted(SOURCES))

@@ -131,5 +131,7 @@ def test_prices_and_pages(again):
     again("tileops.docs.ops_page", "--report=report.json", "--out=ops.md")
     assert_same(folder / "ops.md", "docs", "ops.md")
     published = next(paths.data_path("perf", "recorded", "published").glob("*.tsv"))
-    again("tileops.docs.efficiency_page", "--report=report.json", f"--published={published}", "--out=efficiency.md")
+    again("tileops.perf.league", "--format=json", "--out=league.json")
+    flags = ("--report=report.json", "--league=league.json", f"--published={published}")
+    again("tileops.docs.efficiency_page", *flags, "--out=efficiency.md")
     assert_same(folder / "efficiency.md", "docs", "efficiency.md")

@@ -44,7 +44,12 @@ def test_an_import_by_name_is_an_import():
 def test_the_files_of_the_bench_import_the_listed_packages_alone():
     with zipfile.ZipFile(paths.data_path("perf", "bench_zip.zip")) as archive:
         files = {name: archive.read(name).decode() for name in archive.namelist() if name.endswith(".py")}
-    foreign = {name: imported(text) - set(sys.stdlib_module_names) - {"tileops"} for name, text in files.items()}
+    # Files of libraries import their library; the bench reads such a file only if --baselines names it.
+    foreign = {
+        name: imported(text) - set(sys.stdlib_module_names) - {"tileops"}
+        for name, text in files.items()
+        if "/perf/baselines/" not in f"/{name}"
+    }
     assert set().union(*foreign.values()) == NEEDED | OPTIONAL | FOR_SPEC_FILES
 
 

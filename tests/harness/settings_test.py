@@ -101,10 +101,7 @@ def test_a_setting_that_is_left_behind_is_told_and_put_back(change, named):
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        (
-            lambda: os.environ.update(NVIDIA_TF32_OVERRIDE="1"),
-            "Triton and CUDA was left at NVIDIA_TF32_OVERRIDE=1, and",
-        ),
+        (lambda: os.environ.update(NVIDIA_TF32_OVERRIDE="1"), "Triton and CUDA was left at NVIDIA_TF32_OVERRIDE=1, "),
         (lambda: torch.set_flush_denormal(True), "flushing of denormal numbers to zero was left at True"),
         (lambda: os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}), "the CPUs to run on was left at"),
     ],

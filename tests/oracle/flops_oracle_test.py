@@ -94,7 +94,7 @@ def test_each_extent_and_number_in_a_price_takes_several_values_among_the_calls_
     for param, value in counted[0].params.items():
         if isinstance(value, (int, float)) and not isinstance(value, bool) and f'params["{param}"]' in priced:
             taken = {call.params[param] for call in counted}
-            assert len(taken) >= 3, f"{param} is only ever {sorted(taken)}"
+            assert len(taken) >= 3, f"{param} is only ever {sorted(taken, key=str)}"
             if any(
                 isinstance(one, float) for one in taken
             ):  # a count, as of decimals or of a chunk, may have no other side

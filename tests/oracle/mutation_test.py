@@ -52,7 +52,8 @@ def test_every_formula_in_python_is_changed_on_behalf_of_some_op():
     modules = [importlib.import_module(name) for name in names]
     functions = (value for module in modules for value in vars(module).values() if inspect.isfunction(value))
     written = {function.__name__ for function in functions if function.__module__ in names}
-    assert written == frozenset().union(*(mutated_prices.reached(OPS[name]) for name in FUNC_OPS))
+    # A formula also reaches primitives of the language, which have tests of their own.
+    assert written <= frozenset().union(*(mutated_prices.reached(OPS[name]) for name in FUNC_OPS))
 
 
 def test_a_listed_equivalent_is_of_an_op():

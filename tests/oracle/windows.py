@@ -104,6 +104,7 @@ def pool_calls(rank: int, averages: bool) -> Iterator[SmallCall]:
         ((0, 3, (4, 4, 4)), 2, 1, 0, 1, False),
         ((1, 1, (3, 3, 3)), 3, 5, 0, 1, False),
         ((2, 2, (9, 8, 7)), 3, 2, 1, (2, 1, 3), False),
+        ((1, 3, (9, 7, 8)), 2, 3, 1, 4, False),
     ):
         batch, channels, lengths = extents
         if averages and dilation != 1:
@@ -240,6 +241,7 @@ def convolution_calls(rank: int) -> Iterator[SmallCall]:
         ((2, 4, 6), (7, 6, 5), (3, 2, 1), {"padding": 1, "groups": 2}),
         ((1, 3, 2), (8, 5, 7), (2, 3, 2), {"stride": (3, 2, 4)}),
         ((1, 2, 2), (6, 7, 5), (4, 3, 2), {"padding": "same", "dilation": (2, 1, 3), "groups": 2}),
+        ((1, 2, 2), (5, 5, 5), (3, 3, 3), {"padding": "same", "dilation": 3}),
         ((3, 1, 5), (9, 8, 7), (2, 2, 3), {"padding": "valid", "stride": 2}),
         ((1, 1, 1), (2, 2, 2), (3, 3, 3), {"padding": 5, "dilation": 4, "stride": 3}),
         ((0, 2, 3), (4, 4, 4), (2, 2, 2), {}),

@@ -92,7 +92,7 @@ def test_a_library_that_no_record_has_is_refused_and_a_run_of_libraries_alone_sa
     path = builders.write_run(
         tmp_path / "run.binpb", builders.record(implementation="liger", library="liger", **builders.POSSIBLE)
     )
-    with pytest.raises(report_runs.NothingSelectedError, match="--baselines=quack: .* there are: liger"):
+    with pytest.raises(report_runs.NothingSelectedError, match="--baselines=quack: .* they have records of liger"):
         builders.report([path], profile, implementation=BEST, libraries=["quack"])
     with pytest.raises(report_runs.NothingSelectedError, match="only libraries have records here: --baselines=all"):
         builders.report([path], profile, implementation=BEST)

@@ -138,6 +138,8 @@ def test_every_case_prices_on_meta_to_a_finite_non_negative_integer(name, case):
     assert (0 < op.eval_roofline_read_bytes() < nbytes) if inputs else op.eval_roofline_read_bytes() == 0
     assert op.roof_key()
     for index, value in case.indices.items():
+        if isinstance(value, tuple) and index not in op.last_call.indices:
+            continue  # a list that only fills metadata; no tensor solves it
         assert op.last_call.indices[index] == value
 
 

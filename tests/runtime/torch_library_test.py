@@ -31,6 +31,23 @@ SMALL = {
     "AminFwdOp": ({"dim": [0, -1]}, lambda: (randn(3, 4, 5),)),
     "ProdFwdOp": ({"dim": -1}, lambda: (randn(3, 4, 5),)),
     "VectorNormFwdOp": ({"ord": 1, "dim": [0, -1]}, lambda: (randn(3, 4, 5),)),
+    "AvgPool2dFwdOp": ({"kernel_size": 2}, lambda: (randn(1, 2, 5, 6),)),
+    **{
+        f"Adaptive{kind}FwdOp": ({"output_size": (2, 3)}, lambda: (randn(1, 2, 5, 6, dtype=torch.float16),))
+        for kind in ("AvgPool2d", "MaxPool2d", "MaxPool2dIndices")
+    },
+    "MeanPoolingFwdOp": ({"chunk_size": 32, "accum_dtype": torch.float32}, lambda: [randn(1, 70, 2, 3), None, None]),
+    "FP8QuantPerTokenGroupFwdOp": ({}, lambda: (randn(1, 3, 2, 64),)),
+    "FP8QuantPerBlockFwdOp": ({}, lambda: (randn(5, 130),)),
+    "INT4QuantPerGroupFwdOp": ({"group_size": 8}, lambda: (randn(3, 16, dtype=torch.float16),)),
+    **{
+        f"MaxPool{rank}d{kind}FwdOp": ({"kernel_size": 2}, lambda rank=rank: (randn(1, 2, *(5, 6, 4)[:rank]),))
+        for rank in (1, 2, 3)
+        for kind in ("", "Indices")
+    },
+    "Conv1dFwdOp": ({}, lambda: [randn(*one, dtype=torch.float16) for one in ((1, 2, 9), (3, 2, 4), (3,))]),
+    "Conv2dFwdOp": ({}, lambda: [randn(*one) for one in ((1, 2, 9, 8), (3, 2, 4, 3), (3,))]),
+    "Conv3dFwdOp": ({}, lambda: [randn(*one) for one in ((1, 2, 5, 6, 7), (3, 2, 2, 3, 4), (3,))]),
     "GQADenseFwdOp": ({}, lambda: [randn(1, 5, n, 8, dtype=torch.float16) for n in (4, 2, 2)]),
 }
 
