@@ -13,7 +13,7 @@ def _paths(result: pathlib.Path) -> list[list[str]]:
 
 
 def main(*arguments: str) -> int:
-    """Returns 1, with the paths of dependencies that were found, or 0 if there are none."""
+    """Returns 1 if dependencies were found, with their paths, else 0."""
     *results, reason = arguments
     found = [path for result in results for path in _paths(pathlib.Path(result))]
     for path in found:

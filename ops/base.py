@@ -35,7 +35,7 @@ class BaseOp:
       METADATA_NAMES: inputs and construction-time tensors whose values decide the price or the shape of the work.
       CONSTANT_NAMES: construction-time tensors, which stand among the parameters.
       CPU_NAMES: inputs and construction-time tensors that live on the CPU wherever a call is.
-      DEVICE_PARAM: of an entry without tensors, the parameter that says where a call is; "" if there is none.
+      DEVICE_PARAM: of an entry without tensors, the parameter that says where a call is; "" without such a parameter.
       CONTIGUOUS_NAMES: outputs that must be contiguous.
       BUFFER_NAMES: outputs whose storage the caller may pass as `out`.
       SCHEMA, RETURNED_NAMES: schema of the entry's operator in traced graphs, and the outputs that it returns.

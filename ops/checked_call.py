@@ -122,7 +122,7 @@ class CheckedCall:
         self._stages: StageCalls | Callable[[], StageCalls] | None = None
         self._tensors: Mapping[str, TensorRecord] | None = None
         self._names: frozenset[str] | None = None
-        self._is_lower_bound = False  # a formula asked for stages of which none completed (foreign_formula.py)
+        self._is_lower_bound = False  # a formula asked for stages, and no stage completed (foreign_formula.py)
         self._is_out_passed = bool(buffers)
         self._metadata = metadata
         self._versions: Mapping[str, int] = _NOTHING

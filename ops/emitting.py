@@ -58,7 +58,7 @@ def emit(
 
 
 def spec_files(spec_dir: pathlib.Path) -> list[pathlib.Path]:
-    """Returns the spec files of a folder, sorted. Raises EmitError if there is none, or no such folder."""
+    """Returns the spec files of a folder, sorted. Raises EmitError if the folder has no spec file or does not exist."""
     if why := paths.not_a_folder(spec_dir):
         raise EmitError(f"--spec_dir={spec_dir}: {why}")
     if files := sorted(spec_dir.glob("*.yaml")):

@@ -98,7 +98,7 @@ def read_pins(path: pathlib.Path) -> list[Pin]:
 
 
 def download(pin: Pin, folder: pathlib.Path) -> pathlib.Path | str:
-    """Returns the wheel of a pin in `folder`, downloaded if it is not there yet; or why there is none."""
+    """Returns the wheel of a pin in `folder`, downloaded if it is not there yet; or why no wheel can be had."""
     for wheel in folder.glob("*.whl"):
         if pin.is_of(wheel):
             return wheel

@@ -58,7 +58,7 @@ def interpreter_of(path: str) -> Interpreter | None:
 
 
 def source_files(path: str) -> list[pathlib.Path]:
-    """Returns the file of the module of a dotted path of a function whose package has a root; [] if there is none."""
+    """Returns the file of the module of a function, given by its dotted path; [] if its package has no root."""
     parts = path.split(".")[:-1]
     if not parts or parts[0] not in _FOLDERS:
         return []

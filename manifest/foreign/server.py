@@ -281,7 +281,7 @@ def _described(error: BaseException) -> str:
 
 
 def _place(error: BaseException) -> str:
-    """Returns " (file, line n)" of the innermost line outside this file and Python's own; "" if there is none."""
+    """Returns " (file, line n)" of the innermost line outside this file and Python's own; "" if no line is outside."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
     own = [frame for frame in frames if not frame.filename.startswith("<frozen")]
     return f" ({os.path.basename(own[-1].filename)}, line {own[-1].lineno})" if own else ""

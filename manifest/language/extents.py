@@ -342,7 +342,7 @@ def _not_negative(**sizes: int) -> None:
 
 
 def _tokens(lengths: Sequence[int]) -> int:
-    """Returns the number of tokens of packed sequences. Raises ValueError if there is none, or an empty one."""
+    """Returns the number of tokens of packed sequences. Raises ValueError without a sequence, or if a sequence is empty."""
     if not lengths:
         raise ValueError("there are no lengths")
     for position, length in enumerate(lengths):

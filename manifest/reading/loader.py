@@ -25,7 +25,7 @@ class Manifest:
 
 
 def spec_files(spec_dir: str) -> list[str]:
-    """Returns the spec files of a folder, sorted. Raises FileNotFoundError if there is none, or no such folder."""
+    """Returns the spec files of a folder, sorted. Raises FileNotFoundError if the folder has no spec file or does not exist."""
     if why := paths.not_a_folder(spec_dir):
         raise FileNotFoundError(f"{spec_dir}: {why}")
     files = sorted(str(path) for path in pathlib.Path(spec_dir).glob("*.yaml"))

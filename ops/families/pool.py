@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -68,10 +69,7 @@ def _windows(call: CheckedCall) -> Windows:
 
 def _kernel_serves(call: CheckedCall) -> bool:
     """Channels of fewer than 2**31 elements."""
-    channel = 1
-    for length in call.tensors["input"].shape[2:]:
-        channel *= length
-    return triton_serves(call) and channel < _MOST_PLACES
+    return triton_serves(call) and math.prod(call.tensors["input"].shape[2:]) < _MOST_PLACES
 
 
 def _compiled_serves(call: CheckedCall) -> bool:
